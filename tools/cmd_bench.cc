@@ -30,8 +30,8 @@ constexpr int64_t kDefaultFloats = 1 << 20;
 constexpr int64_t kMostFloats = int64_t{1} << 34;
 
 int64_t WeightsOf(const caffe::NetParameter& param, const SourceMap& source,
-                  const nn::NetOptions& options) {
-  return nn::Net(param, source, options).layout().size();
+                  const BuiltNetOptions& options) {
+  return BuiltNet(param, source, options).layout().size();
 }
 
 // The number of weights: --floats, or that of the given net as in training, or a default.
@@ -57,7 +57,7 @@ int64_t WeightsFromFlags() {
   caffe::NetParameter param;
   SourceMap source;
   LoadText(FLAGS_model, &param, &source);
-  nn::NetOptions options;
+  BuiltNetOptions options;
   options.state = NetStateFromFlags(param);
   options.data = &data;
   return WeightsOf(param, source, options);

@@ -18,10 +18,10 @@ namespace {
 
 // The net, for shapes and weights; null, with a warning, if it cannot be built here, for example
 // because its data is elsewhere.
-std::unique_ptr<nn::Net> TryToBuild(const caffe::NetParameter& param, const SourceMap& source,
-                                    const nn::NetOptions& options) {
+std::unique_ptr<BuiltNet> TryToBuild(const caffe::NetParameter& param, const SourceMap& source,
+                                     const BuiltNetOptions& options) {
   try {
-    return std::make_unique<nn::Net>(param, source, options);
+    return std::make_unique<BuiltNet>(param, source, options);
   } catch (const Error& error) {
     LOG(WARNING) << error.what() << "; drawing without shapes";
     return nullptr;
@@ -44,10 +44,10 @@ int RunDrawNet(const std::vector<std::string>& arguments) {
   SourceMap source;
   LoadText(FLAGS_model, &param, &source);
   DataService data(DataOptions{});
-  nn::NetOptions options;
+  BuiltNetOptions options;
   options.state = NetStateFromFlags(param);
   options.data = &data;
-  const std::unique_ptr<nn::Net> net = TryToBuild(param, source, options);
+  const std::unique_ptr<BuiltNet> net = TryToBuild(param, source, options);
   DrawNetDiagram(NetDiagram(param, source, options.state, net.get(), direction), FLAGS_output);
   LOG(INFO) << "Drew " << FLAGS_output;
   return 0;

@@ -22,7 +22,7 @@ namespace {
 
 // Binds the weights of a running training. Their layout is that of the train net; the test net uses
 // the parameters whose names it knows. A GPU uses a copy of this moment, in `copy`.
-std::unique_ptr<WeightBuffer> BindLive(nn::Net* net, DeviceWeights* copy) {
+std::unique_ptr<WeightBuffer> BindLive(BuiltNet* net, DeviceWeights* copy) {
   auto live = WeightBuffer::AttachReader(FLAGS_shm, &net->layout());
   if (net->device().memory().on_host()) {
     net->BindWeights(live->data());
@@ -53,12 +53,12 @@ int RunTest(const std::vector<std::string>& arguments) {
   SourceMap source;
   LoadText(FLAGS_model, &param, &source);
   DataService data(DataOptions{});
-  nn::NetOptions options;
+  BuiltNetOptions options;
   options.state = NetStateFromFlags(param, caffe::TEST);
   options.data = &data;
   options.data_scope = "test0";
   options.device = &ChooseDevice(FLAGS_gpu);
-  nn::Net net(param, source, options);
+  BuiltNet net(param, source, options);
   net.LogNotices();
   DeviceWeights weights(options.device, net.layout().size());
   net.BindWeights(weights.data());

@@ -24,12 +24,12 @@ int RunTime(const std::vector<std::string>& arguments) {
   SourceMap source;
   LoadText(FLAGS_model, &param, &source);
   DataService data(DataOptions{});
-  nn::NetOptions options;
+  BuiltNetOptions options;
   options.state = NetStateFromFlags(param);
   options.data = &data;
   options.device = &ChooseDevice(FLAGS_gpu);
   options.backward_without_loss = true;
-  nn::Net net(param, source, options);
+  BuiltNet net(param, source, options);
   net.LogNotices();
   DeviceWeights weights(options.device, net.layout().size());
   net.BindWeights(weights.data());

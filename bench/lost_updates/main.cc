@@ -82,7 +82,7 @@ struct Node {
 
 class Run {
  public:
-  Run() : layout_(nn::Net(Model(), {}, {}).layout()) {
+  Run() : layout_(BuiltNet(Model(), {}, {}).layout()) {
     const Topology topology = ParseTopology(
         "name: 'lost_updates' node { name: 'a' address: '127.0.0.1' }"
         " node { name: 'b' address: '127.0.0.2' } segment { name: 's' transport: 'udp' }",
@@ -173,7 +173,7 @@ class Run {
   void Solve(int id) {
     omp_set_num_threads(1);
     Node& node = nodes_[id];
-    nn::Net net(Model(), {}, {});
+    BuiltNet net(Model(), {}, {});
     net.FillWeights();
     std::vector<UpdateParam> params = UpdateParamsOf(net);
     for (UpdateParam& param : params) param.lr_mult = 1;
@@ -197,7 +197,7 @@ class Run {
   }
 
   const ParamLayout layout_;
-  const std::vector<UpdateParam> params_ = UpdateParamsOf(nn::Net(Model(), {}, {}));
+  const std::vector<UpdateParam> params_ = UpdateParamsOf(BuiltNet(Model(), {}, {}));
   const int64_t count_ = [this] {
     int64_t sum = 0;
     for (const UpdateParam& param : params_) sum += param.count;

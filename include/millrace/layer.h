@@ -21,10 +21,13 @@
 #include "millrace/error.h"
 #include "millrace/export.h"
 
-namespace millrace {
-
-class DataService;
+namespace millrace::inline data {
+class DataService;  // Millrace's own
+}
+namespace millrace::inline base {
 class UpdateLock;  // Millrace's own
+}
+namespace millrace {
 
 using Blobs = std::vector<Blob*>;
 

@@ -24,9 +24,10 @@
 #include "millrace/error.h"
 #include "millrace/export.h"
 
-namespace millrace {
-
+namespace millrace::inline base {
 class UpdateLock;  // Millrace's own
+}
+namespace millrace {
 
 // One learnable parameter: a range of the flat arrays of weights and gradients.
 struct UpdateParam {

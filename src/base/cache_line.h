@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-namespace millrace {
+namespace millrace::inline base {
 
 inline constexpr size_t kCacheLine = 64;
 
@@ -14,6 +14,6 @@ constexpr size_t WholeCacheLines(size_t bytes) {
   return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_CACHE_LINE_H_

@@ -7,7 +7,7 @@
 
 #include "millrace/clock.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 class SteadyClock : public Clock {
  public:
@@ -18,6 +18,6 @@ class SteadyClock : public Clock {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_CLOCK_H_

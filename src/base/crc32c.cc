@@ -4,7 +4,7 @@
 
 #include <array>
 
-namespace millrace {
+namespace millrace::inline base {
 namespace {
 
 constexpr uint32_t kPolynomial = 0x82f63b78;  // bit-reflected
@@ -56,4 +56,4 @@ uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t crc) {
   return ~crc32_iscsi(data, static_cast<int>(bytes.size()), ~crc);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

@@ -14,7 +14,7 @@
 #include <arm_acle.h>
 #endif
 
-namespace millrace {
+namespace millrace::inline base {
 
 // Returns the CRC-32C of `bytes`, continued from `crc`: the checksum of the preceding data, or 0 if
 // there is none. Crc32c("123456789") is 0xe3069283.
@@ -94,6 +94,6 @@ uint32_t Crc32c(std::span<const std::byte, kFirst> first, std::span<const std::b
   return Crc32c(second, Crc32c(std::span<const std::byte>(first)));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_CRC32C_H_

@@ -4,8 +4,8 @@
 
 #include "base/crc32c.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 const bool crc32c::instruction_pays = (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
 
-}  // namespace millrace
+}  // namespace millrace::inline base

@@ -5,7 +5,7 @@
 
 #include "base/crc32c.h"
 
-namespace millrace {
+namespace millrace::inline base {
 namespace {
 
 // Detects QEMU without KVM (TCG) by its signature in the hypervisor CPUID leaf.
@@ -22,4 +22,4 @@ bool IsEmulated() {
 
 const bool crc32c::instruction_pays = __builtin_cpu_supports("sse4.2") && !IsEmulated();
 
-}  // namespace millrace
+}  // namespace millrace::inline base

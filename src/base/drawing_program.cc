@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "millrace/file_descriptor.h"
 
-namespace millrace {
+namespace millrace::inline base {
 namespace {
 
 // An unnamed file in memory with `content`, read from its beginning.
@@ -87,4 +87,4 @@ void Draw(const DrawingProgram& program, const std::string& script, const std::s
   file.Commit();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

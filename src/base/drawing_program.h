@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline base {
 
 struct DrawingProgram {
   std::string name;                    // looked up in PATH
@@ -21,6 +21,6 @@ struct DrawingProgram {
 // message has the last line of its standard error). Blocks; thread-safe.
 void Draw(const DrawingProgram& program, const std::string& script, const std::string& path);
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_DRAWING_PROGRAM_H_

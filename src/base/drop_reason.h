@@ -8,7 +8,7 @@
 
 #include "millrace/drop_reason.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 // The parts of a segment that drop frames.
 enum class DropComponent : uint8_t { kExchange, kFilter, kHandshake, kTransport, kGossip, kCount };
@@ -19,6 +19,6 @@ const char* DropComponentName(DropComponent component);
 // The reasons for which the component drops frames, in the order of the enumeration.
 std::vector<DropReason> DropReasonsOf(DropComponent component);
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_DROP_REASON_H_

@@ -13,7 +13,7 @@
 
 #include "millrace/counter.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 // A value type: copyable, addable and subtractable. Not thread-safe; see DurationCount.
 class DurationHistogram {
@@ -83,6 +83,6 @@ class DurationCount {
   std::array<Counter, DurationHistogram::kBuckets> counts_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_DURATION_HISTOGRAM_H_

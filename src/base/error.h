@@ -10,7 +10,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 // The message for an errno value. Thread-safe.
 std::string ErrnoText(int error_number);
@@ -32,6 +32,6 @@ class ErrorSink {
   std::function<void()> on_error_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_ERROR_H_

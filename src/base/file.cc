@@ -16,7 +16,7 @@
 #include "base/fnv1a.h"
 #include "base/process_identity.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 std::string ReadFile(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -197,4 +197,4 @@ std::string ResolveBeside(const std::string& path, const std::string& named_in) 
   return FileExists(beside) ? beside : path;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

@@ -11,7 +11,7 @@
 
 #include "millrace/export.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 // Returns the whole file. Throws Error naming the path; a directory is an error.
 std::string ReadFile(const std::string& path);
@@ -62,6 +62,6 @@ bool FileExists(const std::string& path);
 // directory. If nothing exists there, the directory of `named_in` is tried.
 std::string ResolveBeside(const std::string& path, const std::string& named_in);
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_FILE_H_

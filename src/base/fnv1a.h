@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace millrace {
+namespace millrace::inline base {
 
 // Fnv1a("foobar") is 0x85944171f73967e8.
 constexpr uint64_t Fnv1a(std::string_view bytes) {
@@ -15,6 +15,6 @@ constexpr uint64_t Fnv1a(std::string_view bytes) {
   return hash;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_FNV1A_H_

@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 
-namespace millrace {
+namespace millrace::inline base {
 namespace {
 
 static_assert(sizeof(hid_t) == sizeof(int64_t));
@@ -259,4 +259,4 @@ void Hdf5FileWriter::Commit() {
   file.Commit();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 // Whether the file begins as HDF5 files do. False if it cannot be read.
 bool IsHdf5(const std::string& path);
@@ -82,6 +82,6 @@ class Hdf5FileWriter {
   int64_t file_ = -1;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_HDF5_FILE_H_

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline base {
 
 // Finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
 // 2014). Every bit of the result depends on every bit of x.
@@ -23,6 +23,6 @@ inline int64_t Spread(int64_t ns, uint64_t node, uint64_t count) {
   return ns + (ns >> 9) * static_cast<int64_t>(bits & 0xff);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_JITTER_H_

@@ -6,7 +6,7 @@
 
 #include "base/utf8.h"
 
-namespace millrace {
+namespace millrace::inline base {
 namespace {
 
 void AppendEscaped(char32_t code, std::string* to) {
@@ -44,4 +44,4 @@ std::string JsonNumber(double value) {
   return digits;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

@@ -7,7 +7,7 @@
 
 #include "base/range_lock.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 // Calls work(offset, count) for all elements of weights[offset, offset + count). With a lock, it
 // does so in blocks of about a microsecond each, during which `holder` holds their range. Without
@@ -26,6 +26,6 @@ void ForLockedBlocks(RangeLock::Shared* holder, const float* weights, int64_t of
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_LOCKED_BLOCKS_H_

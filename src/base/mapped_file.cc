@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 // Registrations are never freed, so the signal handler may traverse the list at any time. Those of
 // closed files are reused.
@@ -147,4 +147,4 @@ BusErrorGuard::~BusErrorGuard() { guards = guards - 1; }
 
 bool BusErrorGuard::hit() const { return guard_hit != 0; }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

@@ -15,7 +15,7 @@
 #include <optional>
 #include <string_view>
 
-namespace millrace {
+namespace millrace::inline base {
 
 // Thread-safe.
 class MappedFile {
@@ -56,6 +56,6 @@ class BusErrorGuard {
   bool hit() const;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_MAPPED_FILE_H_

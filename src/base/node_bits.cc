@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline base {
 
 std::string BitsOf(const std::vector<NodeId>& nodes) {
   std::string bits;
@@ -21,4 +21,4 @@ std::vector<NodeId> NodesOf(const std::string& bits) {
   return nodes;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

@@ -8,12 +8,12 @@
 
 #include "millrace/node_id.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 std::string BitsOf(const std::vector<NodeId>& nodes);
 // In ascending order.
 std::vector<NodeId> NodesOf(const std::string& bits);
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_NODE_BITS_H_

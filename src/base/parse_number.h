@@ -7,7 +7,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace millrace {
+namespace millrace::inline base {
 
 // Parses all of `text` as a decimal number. Returns nullopt if it contains anything else, including
 // blanks, or if the number does not fit `Value`.
@@ -20,6 +20,6 @@ std::optional<Value> ParseNumber(std::string_view text) {
   return value;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_PARSE_NUMBER_H_

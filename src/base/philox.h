@@ -7,7 +7,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 // Writes 128 random bits, a function of key and counter, to words[0] to words[3].
 MILLRACE_HOST_DEVICE void PhiloxBlock(uint64_t key, uint64_t counter_low, uint64_t counter_high,
@@ -30,6 +30,6 @@ MILLRACE_HOST_DEVICE void PhiloxBlock(uint64_t key, uint64_t counter_low, uint64
   words[0] = c0, words[1] = c1, words[2] = c2, words[3] = c3;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_PHILOX_H_

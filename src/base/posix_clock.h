@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <ctime>
 
-namespace millrace {
+namespace millrace::inline base {
 
 // The current value of `clock` in ns; 0 if it does not exist. Thread-safe.
 inline int64_t PosixClockNs(clockid_t clock) {
@@ -14,6 +14,6 @@ inline int64_t PosixClockNs(clockid_t clock) {
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_POSIX_CLOCK_H_

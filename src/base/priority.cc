@@ -2,7 +2,7 @@
 
 #include <sys/resource.h>
 
-namespace millrace {
+namespace millrace::inline base {
 
 bool RunBeforeOthers() {
   constexpr int kAhead = 10;
@@ -10,4 +10,4 @@ bool RunBeforeOthers() {
   return setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) - kAhead) == 0;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

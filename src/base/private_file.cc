@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline base {
 namespace {
 
 // Path of an open file that has no name, or whose name may refer to another file by now.
@@ -59,4 +59,4 @@ const char* FileKind(mode_t mode) {
   return "a device";
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

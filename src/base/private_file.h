@@ -10,7 +10,7 @@
 
 #include "millrace/file_descriptor.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 // Creates an unnamed empty file (O_TMPFILE, mode 0600) in `folder`. Returns a read-write
 // descriptor, which the caller closes, or -1 with errno. A process that is killed leaves nothing
@@ -39,6 +39,6 @@ FileDescriptor OpenFound(const FoundFile& found, const std::string& path);
 // Describes the file type in st_mode: "a regular file", "a symbolic link", "a FIFO", ...
 const char* FileKind(mode_t mode);
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_PRIVATE_FILE_H_

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline base {
 namespace {
 
 struct Stat {
@@ -56,4 +56,4 @@ bool IsAlive(const ProcessIdentity& process) {
   return stat->state != 'Z' && stat->state != 'X' && stat->state != 'x';
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline base {
 
 struct ProcessIdentity {
   int32_t pid = 0;
@@ -20,6 +20,6 @@ ProcessIdentity ThisProcess();
 // Thread-safe; sends no signal.
 bool IsAlive(const ProcessIdentity& process);
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_PROCESS_IDENTITY_H_

@@ -11,7 +11,7 @@
 #include <boost/thread/condition_variable.hpp>
 #include <boost/thread/mutex.hpp>
 
-namespace millrace {
+namespace millrace::inline base {
 
 template <typename T>
 class BoundedQueue {
@@ -63,6 +63,6 @@ class BoundedQueue {
   bool closed_ = false;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_QUEUE_H_

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace millrace {
+namespace millrace::inline base {
 
 // `text` in single quotes. Control characters become "\xNN", so that a message stays one line.
 inline std::string Quoted(std::string_view text) {
@@ -24,6 +24,6 @@ inline std::string Quoted(std::string_view text) {
   return quoted + "'";
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_QUOTED_H_

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline base {
 namespace {
 
 constexpr int64_t kUnitFloats = 16;
@@ -168,4 +168,4 @@ void ReleaseRangesOf(RangeLockTable* table, uint32_t owner) {
   std::ranges::for_each(table->shared, release);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

@@ -22,7 +22,7 @@
 #include <memory>
 #include <span>
 
-namespace millrace {
+namespace millrace::inline base {
 
 // All zero: free, without a range.
 struct alignas(64) RangeSlot {
@@ -126,6 +126,6 @@ class UpdateLock final : public RangeLock::Shared {
 // Frees all slots of `owner`. Its process must have died or hold no range.
 void ReleaseRangesOf(RangeLockTable* table, uint32_t owner);
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_RANGE_LOCK_H_

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline base {
 namespace {
 
 struct Mistakes {
@@ -38,4 +38,4 @@ std::vector<std::string> TakeBadRegistrations() {
   return std::exchange(mistakes.lines, {});
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

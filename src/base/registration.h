@@ -9,7 +9,7 @@
 
 #include "millrace/export.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 // Records a mistake, in one line.
 void ReportBadRegistration(const std::string& line);
@@ -18,6 +18,6 @@ MILLRACE_API void CheckRegistrations();
 // Returns all mistakes and forgets them; for tests.
 std::vector<std::string> TakeBadRegistrations();
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_REGISTRATION_H_

@@ -5,7 +5,7 @@
 
 #include "base/philox.h"
 
-namespace millrace {
+namespace millrace::inline base {
 namespace {
 
 // Finaliser of MurmurHash3 (Appleby): spreads a stream name over 64 bits.
@@ -63,4 +63,4 @@ float Rng::Gaussian() {
   return static_cast<float>(radius * std::cos(angle));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

@@ -1,7 +1,7 @@
-// Counter-based random numbers (base/philox.h). Each number is a pure function of a key and a counter. A
-// stream is identified by integers (seed, layer, iteration, ...), so a run resumes bit for bit
-// without saved generator state and threads never share a generator. Not thread-safe; construct one
-// where needed.
+// Counter-based random numbers (base/philox.h). Each number is a pure function of a key and a
+// counter. A stream is identified by integers (seed, layer, iteration, ...), so a run resumes bit
+// for bit without saved generator state and threads never share a generator. Not thread-safe;
+// construct one where needed.
 #ifndef MILLRACE_BASE_RNG_H_
 #define MILLRACE_BASE_RNG_H_
 
@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-namespace millrace {
+namespace millrace::inline base {
 
 // One Philox4x32-10 block: 128 random bits per (key, counter).
 std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter_low, uint64_t counter_high);
@@ -55,6 +55,6 @@ enum RngPurpose : uint64_t {
   kRngAugment = 8,
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_RNG_H_

@@ -2,7 +2,7 @@
 
 #include <hwy/targets.h>
 
-namespace millrace {
+namespace millrace::inline base {
 
 bool SimdSupported(Simd simd) {
   if (simd == Simd::kBaseline) return true;
@@ -17,4 +17,4 @@ Simd BestSimd() {
   return best;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline base {
 
 // Instruction sets for which loops are compiled.
 enum class Simd {
@@ -64,6 +64,6 @@ auto VisitSimd([[maybe_unused]] Simd simd, Visit visit) {
   return visit(Sse{});
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_SIMD_H_

@@ -4,7 +4,7 @@
 
 #include "base/posix_clock.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 Thread::Thread(std::string name, std::function<void()> body, ErrorSink* sink)
     : thread_([this, name = std::move(name), body = std::move(body), sink] {
@@ -35,4 +35,4 @@ void Thread::Join() {
   if (thread_.joinable()) thread_.join();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 class Thread {
  public:
@@ -45,6 +45,6 @@ class Thread {
 // For bodies that compute for long: throws if the thread has been asked to stop.
 inline void InterruptionPoint() { boost::this_thread::interruption_point(); }
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_THREAD_H_

@@ -4,7 +4,7 @@
 
 #include <charconv>
 
-namespace millrace {
+namespace millrace::inline base {
 
 bool ThreadLoad::ReadTimes(int fd, ThreadTimes* times) {
   char text[96];
@@ -48,4 +48,4 @@ int ThreadLoad::threads() const {
   return static_cast<int>(members_.size());
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

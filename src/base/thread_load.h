@@ -9,7 +9,7 @@
 
 #include "millrace/file_descriptor.h"
 
-namespace millrace {
+namespace millrace::inline base {
 
 // Sums over all threads of a group, each counted from the time it joined. Never decreases.
 struct ThreadTimes {
@@ -53,6 +53,6 @@ class ThreadLoad {
   ThreadTimes left_;  // times of former members
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_THREAD_LOAD_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace millrace {
+namespace millrace::inline base {
 namespace {
 
 struct CodeRange {
@@ -66,4 +66,4 @@ std::string_view CutText(std::string_view text, size_t most) {
   return text.substr(0, end);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base

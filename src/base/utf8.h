@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-namespace millrace {
+namespace millrace::inline base {
 
 struct Utf8Character {
   char32_t code;
@@ -24,6 +24,6 @@ bool IsPrintable(char32_t code);
 // The longest prefix of `text` with at most `most` bytes that does not split a character.
 std::string_view CutText(std::string_view text, size_t most);
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_UTF8_H_

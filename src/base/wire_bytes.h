@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace millrace {
+namespace millrace::inline base {
 
 static_assert(std::endian::native == std::endian::little, "frames are written as they lie");
 
@@ -22,6 +22,6 @@ inline T Get(const std::byte* in, size_t offset) {
   return value;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_WIRE_BYTES_H_

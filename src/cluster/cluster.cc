@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline cluster {
 namespace {
 
 // Heartbeat intervals without any frame after which no peer waits for a reply.
@@ -226,4 +226,4 @@ std::vector<IterationRange> Cluster::TakeRemoteIterations() {
   return std::exchange(unreported_, {});
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster

@@ -20,7 +20,7 @@
 #include "topology/topology.h"
 #include "weights/iteration_clock.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 // A segment that is ready to start.
 struct ClusterSegment {
@@ -156,6 +156,6 @@ class Cluster {
   std::vector<std::unique_ptr<SegmentThread>> threads_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster
 
 #endif  // MILLRACE_CLUSTER_CLUSTER_H_

@@ -8,7 +8,7 @@
 #include "segment/replica_device.h"
 #include "transport/loopback/transport.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 namespace {
 
 constexpr NodeId kHost = 0, kDevice = 1;
@@ -109,4 +109,4 @@ void DeviceLink::Raise(SegmentState* state, uint64_t progress) {
   if (progress > state->progress()) state->SetProgress(progress);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster

@@ -20,7 +20,7 @@
 #include "weights/device_weights.h"
 #include "weights/weight_buffer.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 struct DeviceLinkConfig {
   // For log lines, and the label of the metrics: "gpu0".
@@ -87,6 +87,6 @@ class DeviceLink {
   std::unique_ptr<SegmentThread> host_thread_, device_thread_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster
 
 #endif  // MILLRACE_CLUSTER_DEVICE_LINK_H_

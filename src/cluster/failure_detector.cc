@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline cluster {
 namespace {
 
 // Interval between samples. A scan visits up to a thousand peers.
@@ -58,4 +58,4 @@ std::vector<NodeId> FailureDetector::ResponsivePeers(int64_t within_ns) {
   return nodes;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster

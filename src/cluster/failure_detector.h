@@ -10,7 +10,7 @@
 #include "cluster/cluster.h"
 #include "millrace/node_id.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 // Not thread-safe.
 class FailureDetector {
@@ -42,6 +42,6 @@ class FailureDetector {
   std::map<std::pair<size_t, NodeId>, PeerActivity> activity_;  // by segment and node
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster
 
 #endif  // MILLRACE_CLUSTER_FAILURE_DETECTOR_H_

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 using FinalSnapshotOwner = TerminationDetector::FinalSnapshotOwner;
 
@@ -121,4 +121,4 @@ int64_t GracefulLeave::AfterSignal(int64_t ns, int64_t least_ns) const {
   return signal ? std::max(*signal + ns, begin_ns_ + least_ns) : INT64_MAX;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster

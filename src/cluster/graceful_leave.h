@@ -21,7 +21,7 @@
 #include "cluster/cluster.h"
 #include "cluster/termination_detector.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 // The parts of Cluster that GracefulLeave uses (cluster/cluster.h documents each). Tests replace
 // them.
@@ -100,6 +100,6 @@ class GracefulLeave {
   int64_t answering_ns_ = -1;  // start of the reply phase; -1: not started
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster
 
 #endif  // MILLRACE_CLUSTER_GRACEFUL_LEAVE_H_

@@ -14,7 +14,7 @@
 #include <memory>
 #include <string>
 
-namespace millrace {
+namespace millrace::inline cluster {
 namespace {
 
 bool SameAddress(const sockaddr* a, const sockaddr* b) {
@@ -69,4 +69,4 @@ uint32_t LinkMegabits(const SegmentPlan& plan) {
   return said && speed != static_cast<uint32_t>(SPEED_UNKNOWN) && speed != UINT16_MAX ? speed : 0;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster

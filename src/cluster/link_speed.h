@@ -6,7 +6,7 @@
 
 #include "topology/plan.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 // Speed of the interface through which the plan's transport sends, in Mbit/s, as its driver reports
 // it (ETHTOOL_GSET, which needs no privilege). A veth pair always reports 10,000. Returns 0 if the
@@ -14,6 +14,6 @@ namespace millrace {
 // interface has. Never throws.
 uint32_t LinkMegabits(const SegmentPlan& plan);
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster
 
 #endif  // MILLRACE_CLUSTER_LINK_SPEED_H_

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 __attribute__((noinline)) void HogwildReadWeights(const WeightBuffer& from, float* to) {
   std::copy_n(from.data(), from.size(), to);
@@ -19,4 +19,4 @@ void MergedWeights::Read(const std::function<bool()>& stop, const std::function<
   use();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster

@@ -12,7 +12,7 @@
 #include "weights/param_layout.h"
 #include "weights/weight_buffer.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 // Copies all of `from`, which solvers and segments may write concurrently, to `to`.
 void HogwildReadWeights(const WeightBuffer& from, float* to);
@@ -39,6 +39,6 @@ class MergedWeights {
   std::mutex mutex_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster
 
 #endif  // MILLRACE_CLUSTER_MERGED_WEIGHTS_H_

@@ -6,7 +6,7 @@
 #include "base/utf8.h"
 #include "proto/run_end.pb.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 std::string FailureText(std::string_view error) {
   return std::string(CutText(error.substr(0, error.find('\n')), kMostFailureBytes));
@@ -59,4 +59,4 @@ std::string PeerFailures::NameOf(NodeId node) const {
   return node < names_.size() ? names_[node] : StrCat("#", node);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster

@@ -14,7 +14,7 @@
 #include "cluster/cluster.h"
 #include "millrace/node_id.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 // Maximum length of a published error, in bytes.
 inline constexpr size_t kMostFailureBytes = 200;
@@ -52,6 +52,6 @@ class PeerFailures {
   std::map<NodeId, Failure> failures_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster
 
 #endif  // MILLRACE_CLUSTER_PEER_FAILURES_H_

@@ -9,7 +9,7 @@
 #include "cluster/cluster.h"
 #include "millrace/node_id.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 // By node. Gossip messages that do not parse as `Message` (a protobuf type) are left out.
 template <typename Message>
@@ -24,6 +24,6 @@ std::map<NodeId, Message> ReadGossip(const std::vector<GossipMessage>& gossip) {
   return messages;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster
 
 #endif  // MILLRACE_CLUSTER_READ_GOSSIP_H_

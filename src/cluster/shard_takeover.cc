@@ -8,7 +8,7 @@
 
 #include "base/node_bits.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 namespace {
 
 constexpr int64_t kLookNs = 100'000'000;
@@ -105,4 +105,4 @@ void ShardTakeover::Log(const std::vector<bool>& absent) const {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster

@@ -21,7 +21,7 @@
 #include "cluster/failure_detector.h"
 #include "millrace/node_id.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 // The parts of a cluster that ShardTakeover uses. Tests replace them.
 struct PresencePeers {
@@ -72,6 +72,6 @@ class ShardTakeover {
   std::vector<bool> absent_;  // by node
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster
 
 #endif  // MILLRACE_CLUSTER_SHARD_TAKEOVER_H_

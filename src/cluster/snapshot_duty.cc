@@ -7,7 +7,7 @@
 #include "cluster/read_gossip.h"
 #include "proto/snapshot_written.pb.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 DutyPeers DutyPeersOf(Cluster* cluster) {
   return {.publish = [=](auto bytes) { cluster->Publish(GossipKey::kSnapshot, bytes); },
@@ -52,4 +52,4 @@ void SnapshotDuty::Clear(int64_t iteration) {
   if (iteration >= due_) due_ = 0;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "cluster/cluster.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 // The parts of a cluster that SnapshotDuty uses. Tests replace them.
 struct DutyPeers {
@@ -61,6 +61,6 @@ class SnapshotDuty {
   int64_t next_read_ns_ = 0;  // earliest next read unless this node is the leader
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster
 
 #endif  // MILLRACE_CLUSTER_SNAPSHOT_DUTY_H_

@@ -7,7 +7,7 @@
 #include "millrace/transport_registry.h"
 #include "segment/auth/key_file.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 namespace {
 
 // Hops from node 0 to each node, over the segments that overlap `of`.
@@ -125,4 +125,4 @@ std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& 
                                    replica.clock, replica.sink, gossip, registry);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster

@@ -11,7 +11,7 @@
 #include "topology/plan.h"
 #include "topology/topology.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 // The gateway of a segment: its node nearest to node 0, through which the segment gets the weights.
 NodeId GatewayOf(const Topology& topology, size_t segment);
@@ -40,6 +40,6 @@ struct ClusterReplica {
 std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& plan,
                                       const ClusterReplica& replica);
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster
 
 #endif  // MILLRACE_CLUSTER_START_H_

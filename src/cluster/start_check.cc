@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "cluster/sweep_estimate.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 namespace {
 
 // Rounds to two digits, the precision of an estimate.
@@ -72,4 +72,4 @@ std::vector<std::string> StartCheck::Check(int solvers, int64_t own, double seco
   return lines;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster

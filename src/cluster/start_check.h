@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 // The facts about a segment that the check uses.
 struct ExpectedSegment {
@@ -48,6 +48,6 @@ class StartCheck {
   bool checked_ = false;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster
 
 #endif  // MILLRACE_CLUSTER_START_CHECK_H_

@@ -12,7 +12,7 @@
 #include "millrace/transport_registry.h"
 #include "proto/bench.pb.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 namespace {
 
 // Bytes added to each frame by Ethernet, IP, UDP and the transport's prefix.
@@ -81,4 +81,4 @@ SweepEstimate EstimateSweep(const SegmentPlan& segment, int64_t floats, double m
   return found;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster

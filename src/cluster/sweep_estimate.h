@@ -10,7 +10,7 @@
 #include "topology/plan.h"
 #include "topology/topology.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 // Up to this many cluster iterations between two exchanges, progress is not damped.
 inline constexpr double kFreshExchange = kFreshIterations;
@@ -38,6 +38,6 @@ struct SweepEstimate {
 // A sparse diff counts as 10 % full.
 SweepEstimate EstimateSweep(const SegmentPlan& segment, int64_t floats, double megabits);
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster
 
 #endif  // MILLRACE_CLUSTER_SWEEP_ESTIMATE_H_

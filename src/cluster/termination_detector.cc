@@ -11,7 +11,7 @@
 #include "cluster/peer_failures.h"
 #include "cluster/read_gossip.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 namespace {
 
 // Maximum age of the checksum. It is also recomputed after each merge.
@@ -229,4 +229,4 @@ bool TerminationDetector::done() const {
                      [](const auto& each) { return each.second.done(); });
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster

@@ -23,7 +23,7 @@
 #include "millrace/node_id.h"
 #include "proto/run_end.pb.h"
 
-namespace millrace {
+namespace millrace::inline cluster {
 
 // The parts of a cluster that TerminationDetector uses. Tests replace them.
 struct TerminationPeers {
@@ -126,6 +126,6 @@ class TerminationDetector {
   int64_t all_ended_ns_ = -1;     // when all solvers had ended; -1: not yet
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline cluster
 
 #endif  // MILLRACE_CLUSTER_TERMINATION_DETECTOR_H_

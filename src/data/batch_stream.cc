@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 ScheduleOptions ScheduleOf(const BatchStreamOptions& options, const std::vector<uint64_t>& absent) {
@@ -305,4 +305,4 @@ uint64_t BatchStream::batches_read() const {
   return read_;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -28,7 +28,7 @@
 #include "millrace/data_source.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 struct BatchStreamOptions {
   std::string layer;  // the layer's name, for errors, positions and thread names
@@ -161,6 +161,6 @@ class BatchStream {
   std::vector<std::unique_ptr<Thread>> readers_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_BATCH_STREAM_H_

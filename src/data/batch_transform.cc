@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 class PerRecordTransform : public BatchTransform {
@@ -51,4 +51,4 @@ std::unique_ptr<BatchTransform> PerRecord(std::unique_ptr<RecordTransform> trans
   return std::make_unique<PerRecordTransform>(std::move(transform), batch_size);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -11,7 +11,7 @@
 #include "millrace/blob.h"
 #include "millrace/data_source.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Used by one thread at a time, batch after batch: Add for each of its records, shapes, Write.
 class BatchTransform {
@@ -37,6 +37,6 @@ class BatchTransform {
 std::unique_ptr<BatchTransform> PerRecord(std::unique_ptr<RecordTransform> transform,
                                           uint64_t batch_size);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_BATCH_TRANSFORM_H_

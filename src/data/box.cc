@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 bool InOrder(const Box& box) { return !(box.xmax < box.xmin || box.ymax < box.ymin); }
@@ -53,4 +53,4 @@ Box Clip(const Box& box, float width, float height) {
           Limit(box.ymax, height)};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

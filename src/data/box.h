@@ -3,7 +3,7 @@
 #ifndef MILLRACE_DATA_BOX_H_
 #define MILLRACE_DATA_BOX_H_
 
-namespace millrace {
+namespace millrace::inline data {
 
 struct Box {
   float xmin = 0, ymin = 0, xmax = 0, ymax = 0;
@@ -33,6 +33,6 @@ struct PixelBox {
 // As Overlap, for boxes whose intersection contains its last row and column.
 float PixelOverlap(const PixelBox& a, const PixelBox& b);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_BOX_H_

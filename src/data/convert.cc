@@ -14,7 +14,7 @@
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 // A file that is read sequentially; decompressed if it is gzipped.
@@ -248,4 +248,4 @@ ImageMean ComputeImageMean(const std::string& database, const std::string& outpu
   return result;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

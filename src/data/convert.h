@@ -11,7 +11,7 @@
 #include "data/database.h"
 #include "millrace/export.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // MNIST and data sets in its format: IDX files of unsigned bytes, images (N x rows x columns) and
 // labels (N), each plain or gzipped. Keys "%08d". Returns N.
@@ -43,6 +43,6 @@ struct ImageMean {
 MILLRACE_API ImageMean ComputeImageMean(const std::string& database,
                                         const std::string& output_file);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_CONVERT_H_

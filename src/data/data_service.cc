@@ -8,7 +8,7 @@
 #include "data/stream_options.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 DataService::DataService(const DataOptions& options) : options_(options) {
   CHECK_LT(options.shard_index, options.shard_count);
@@ -95,4 +95,4 @@ void DataService::Stop() {
   for (auto& stream : streams) stream->Stop();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

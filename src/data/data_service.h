@@ -16,7 +16,7 @@
 #include "millrace/export.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 struct DataOptions {
   uint64_t seed = 0;            // part of the key of the random streams (shuffle, crop, mirror)
@@ -66,6 +66,6 @@ class MILLRACE_API DataService {
   bool stopped_ = false;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_DATA_SERVICE_H_

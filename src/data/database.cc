@@ -7,7 +7,7 @@
 #include "data/lmdb_database.h"
 #include "data/lmdb_writer.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 const char* NameOf(DatabaseKind kind) { return kind == DatabaseKind::kLmdb ? "LMDB" : "LEVELDB"; }
 
@@ -30,8 +30,9 @@ std::shared_ptr<DataSource> OpenDatabase(const std::string& path, DatabaseKind k
 
 std::shared_ptr<DataSource> OpenDatabase(const std::string& path) {
   if (const auto kind = FindDatabaseKind(path)) return OpenDatabase(path, *kind);
-  throw Error(path, FileExists(path) ? ": holds no database" : ": No such file or directory",
-              "; expected the folder of an LMDB (with a data.mdb) or of a LevelDB (with a CURRENT)");
+  throw Error(
+      path, FileExists(path) ? ": holds no database" : ": No such file or directory",
+      "; expected the folder of an LMDB (with a data.mdb) or of a LevelDB (with a CURRENT)");
 }
 
 std::unique_ptr<DatabaseWriter> CreateDatabase(const std::string& path, DatabaseKind kind) {
@@ -39,4 +40,4 @@ std::unique_ptr<DatabaseWriter> CreateDatabase(const std::string& path, Database
   return std::make_unique<LmdbWriter>(path);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -10,7 +10,7 @@
 #include "millrace/data_source.h"
 #include "millrace/export.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 enum class DatabaseKind { kLmdb, kLevelDb };
 
@@ -31,6 +31,6 @@ std::shared_ptr<DataSource> OpenDatabase(const std::string& path);
 // Creates a database. Throws Error if `path` exists or its folder does not.
 std::unique_ptr<DatabaseWriter> CreateDatabase(const std::string& path, DatabaseKind kind);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_DATABASE_H_

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 void SyncFolder(const std::string& path) {
@@ -45,4 +45,4 @@ void RenameFolder(const std::string& temporary, const std::string& path) {
   SyncFolder(Dirname(path));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Used by one thread. Destroyed without Commit, it leaves no files. All functions throw Error
 // naming the database if it cannot be written, for example if the disk is full.
@@ -42,6 +42,6 @@ void MakeNewFolder(const std::string& path, const std::string& temporary);
 // Renames `temporary` to `path` and syncs both. Throws Error naming `path`.
 void RenameFolder(const std::string& temporary, const std::string& path);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_DATABASE_WRITER_H_

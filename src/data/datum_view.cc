@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 enum WireType : uint32_t {
@@ -224,4 +224,4 @@ DatumView ReadDatum(std::string_view database, std::string_view key, std::string
   return view;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Views refer to the bytes that were parsed and are valid as long as these.
 struct DatumView {
@@ -41,6 +41,6 @@ std::string RecordName(std::string_view database, std::string_view key);
 // Calls ParseDatum and CheckDatum. Errors name `database` and `key`.
 DatumView ReadDatum(std::string_view database, std::string_view key, std::string_view bytes);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_DATUM_VIEW_H_

@@ -6,7 +6,7 @@
 #include "data/jpeg_decoder.h"
 #include "data/png_decoder.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 struct Format {
@@ -58,4 +58,4 @@ const Image& ImageDecoder::Decode(std::string_view file) {
   throw Error("is marked as an encoded image but is neither a JPEG nor a PNG file");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline data {
 
 enum class ImageColor { kNative, kColor, kGray };
 
@@ -48,6 +48,6 @@ class ImageDecoder {
 // if the image is empty or too large.
 void ResizeImage(int channels, int64_t height, int64_t width, Image* image);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_IMAGE_DECODER_H_

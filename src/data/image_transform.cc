@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "data/datum_view.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 ImageTransform::ImageTransform(const PixelReader& reader, const Transformer& transformer,
                                std::optional<ImageChanges> changes)
@@ -34,4 +34,4 @@ void ImageTransform::Apply(const std::string& source, const RecordView& record, 
   *tops[1] = static_cast<float>(label);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

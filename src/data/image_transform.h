@@ -12,7 +12,7 @@
 #include "data/record_transform.h"
 #include "data/transformer.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Tops: C x H x W values, and the label.
 class ImageTransform : public RecordTransform {
@@ -33,6 +33,6 @@ class ImageTransform : public RecordTransform {
   std::vector<Shape> shapes_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_IMAGE_TRANSFORM_H_

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 // libjpeg reports errors through callbacks that must not return. They jump back into the method
@@ -90,4 +90,4 @@ void DecodeJpeg(std::string_view file, ImageColor color, Image* image) {
   JpegReader(file).Read(color, image);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

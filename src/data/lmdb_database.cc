@@ -14,7 +14,7 @@
 #include "data/open_once.h"
 #include "millrace/file_descriptor.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 struct stat CheckFiles(const std::string& path) {
@@ -207,4 +207,4 @@ RecordView LmdbDatabase::Cursor::At(uint64_t index) {
   return current_;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

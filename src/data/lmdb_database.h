@@ -23,7 +23,7 @@
 #include "data/lmdb_tree.h"
 #include "millrace/data_source.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Records refer to the mapped file. Thread-safe.
 class LmdbDatabase : public DataSource, public std::enable_shared_from_this<LmdbDatabase> {
@@ -95,6 +95,6 @@ class LmdbDatabase : public DataSource, public std::enable_shared_from_this<Lmdb
   std::vector<IndexEntry> index_;  // written once, under index_mutex_
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_LMDB_DATABASE_H_

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "as the files are");
@@ -163,4 +163,4 @@ LmdbWalk::Record LmdbWalk::Next() {
   return record;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

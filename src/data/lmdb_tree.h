@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline data {
 
 // One of the two states of a database that its first two pages (meta pages) describe.
 struct LmdbMeta {
@@ -62,6 +62,6 @@ class LmdbWalk {
   std::vector<Step> path_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_LMDB_TREE_H_

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 constexpr size_t kFirstMapBytes = size_t{16} << 20;
@@ -101,4 +101,4 @@ void LmdbWriter::Withdraw() {
   rmdir(path_.c_str());
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -12,7 +12,7 @@
 
 #include "data/database_writer.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 class LmdbWriter : public DatabaseWriter {
  public:
@@ -41,6 +41,6 @@ class LmdbWriter : public DatabaseWriter {
   size_t pending_bytes_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_LMDB_WRITER_H_

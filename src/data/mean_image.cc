@@ -4,7 +4,7 @@
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 MeanImage LoadMeanImage(const std::string& path) {
   caffe::BlobProto mean;
@@ -34,4 +34,4 @@ MeanImage LoadMeanImage(const std::string& path) {
   return image;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline data {
 
 struct MeanImage {
   int64_t channels = 0, height = 0, width = 0;
@@ -16,6 +16,6 @@ struct MeanImage {
 // Throws Error naming `path` if it is not the file of an image.
 MeanImage LoadMeanImage(const std::string& path);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_MEAN_IMAGE_H_

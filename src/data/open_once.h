@@ -11,7 +11,7 @@
 #include <mutex>
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline data {
 
 // A file, whatever its path.
 using FileIdentity = std::pair<dev_t, ino_t>;
@@ -50,6 +50,6 @@ class OpenOnce {
   std::map<Key, std::weak_ptr<Object>> open_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_OPEN_ONCE_H_

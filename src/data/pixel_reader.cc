@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 ImageReading ImageReading::Of(const caffe::TransformationParameter& param) {
   if (param.force_color() && param.force_gray()) {
@@ -57,4 +57,4 @@ DatumView PixelReader::Read(std::string_view database, std::string_view key,
   return datum;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -10,7 +10,7 @@
 #include "data/images/resize.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // How encoded images become pixels.
 struct ImageReading {
@@ -45,6 +45,6 @@ class PixelReader {
   Image resized_;  // memory reused by every call
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_PIXEL_READER_H_

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 // libpng reports errors through a callback that must not return. It jumps back into the method that
@@ -127,4 +127,4 @@ void DecodePng(std::string_view file, ImageColor color, Image* image) {
   PngReader(file).Read(color, image);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

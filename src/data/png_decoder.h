@@ -6,12 +6,12 @@
 
 #include "data/image_decoder.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Writes rows of pixels in (H, W, C) order to `image`. Throws Error, without naming the record.
 // Thread-safe.
 void DecodePng(std::string_view file, ImageColor color, Image* image);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_PNG_DECODER_H_

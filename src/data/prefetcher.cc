@@ -5,7 +5,7 @@
 #include <atomic>
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 Buffer Allocated(MemorySpace& staging, size_t bytes) {
@@ -104,4 +104,4 @@ void Prefetcher::Fill(ReadyBatch* ready) {
   transform_->Write(tops.data());
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -14,7 +14,7 @@
 #include "data/batch_transform.h"
 #include "millrace/memory_space.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // The values of a batch, in memory that the host accesses.
 struct ReadyBatch {
@@ -62,6 +62,6 @@ class Prefetcher {
   std::unique_ptr<Thread> thread_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_PREFETCHER_H_

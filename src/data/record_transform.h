@@ -9,7 +9,7 @@
 #include "millrace/blob.h"
 #include "millrace/data_source.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Used by one thread at a time.
 class RecordTransform {
@@ -26,6 +26,6 @@ class RecordTransform {
                      float* const* tops) = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_RECORD_TRANSFORM_H_

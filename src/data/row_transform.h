@@ -9,7 +9,7 @@
 
 #include "data/record_transform.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 class RowTransform : public RecordTransform {
  public:
@@ -29,6 +29,6 @@ class RowTransform : public RecordTransform {
   const std::vector<Shape> shapes_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_ROW_TRANSFORM_H_

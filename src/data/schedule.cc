@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 Interleave::Interleave(const std::vector<uint64_t>& sizes) : sizes_(sizes) {
   // Products of two sizes must fit in 64 bits (see Rank).
@@ -223,4 +223,4 @@ uint64_t Schedule::PlaceAfter(const Schedule& before, uint64_t place) const {
   return epoch * epoch_items_ + (mix_ ? mix_->Rank(0, own) : own);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline data {
 
 struct RecordLocation {
   int source = 0;      // index of the source
@@ -156,6 +156,6 @@ class Schedule {
   std::optional<GroupedPermutation> own_groups_, dealt_groups_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_SCHEDULE_H_

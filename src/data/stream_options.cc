@@ -13,7 +13,7 @@
 #include "data/window/window_source.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 // Throws FieldError unless the batch size is sensible; `given`: whether it is in the file.
@@ -184,4 +184,4 @@ LayerStream OpenLayerStream(const caffe::LayerParameter& layer) {
 
 uint32_t BatchSizeOf(const caffe::LayerParameter& layer) { return TypeOf(layer).batch_size(layer); }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -14,7 +14,7 @@
 #include "data/batch_stream.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 struct LayerStream {
   BatchStreamOptions options;  // without shard, seed, stream and errors
@@ -27,6 +27,6 @@ LayerStream OpenLayerStream(const caffe::LayerParameter& layer);
 // The examples per batch of such a layer; not checked.
 uint32_t BatchSizeOf(const caffe::LayerParameter& layer);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_STREAM_OPTIONS_H_

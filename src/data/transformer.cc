@@ -8,7 +8,7 @@
 #include "data/mean_image.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 // The mean of a row of values: one constant, or one mean per value.
@@ -201,4 +201,4 @@ void Transformer::Write(const DatumView& datum, const TransformChoice& choice, f
   Copy(floats_.data(), datum, choice, out);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

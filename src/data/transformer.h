@@ -14,7 +14,7 @@
 #include "data/datum_view.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 struct ImageSize {
   int channels = 0, height = 0, width = 0;
@@ -72,6 +72,6 @@ class Transformer {
   std::vector<float> floats_;       // scratch
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_TRANSFORMER_H_

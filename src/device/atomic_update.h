@@ -7,7 +7,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline device {
 
 // *at = next(*at), as one step among all AtomicUpdates of *at. `next` may be called several times.
 // Other memory is not ordered.
@@ -37,6 +37,6 @@ MILLRACE_HOST_DEVICE float AtomicLoad(const float* at) {
 #endif
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline device
 
 #endif  // MILLRACE_DEVICE_ATOMIC_UPDATE_H_

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline device {
 namespace {
 
 constexpr size_t kBytes = size_t{8} << 20;
@@ -31,4 +31,4 @@ CopyRate MeasureCopies(MemorySpace& memory, MemorySpace& staging, const Clock& c
   return rate;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline device

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "millrace/device.h"
 
-namespace millrace {
+namespace millrace::inline device {
 
 struct CopyRate {
   double to_host = 0, from_host = 0;  // bytes per second
@@ -15,6 +15,6 @@ struct CopyRate {
 // Error as the memory spaces do.
 CopyRate MeasureCopies(MemorySpace& memory, MemorySpace& staging, const Clock& clock);
 
-}  // namespace millrace
+}  // namespace millrace::inline device
 
 #endif  // MILLRACE_DEVICE_COPY_RATE_H_

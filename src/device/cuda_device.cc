@@ -9,7 +9,7 @@
 #include "device/cuda_queue.h"
 #include "device/cuda_status.h"
 
-namespace millrace {
+namespace millrace::inline device {
 namespace {
 
 // Number of usable GPUs. On any error it is 0 and `*why` receives the reason; `why` may be null.
@@ -157,4 +157,4 @@ class CudaDriver final : public DeviceDriver {
 const RegisterDevice registered(std::make_unique<CudaDriver>());
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline device

@@ -9,7 +9,7 @@
 #include "device/kernel.h"
 #include "device/team.h"
 
-namespace millrace {
+namespace millrace::inline device {
 
 // The threads of a block.
 struct CudaTeamLanes {
@@ -57,6 +57,6 @@ struct RegisterCudaKernels {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline device
 
 #endif  // MILLRACE_DEVICE_CUDA_KERNEL_H_

@@ -10,7 +10,7 @@
 
 #include "device/cuda_status.h"
 
-namespace millrace {
+namespace millrace::inline device {
 namespace {
 
 constexpr char kCannotFree[] = "cannot free memory";
@@ -132,4 +132,4 @@ void PinnedMemory::CopyToHost(void* host, const void* source, size_t bytes) {
   HostMemory().CopyToHost(host, source, bytes);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline device

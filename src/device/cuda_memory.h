@@ -6,7 +6,7 @@
 
 #include "millrace/memory_space.h"
 
-namespace millrace {
+namespace millrace::inline device {
 
 class CudaMemory : public MemorySpace {
  public:
@@ -39,6 +39,6 @@ class PinnedMemory : public MemorySpace {
   void CopyToHost(void* host, const void* source, size_t bytes) override;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline device
 
 #endif  // MILLRACE_DEVICE_CUDA_MEMORY_H_

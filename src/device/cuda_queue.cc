@@ -4,7 +4,7 @@
 
 #include "device/cuda_status.h"
 
-namespace millrace {
+namespace millrace::inline device {
 
 void CudaFailure::Check(cudaError_t status) {
   std::lock_guard lock(mutex_);
@@ -118,4 +118,4 @@ void CudaQueue::Wait(const Event& event) {
 
 void CudaQueue::Synchronize() { Check(cudaStreamSynchronize(stream_)); }
 
-}  // namespace millrace
+}  // namespace millrace::inline device

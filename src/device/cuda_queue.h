@@ -11,7 +11,7 @@
 
 #include "millrace/device.h"
 
-namespace millrace {
+namespace millrace::inline device {
 
 // The first failure of a queue's work, which its events report, too. Thread-safe.
 class CudaFailure {
@@ -62,6 +62,6 @@ class CudaQueue final : public Queue {
   std::vector<std::shared_ptr<Mark>> marks_;  // reused when no Event refers to them
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline device
 
 #endif  // MILLRACE_DEVICE_CUDA_QUEUE_H_

@@ -10,9 +10,10 @@
 #include "millrace/memory_space.h"
 #include "millrace/queue.h"
 
-namespace millrace {
+namespace millrace::inline device {
 
-// Throws OutOfMemory or DeviceError unless `status` is cudaSuccess. `device` names the failing device: "cuda device 0".
+// Throws OutOfMemory or DeviceError unless `status` is cudaSuccess. `device` names the failing
+// device: "cuda device 0".
 template <typename... Parts>
 void CheckCuda(cudaError_t status, const std::string& device, const Parts&... doing) {
   if (status == cudaSuccess) return;
@@ -27,6 +28,6 @@ void CheckCuda(cudaError_t status, const std::string& device, const Parts&... do
 // down at program exit.
 void CheckCudaFree(cudaError_t status, const std::string& device, const char* doing);
 
-}  // namespace millrace
+}  // namespace millrace::inline device
 
 #endif  // MILLRACE_DEVICE_CUDA_STATUS_H_

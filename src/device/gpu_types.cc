@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline device {
 
 GpuTypes& GpuTypes::Get() {
   static GpuTypes types;
@@ -21,4 +21,4 @@ void GpuTypes::Add(DeviceType type) {
   all.types_.push_back(type);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline device

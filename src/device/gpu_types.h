@@ -9,7 +9,7 @@
 
 #include "millrace/device.h"
 
-namespace millrace {
+namespace millrace::inline device {
 
 // Used before main() only, in any order.
 class GpuTypes {
@@ -32,6 +32,6 @@ struct RegisterGpuType {
   explicit RegisterGpuType(DeviceType type) { GpuTypes::Add(type); }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline device
 
 #endif  // MILLRACE_DEVICE_GPU_TYPES_H_

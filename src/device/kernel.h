@@ -26,7 +26,7 @@
 #include "millrace/device.h"
 #include "millrace/queue.h"
 
-namespace millrace {
+namespace millrace::inline device {
 
 // Launchers of a kernel by type of device. Registration happens before main(); the rest is
 // thread-safe.
@@ -92,6 +92,6 @@ void Launch(Queue& queue, int64_t count, const Kernel& kernel) {
 #endif
 #undef MILLRACE_RUN_ELEMENTS
 
-}  // namespace millrace
+}  // namespace millrace::inline device
 
 #endif  // MILLRACE_DEVICE_KERNEL_H_

@@ -7,7 +7,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline device {
 
 // Exchange area of the threads of a team, in memory that they share.
 template <uint32_t kThreads>
@@ -92,6 +92,6 @@ struct SerialLanes {
   MILLRACE_HOST_DEVICE void Sync() const {}
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline device
 
 #endif  // MILLRACE_DEVICE_TEAM_H_

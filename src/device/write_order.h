@@ -3,8 +3,8 @@
 // A solver's update and an exchange's kernel each read a weight, compute, and write it back. If two
 // of them ran at the same time on one weight, the later write would undo the other's addition.
 // Each therefore begins after the change that was enqueued before it, on whatever queue, has
-// completed. The device waits for that, not the host. Work that only reads (a solver's passes) needs
-// no order.
+// completed. The device waits for that, not the host. Work that only reads (a solver's passes)
+// needs no order.
 #ifndef MILLRACE_DEVICE_WRITE_ORDER_H_
 #define MILLRACE_DEVICE_WRITE_ORDER_H_
 
@@ -12,7 +12,7 @@
 
 #include "millrace/queue.h"
 
-namespace millrace {
+namespace millrace::inline device {
 
 // Thread-safe. Outlives no queue's device.
 class WriteOrder {
@@ -32,6 +32,6 @@ class WriteOrder {
   Event last_;  // the end of the last change; reached before the first
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline device
 
 #endif  // MILLRACE_DEVICE_WRITE_ORDER_H_

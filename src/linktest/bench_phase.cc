@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/node_bits.h"
 
-namespace millrace {
+namespace millrace::inline linktest {
 namespace {
 
 constexpr uint32_t kBenchVersion = 1;
@@ -179,4 +179,4 @@ BenchPhases::Others PeerTable::there(double now_seconds) const {
   return others;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline linktest

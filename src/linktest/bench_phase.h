@@ -32,7 +32,7 @@
 #include "millrace/node_id.h"
 #include "proto/bench.pb.h"
 
-namespace millrace {
+namespace millrace::inline linktest {
 
 struct BenchPhasesConfig {
   std::string cluster;             // name, for messages
@@ -122,6 +122,6 @@ class PeerTable {
 // "a, b and c".
 std::string AndList(const std::vector<std::string>& names);
 
-}  // namespace millrace
+}  // namespace millrace::inline linktest
 
 #endif  // MILLRACE_LINKTEST_BENCH_PHASE_H_

@@ -14,7 +14,7 @@
 #include "base/posix_clock.h"
 #include "exchange/kernels/kernel_op.h"
 
-namespace millrace {
+namespace millrace::inline linktest {
 namespace {
 
 constexpr int kStride = 64;
@@ -129,4 +129,4 @@ void LoadGenerator::Run() {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline linktest

@@ -29,7 +29,7 @@
 #include "segment/replica_device.h"
 #include "weights/iteration_clock.h"
 
-namespace millrace {
+namespace millrace::inline linktest {
 
 // Adds a constant to each weights[i] with i % 64 == `phase` (0 to 63). Other threads may write the
 // array concurrently. The sum added to any weight is exact for 2^24 steps.
@@ -71,6 +71,6 @@ class LoadGenerator {
   Thread thread_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline linktest
 
 #endif  // MILLRACE_LINKTEST_LOAD_GENERATOR_H_

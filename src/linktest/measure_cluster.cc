@@ -19,7 +19,7 @@
 #include "weights/param_layout.h"
 #include "weights/weight_buffer.h"
 
-namespace millrace {
+namespace millrace::inline linktest {
 namespace {
 
 constexpr int kStepMs = 10;
@@ -318,4 +318,4 @@ std::optional<BenchResult> MeasureCluster(const MeasureOptions& options,
   return MeasureRun(options, stopped).Run();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline linktest

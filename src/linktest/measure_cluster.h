@@ -10,7 +10,7 @@
 #include "millrace/export.h"
 #include "proto/bench.pb.h"
 
-namespace millrace {
+namespace millrace::inline linktest {
 
 struct MeasureOptions {
   std::string topology;        // path of the topology file
@@ -29,6 +29,6 @@ struct MeasureOptions {
 MILLRACE_API std::optional<BenchResult> MeasureCluster(const MeasureOptions& options,
                                                        const std::function<bool(int ms)>& stopped);
 
-}  // namespace millrace
+}  // namespace millrace::inline linktest
 
 #endif  // MILLRACE_LINKTEST_MEASURE_CLUSTER_H_

@@ -5,7 +5,7 @@
 #include "exchange/protocol/frame.h"
 #include "segment/segment_metrics.h"
 
-namespace millrace {
+namespace millrace::inline linktest {
 namespace {
 
 constexpr double kRestSeconds = 1, kMostMovingSeconds = 10;
@@ -111,4 +111,4 @@ bool QuiescenceDetector::Rests(uint64_t moved, double now_seconds) {
   return now_seconds - moving_since_ >= kMostMovingSeconds;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline linktest

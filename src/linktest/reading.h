@@ -13,7 +13,7 @@
 #include "proto/bench.pb.h"
 #include "topology/plan.h"
 
-namespace millrace {
+namespace millrace::inline linktest {
 
 // Counters of one segment since its creation.
 struct EndReading {
@@ -66,6 +66,6 @@ class QuiescenceDetector {
   bool started_ = false;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline linktest
 
 #endif  // MILLRACE_LINKTEST_READING_H_

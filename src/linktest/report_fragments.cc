@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline linktest {
 
 ReportWriter::ReportWriter(NodeId node, const BenchReport& report)
     : node_(node), bytes_(report.SerializeAsString()) {}
@@ -59,4 +59,4 @@ void ReportReader::Ask(BenchStatus* status) const {
   status->set_asked_page(partials_.at(*asked_).next);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline linktest

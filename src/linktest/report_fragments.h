@@ -17,7 +17,7 @@
 #include "millrace/node_id.h"
 #include "proto/bench.pb.h"
 
-namespace millrace {
+namespace millrace::inline linktest {
 
 inline constexpr size_t kReportPageBytes = 800;
 inline constexpr size_t kMostReportPages = 1000;
@@ -64,6 +64,6 @@ class ReportReader {
   std::optional<NodeId> asked_;  // first participant with missing pages
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline linktest
 
 #endif  // MILLRACE_LINKTEST_REPORT_FRAGMENTS_H_

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline linktest {
 namespace {
 
 constexpr double kMega = 1e6, kGiga = 1e9;
@@ -256,4 +256,4 @@ std::string ResultJson(const BenchResult& result) {
   return json + "\n";
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline linktest

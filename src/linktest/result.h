@@ -13,7 +13,7 @@
 #include "proto/bench.pb.h"
 #include "topology/topology.h"
 
-namespace millrace {
+namespace millrace::inline linktest {
 
 // Input of the computation. Reports come from the network: each must satisfy FitsTopology().
 struct Measurement {
@@ -36,6 +36,6 @@ BenchResult ResultOf(const Topology& topology, const Measurement& measurement);
 // Unknown fields are absent.
 MILLRACE_API std::string ResultJson(const BenchResult& result);
 
-}  // namespace millrace
+}  // namespace millrace::inline linktest
 
 #endif  // MILLRACE_LINKTEST_RESULT_H_

@@ -7,7 +7,7 @@
 
 #include "linktest/bench_phase.h"
 
-namespace millrace {
+namespace millrace::inline linktest {
 namespace {
 
 __attribute__((format(printf, 1, 2))) std::string Format(const char* format, ...) {
@@ -148,4 +148,4 @@ class Table {
 
 std::string BenchTable(const BenchResult& result) { return Table(result).Text(); }
 
-}  // namespace millrace
+}  // namespace millrace::inline linktest

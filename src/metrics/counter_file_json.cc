@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "metrics/counter_table.h"
 
-namespace millrace {
+namespace millrace::inline metrics {
 namespace {
 
 // The groups in the order of their first metrics, each with all of its metrics. Of metrics with the
@@ -41,4 +41,4 @@ std::string CounterFileJson(const std::vector<CounterFileReading>& now) {
   return "[" + json + "]\n";
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline metrics

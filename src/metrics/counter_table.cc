@@ -12,7 +12,7 @@
 #include "base/utf8.h"
 #include "metrics/metrics_reading.h"
 
-namespace millrace {
+namespace millrace::inline metrics {
 namespace {
 
 __attribute__((format(printf, 1, 2))) std::string Format(const char* format, ...) {
@@ -187,4 +187,4 @@ std::string CounterTable(const std::vector<CounterFileReading>& before,
   return table;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline metrics

@@ -8,7 +8,7 @@
 #include "millrace/export.h"
 #include "millrace/metrics.h"
 
-namespace millrace {
+namespace millrace::inline metrics {
 
 // Shows the changes of the processes in `now` since `before`, `seconds` (> 0) ago. For a process
 // that is only in `now`, the rates are its counts since its start, divided by `seconds`. With
@@ -25,6 +25,6 @@ MILLRACE_API std::string CounterTable(const std::vector<CounterFileReading>& bef
 // are not UTF-8 become U+FFFD.
 MILLRACE_API std::string CounterFileJson(const std::vector<CounterFileReading>& now);
 
-}  // namespace millrace
+}  // namespace millrace::inline metrics
 
 #endif  // MILLRACE_METRICS_COUNTER_TABLE_H_

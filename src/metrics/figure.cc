@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "metrics/gnuplot.h"
 
-namespace millrace {
+namespace millrace::inline metrics {
 namespace {
 
 // Draws what the variables before it say: `runs` and `charts` are counts; arrays hold what their
@@ -175,4 +175,4 @@ std::string FigureScript(const Figure& figure, const std::string& path) {
   return script + kDraw;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline metrics

@@ -10,7 +10,7 @@
 #include "metrics/run_curves.h"
 #include "millrace/export.h"
 
-namespace millrace {
+namespace millrace::inline metrics {
 
 // The range that an axis shows: finite, low < high, and low > 0 on a logarithmic axis.
 struct AxisRange {
@@ -46,6 +46,6 @@ struct Figure {
 // literally.
 MILLRACE_API std::string FigureScript(const Figure& figure, const std::string& path);
 
-}  // namespace millrace
+}  // namespace millrace::inline metrics
 
 #endif  // MILLRACE_METRICS_FIGURE_H_

@@ -5,7 +5,7 @@
 #include "base/drawing_program.h"
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline metrics {
 
 void RunGnuplot(const std::string& script, const std::string& path) {
   Draw({"gnuplot", {"-d"}, "which draws figures", "gnuplot-nox"}, script, path);
@@ -25,4 +25,4 @@ std::string GnuplotText(const std::string& text) {
   return literal + '"';
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline metrics

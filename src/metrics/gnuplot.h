@@ -6,7 +6,7 @@
 
 #include "millrace/export.h"
 
-namespace millrace {
+namespace millrace::inline metrics {
 
 // Runs gnuplot without a shell and without the user's start-up files. `script` is its standard
 // input, so paths never appear in it; the picture that it writes to standard output replaces the
@@ -21,6 +21,6 @@ MILLRACE_API void RunGnuplot(const std::string& script, const std::string& path)
 // "noenhanced".
 std::string GnuplotText(const std::string& text);
 
-}  // namespace millrace
+}  // namespace millrace::inline metrics
 
 #endif  // MILLRACE_METRICS_GNUPLOT_H_

@@ -8,7 +8,7 @@
 #include "metrics/counter_file_layout.h"
 #include "millrace/metrics.h"
 
-namespace millrace {
+namespace millrace::inline metrics {
 
 // Reads rows of any content. `metrics` and `values` are equally long; the reading ends before the
 // first metric that belongs to none of `families`.
@@ -19,6 +19,6 @@ MetricsReading DecodeMetrics(std::span<const counter_file_layout::FamilyRow> fam
 // Whether the metric is of no segment and not Millrace's own: a program or a plugin has added it.
 bool IsOfProgram(const MetricsReading& reading, const MetricsReading::Metric& metric);
 
-}  // namespace millrace
+}  // namespace millrace::inline metrics
 
 #endif  // MILLRACE_METRICS_METRICS_READING_H_

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 
-namespace millrace {
+namespace millrace::inline metrics {
 namespace {
 
 constexpr char kExpected[] =
@@ -146,4 +146,4 @@ bool MetricsWriter::Put(std::string_view line) {
   return false;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline metrics

@@ -13,7 +13,7 @@
 #include "millrace/export.h"
 #include "proto/metrics.pb.h"
 
-namespace millrace {
+namespace millrace::inline metrics {
 
 // Appends rows to a file. Thread-safe.
 class MILLRACE_API MetricsWriter {
@@ -55,6 +55,6 @@ MetricsRow ParseMetricsLine(std::string_view line, const std::string& place);
 MILLRACE_API std::vector<MetricsRow> ReadMetrics(const std::string& path);
 std::vector<MetricsRow> ParseMetrics(std::string_view text, const std::string& name);
 
-}  // namespace millrace
+}  // namespace millrace::inline metrics
 
 #endif  // MILLRACE_METRICS_METRICS_WRITER_H_

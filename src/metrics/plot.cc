@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 
-namespace millrace {
+namespace millrace::inline metrics {
 namespace {
 
 constexpr size_t kNameBytes = 40;
@@ -216,4 +216,4 @@ Figure PlotRuns(const std::vector<Run>& runs) {
   return figure;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline metrics

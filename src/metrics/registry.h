@@ -8,7 +8,7 @@
 
 #include "millrace/metrics.h"
 
-namespace millrace {
+namespace millrace::inline metrics {
 
 // A part of `whole`; if that is null, a registry with a file of its own.
 inline std::shared_ptr<MetricsRegistry> PartOrNew(MetricsRegistry* whole) {
@@ -43,6 +43,6 @@ class MetricScope {
   const MetricLabels labels_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline metrics
 
 #endif  // MILLRACE_METRICS_REGISTRY_H_

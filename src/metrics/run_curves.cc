@@ -6,7 +6,7 @@
 #include <limits>
 #include <map>
 
-namespace millrace {
+namespace millrace::inline metrics {
 namespace {
 
 constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
@@ -183,4 +183,4 @@ Curve Smooth(const Curve& curve, int parts) {
   return smooth;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline metrics

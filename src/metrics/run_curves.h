@@ -10,7 +10,7 @@
 
 #include "proto/metrics.pb.h"
 
-namespace millrace {
+namespace millrace::inline metrics {
 
 // The contents of a run's metrics file.
 struct Run {
@@ -62,6 +62,6 @@ Curve Envelope(const Curve& curve, size_t limit);
 // count. At most about 1000 points.
 Curve Smooth(const Curve& curve, int parts);
 
-}  // namespace millrace
+}  // namespace millrace::inline metrics
 
 #endif  // MILLRACE_METRICS_RUN_CURVES_H_

@@ -7,7 +7,7 @@
 #include "model/feature_writer.h"
 #include "nn/plain_values.h"
 
-namespace millrace {
+namespace millrace::inline model {
 namespace {
 
 constexpr char kHdf5[] = "hdf5";
@@ -18,7 +18,7 @@ void CheckBackend(const std::string& backend) {
   }
 }
 
-std::vector<Blob*> FindBlobs(const nn::Net& net, const std::vector<FeatureOutput>& outputs) {
+std::vector<Blob*> FindBlobs(const BuiltNet& net, const std::vector<FeatureOutput>& outputs) {
   std::vector<Blob*> blobs;
   for (const FeatureOutput& output : outputs) {
     Blob* const blob = net.FindBlob(output.blob);
@@ -46,7 +46,7 @@ std::vector<std::unique_ptr<FeatureWriter>> MakeWriters(const std::vector<Featur
 
 }  // namespace
 
-std::vector<int64_t> ExtractFeatures(nn::Net* net, const std::vector<FeatureOutput>& outputs,
+std::vector<int64_t> ExtractFeatures(BuiltNet* net, const std::vector<FeatureOutput>& outputs,
                                      const std::string& backend, int batches) {
   CheckBackend(backend);
   const std::vector<Blob*> blobs = FindBlobs(*net, outputs);
@@ -75,4 +75,4 @@ std::string FeaturePath(const std::string& prefix, const std::string& blob,
   return prefix + "_" + name;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline model

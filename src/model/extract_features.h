@@ -10,7 +10,7 @@
 #include "millrace/export.h"
 #include "nn/net.h"
 
-namespace millrace {
+namespace millrace::inline model {
 
 // A blob, and the database or file that receives it.
 struct FeatureOutput {
@@ -23,7 +23,7 @@ struct FeatureOutput {
 // written of each blob. Databases appear complete or not at all; an HDF5 file that exists is
 // replaced. Throws Error before the first pass if a blob or the backend is not known, or if an
 // output exists.
-MILLRACE_API std::vector<int64_t> ExtractFeatures(nn::Net* net,
+MILLRACE_API std::vector<int64_t> ExtractFeatures(BuiltNet* net,
                                                   const std::vector<FeatureOutput>& outputs,
                                                   const std::string& backend, int batches);
 
@@ -33,6 +33,6 @@ MILLRACE_API std::vector<int64_t> ExtractFeatures(nn::Net* net,
 MILLRACE_API std::string FeaturePath(const std::string& prefix, const std::string& blob,
                                      const std::string& backend);
 
-}  // namespace millrace
+}  // namespace millrace::inline model
 
 #endif  // MILLRACE_MODEL_EXTRACT_FEATURES_H_

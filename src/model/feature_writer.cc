@@ -6,7 +6,7 @@
 #include "data/hdf5/hdf5_writer.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline model {
 namespace {
 
 class DatabaseFeatures : public FeatureWriter {
@@ -69,4 +69,4 @@ std::unique_ptr<FeatureWriter> MakeHdf5Features(const std::string& path, const s
   return std::make_unique<Hdf5Features>(path, blob);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline model

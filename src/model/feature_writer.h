@@ -9,7 +9,7 @@
 #include "data/database.h"
 #include "millrace/blob.h"
 
-namespace millrace {
+namespace millrace::inline model {
 
 // Used by one thread.
 class FeatureWriter {
@@ -38,6 +38,6 @@ std::unique_ptr<FeatureWriter> MakeDatabaseFeatures(const std::string& path, Dat
 // A '/' in the name makes a group.
 std::unique_ptr<FeatureWriter> MakeHdf5Features(const std::string& path, const std::string& blob);
 
-}  // namespace millrace
+}  // namespace millrace::inline model
 
 #endif  // MILLRACE_MODEL_FEATURE_WRITER_H_

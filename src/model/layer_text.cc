@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline model {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -160,4 +160,4 @@ std::string GroupedDigits(int64_t number) {
   return text;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline model

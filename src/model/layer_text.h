@@ -8,7 +8,7 @@
 #include "millrace/blob.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline model {
 
 // What the fields of a layer say, in a few words: "20 × 5×5, stride 2, pad 1" of a convolution,
 // "MAX 3×3, stride 2" of a pooling, "batch_size 64, backend LMDB" of others. Fillers, and fields
@@ -21,6 +21,6 @@ std::string DimsText(const Shape& shape);
 // "1,234,567".
 std::string GroupedDigits(int64_t number);
 
-}  // namespace millrace
+}  // namespace millrace::inline model
 
 #endif  // MILLRACE_MODEL_LAYER_TEXT_H_

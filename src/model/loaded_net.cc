@@ -2,12 +2,12 @@
 
 #include "solver/snapshot.h"
 
-namespace millrace {
+namespace millrace::inline model {
 namespace {
 
-nn::NetOptions OptionsOf(const caffe::NetState& state, DataService* data, Device* device,
-                         std::optional<Layout> layout) {
-  nn::NetOptions options;
+BuiltNetOptions OptionsOf(const caffe::NetState& state, DataService* data, Device* device,
+                          std::optional<Layout> layout) {
+  BuiltNetOptions options;
   options.state = state;
   options.data = data;
   options.data_scope = "test0";
@@ -30,4 +30,4 @@ LoadedNet::LoadedNet(const caffe::NetParameter& param, const SourceMap& source,
   if (!weights.empty()) LoadWeights(weights, &net_);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline model

@@ -11,25 +11,25 @@
 #include "nn/net.h"
 #include "weights/device_weights.h"
 
-namespace millrace {
+namespace millrace::inline model {
 
 class MILLRACE_API LoadedNet {
  public:
   // Builds the net in `state` and logs its notices. The weights are those of the fillers, then
   // those of `weights`, a comma-separated list of .caffemodel files, which may be empty. `layout`:
-  // see nn::NetOptions. Throws Error as nn::Net and LoadWeights do. `device` outlives the object.
+  // see BuiltNetOptions. Throws Error as BuiltNet and LoadWeights do. `device` outlives the object.
   LoadedNet(const caffe::NetParameter& param, const SourceMap& source, const caffe::NetState& state,
             const std::string& weights, Device* device = &HostDevice(),
             std::optional<Layout> layout = {});
 
-  nn::Net& net() { return net_; }
+  BuiltNet& net() { return net_; }
 
  private:
   DataService data_;
-  nn::Net net_;
+  BuiltNet net_;
   DeviceWeights weights_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline model
 
 #endif  // MILLRACE_MODEL_LOADED_NET_H_

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/registration.h"
 
-namespace millrace {
+namespace millrace::inline model {
 namespace {
 
 // The known formats, and what a build needs for them.
@@ -37,4 +37,4 @@ WriteModelFile FindModelFormat(const std::string& format) {
   return writer->second;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline model

@@ -7,11 +7,11 @@
 #include "millrace/export.h"
 #include "nn/net.h"
 
-namespace millrace {
+namespace millrace::inline model {
 
 // Writes `net`, on the host, in plain memory order and with its weights bound, to the file `path`.
 // Throws Error with one line that names all layers which the format has nothing for.
-using WriteModelFile = void (*)(const nn::Net& net, const std::string& path);
+using WriteModelFile = void (*)(const BuiltNet& net, const std::string& path);
 
 // Registers a writer. Define one at namespace scope, in a file that only builds with the format's
 // library contain.
@@ -23,6 +23,6 @@ struct RegisterModelFormat {
 // such format, or if this build lacks its library.
 MILLRACE_API WriteModelFile FindModelFormat(const std::string& format);
 
-}  // namespace millrace
+}  // namespace millrace::inline model
 
 #endif  // MILLRACE_MODEL_MODEL_FORMAT_H_

@@ -9,7 +9,7 @@
 #include "model/layer_text.h"
 #include "nn/net_param.h"
 
-namespace millrace {
+namespace millrace::inline model {
 namespace {
 
 // The name of a file's format for dot -T; "" for dot's own text.
@@ -121,7 +121,7 @@ std::string Wrapped(const std::string& text) {
 
 class Diagram {
  public:
-  Diagram(const std::vector<PlacedLayer>& layers, const nn::Net* net, DiagramDirection direction)
+  Diagram(const std::vector<PlacedLayer>& layers, const BuiltNet* net, DiagramDirection direction)
       : net_(net),
         across_(direction == DiagramDirection::kRight || direction == DiagramDirection::kLeft) {
     for (const PlacedLayer& layer : layers) Add(layer);
@@ -193,7 +193,7 @@ class Diagram {
     std::string title = "<B>" + Escaped(name.empty() ? "net" : name) + "</B>";
     if (net_ == nullptr) return title;
     int64_t weights = 0;
-    for (const nn::NetParam& param : net_->params()) weights += param.owner->blob->count();
+    for (const NetParam& param : net_->params()) weights += param.owner->blob->count();
     return StrCat(title, "<BR/><FONT POINT-SIZE=\"12\">", GroupedDigits(net_->layout().size()),
                   " weights</FONT>");
   }
@@ -254,7 +254,7 @@ class Diagram {
     return text + "</TABLE>";
   }
 
-  const nn::Net* const net_;
+  const BuiltNet* const net_;
   const bool across_;  // the blobs of a box are below each other
   std::vector<Box> boxes_;
   std::vector<Edge> edges_;
@@ -287,7 +287,7 @@ DiagramDirection ParseDiagramDirection(const std::string& rankdir) {
 }
 
 std::string NetDiagram(const caffe::NetParameter& param, const SourceMap& source,
-                       const caffe::NetState& state, const nn::Net* net,
+                       const caffe::NetState& state, const BuiltNet* net,
                        DiagramDirection direction) {
   std::vector<PlacedLayer> layers = SelectLayers(param, state, source);
   GiveUniqueNames(&layers);
@@ -311,4 +311,4 @@ void DrawNetDiagram(const std::string& dot, const std::string& path) {
   file.Commit();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline model

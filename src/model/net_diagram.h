@@ -8,7 +8,7 @@
 #include "nn/net.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline model {
 
 // Where the data flows: as Graphviz's attribute rankdir.
 enum class DiagramDirection { kDown, kRight, kUp, kLeft };
@@ -24,7 +24,7 @@ MILLRACE_API DiagramDirection ParseDiagramDirection(const std::string& rankdir);
 // state; null if the net could not be built, and then the picture has no shapes and no numbers of
 // weights. Throws Error as SelectLayers (nn/net_param.h).
 MILLRACE_API std::string NetDiagram(const caffe::NetParameter& param, const SourceMap& source,
-                                    const caffe::NetState& state, const nn::Net* net,
+                                    const caffe::NetState& state, const BuiltNet* net,
                                     DiagramDirection direction);
 
 // Writes the picture to `path`: an SVG, PNG or PDF file, or `dot` itself, as the end of the name
@@ -34,6 +34,6 @@ MILLRACE_API void DrawNetDiagram(const std::string& dot, const std::string& path
 // Throws that Error.
 MILLRACE_API void CheckDiagramPath(const std::string& path);
 
-}  // namespace millrace
+}  // namespace millrace::inline model
 
 #endif  // MILLRACE_MODEL_NET_DIAGRAM_H_

@@ -12,7 +12,7 @@
 #include "solver/hdf5_snapshot.h"
 #include "solver/snapshot.h"
 
-namespace millrace {
+namespace millrace::inline model {
 namespace {
 
 using BlobProtos = google::protobuf::RepeatedPtrField<caffe::BlobProto>;
@@ -153,4 +153,4 @@ StoredFile ReadStoredFile(const std::string& path) {
   return file;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline model

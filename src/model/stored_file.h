@@ -10,7 +10,7 @@
 #include "millrace/export.h"
 #include "model/value_stats.h"
 
-namespace millrace {
+namespace millrace::inline model {
 
 // An array of a file.
 struct StoredArray {
@@ -70,6 +70,6 @@ MILLRACE_API std::string StoredFileText(const StoredFile& file);
 // A JSON object. Numbers that are not finite are null.
 MILLRACE_API std::string StoredFileJson(const StoredFile& file);
 
-}  // namespace millrace
+}  // namespace millrace::inline model
 
 #endif  // MILLRACE_MODEL_STORED_FILE_H_

@@ -7,7 +7,7 @@
 #include "model/layer_text.h"
 #include "model/stored_file.h"
 
-namespace millrace {
+namespace millrace::inline model {
 namespace {
 
 const char* KindName(StoredFile::Kind kind) {
@@ -200,4 +200,4 @@ std::string StoredFileJson(const StoredFile& file) {
   return text + "}";
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline model

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline model {
 
 // Sums in double precision. Not-finite values are counted and otherwise left out.
 class ValueStats {
@@ -44,6 +44,6 @@ class ValueStats {
   double mean_ = 0, squares_ = 0, min_ = 0, max_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline model
 
 #endif  // MILLRACE_MODEL_VALUE_STATS_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace millrace::nn {
+namespace millrace::inline nn {
 namespace {
 
 size_t Rounded(size_t bytes) {
@@ -37,4 +37,4 @@ ArenaPlan PlanArena(const std::vector<ArenaItem>& items) {
   return plan;
 }
 
-}  // namespace millrace::nn
+}  // namespace millrace::inline nn

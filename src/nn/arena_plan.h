@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace millrace::nn {
+namespace millrace::inline nn {
 
 // An array that is in use from step `first` to step `last`, both included.
 struct ArenaItem {
@@ -26,6 +26,6 @@ inline constexpr size_t kArenaAlignment = 256;  // bytes; suits vectors and GPUs
 // items.
 ArenaPlan PlanArena(const std::vector<ArenaItem>& items);
 
-}  // namespace millrace::nn
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_ARENA_PLAN_H_

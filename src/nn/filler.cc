@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 using caffe::FillerParameter;
@@ -183,4 +183,4 @@ void Fill(const FillerParameter& param, const Shape& shape, Rng* rng, float* out
   Find(param, Field("")).fill(param, shape, rng, out);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

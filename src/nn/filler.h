@@ -20,7 +20,7 @@
 #include "millrace/blob.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Throws FieldError for an unknown type, for numbers out of range, and for a shape that the filler
 // cannot fill. `field` is the path of the filler ("convolution_param.weight_filler"); errors name
@@ -32,6 +32,6 @@ void CheckFiller(const caffe::FillerParameter& param, const Shape& shape,
 // build and machine. Throws as CheckFiller does and then leaves `out` unchanged.
 void Fill(const caffe::FillerParameter& param, const Shape& shape, Rng* rng, float* out);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_FILLER_H_

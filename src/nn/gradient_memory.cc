@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace::nn {
+namespace millrace::inline nn {
 
 void GradientMemory::Add(Blob* blob, size_t first, size_t last) {
   members_.push_back({blob, first, last});
@@ -40,4 +40,4 @@ void GradientMemory::Prepare(Queue* queue) {
   }
 }
 
-}  // namespace millrace::nn
+}  // namespace millrace::inline nn

@@ -9,7 +9,7 @@
 #include "millrace/queue.h"
 #include "nn/arena_plan.h"
 
-namespace millrace::nn {
+namespace millrace::inline nn {
 
 // Not thread-safe. Outlives the work that uses the gradients.
 class GradientMemory {
@@ -42,6 +42,6 @@ class GradientMemory {
   Buffer arena_;
 };
 
-}  // namespace millrace::nn
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_GRADIENT_MEMORY_H_

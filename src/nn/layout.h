@@ -4,7 +4,7 @@
 
 #include "millrace/blob.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Channels per block; 1 for kPlain and kNhwc.
 inline int BlockOf(Layout layout) {
@@ -28,6 +28,6 @@ inline SpatialView ViewOf(const Blob& blob) {
   return {blob.dim(0) * channels / inner, blob.dim(2), blob.dim(3), inner};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYOUT_H_

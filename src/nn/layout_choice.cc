@@ -2,7 +2,7 @@
 
 #include <map>
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 std::map<DeviceType, LayoutChooser>& Choosers() {
@@ -21,4 +21,4 @@ RegisterLayoutChooser::RegisterLayoutChooser(DeviceType device, LayoutChooser ch
   Choosers()[device] = chooser;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -8,7 +8,7 @@
 #include "millrace/device.h"
 #include "nn/net_param.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The best order for a net of these layers, a function of its arguments and this machine's device
 // alone, so that runs are reproducible bit for bit.
@@ -22,6 +22,6 @@ struct RegisterLayoutChooser {
   RegisterLayoutChooser(DeviceType device, LayoutChooser chooser);
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYOUT_CHOICE_H_

@@ -4,7 +4,7 @@
 #include "nn/gpu/gpu_library.h"
 #include "nn/onednn/sgemm.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 bool OnHost(Queue& queue) { return queue.device().type() == DeviceType::kCpu; }
@@ -21,4 +21,4 @@ void Multiply(Queue& queue, bool transpose_a, bool transpose_b, int64_t m, int64
   GpuLibraryOf(queue).Multiply(transpose_a, transpose_b, m, n, k, a, b, add, c);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -6,7 +6,7 @@
 
 #include "millrace/queue.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Makes what Multiply needs on this queue, so that the passes allocate nothing. Throws Error if the
 // device has failed or has too little memory.
@@ -18,6 +18,6 @@ void PrepareMultiply(Queue& queue);
 void Multiply(Queue& queue, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
               const float* a, const float* b, bool add, float* c);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_MATRIX_PRODUCT_H_

@@ -8,7 +8,7 @@
 #include "nn/filler.h"
 #include "proto/upgrade_net.h"
 
-namespace millrace::nn {
+namespace millrace::inline nn {
 namespace {
 
 // Calls `pass`, in which blobs get their memory when they are first used. Names the layer for which
@@ -24,7 +24,7 @@ void WithRoom(const Layer& layer, Pass pass) {
 
 }  // namespace
 
-void Net::BindParam(size_t index, float* data) {
+void BuiltNet::BindParam(size_t index, float* data) {
   for (size_t n = 0; n < nodes_.size(); ++n) {
     for (size_t i = 0; i < params_of_node_[n].size(); ++i) {
       if (params_of_node_[n][i] == static_cast<int>(index)) {
@@ -34,13 +34,13 @@ void Net::BindParam(size_t index, float* data) {
   }
 }
 
-void Net::BindWeights(float* weights) {
+void BuiltNet::BindWeights(float* weights) {
   for (size_t i = 0; i < params_.size(); ++i) {
     BindParam(i, weights + layout_.entries()[params_[i].entry].offset);
   }
 }
 
-void Net::BindWeights(const ParamLayout& other, float* weights) {
+void BuiltNet::BindWeights(const ParamLayout& other, float* weights) {
   std::vector<size_t> own;
   int64_t own_count = 0;
   for (size_t i = 0; i < params_.size(); ++i) {
@@ -70,19 +70,19 @@ void Net::BindWeights(const ParamLayout& other, float* weights) {
   }
 }
 
-bool Net::IsOwnWeight(const Blob& blob) const {
+bool BuiltNet::IsOwnWeight(const Blob& blob) const {
   const float* const begin = own_weights_.get<float>();
   return begin != nullptr && blob.data() >= begin &&
          blob.data() < begin + own_weights_.bytes() / sizeof(float);
 }
 
-void Net::FillWeights() {
+void BuiltNet::FillWeights() {
   queue_->Synchronize();
   for (const NetParam& param : params_) FillParam(param);
   copied_params_.clear();
 }
 
-void Net::FillParam(const NetParam& param) {
+void BuiltNet::FillParam(const NetParam& param) {
   Rng rng(options_.seed, {kRngFiller, static_cast<uint64_t>(param.entry)});
   Blob& blob = *param.owner->blob;
   if (param.initial != nullptr) {
@@ -96,15 +96,16 @@ void Net::FillParam(const NetParam& param) {
   blob.CopyDataFromHost(values.data());
 }
 
-int Net::CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& what) {
+int BuiltNet::CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& what) {
   return CopyWeights(saved, what, false);
 }
 
-int Net::CopyOwnWeightsFrom(const caffe::NetParameter& saved, const std::string& what) {
+int BuiltNet::CopyOwnWeightsFrom(const caffe::NetParameter& saved, const std::string& what) {
   return CopyWeights(saved, what, true);
 }
 
-int Net::CopyWeights(const caffe::NetParameter& saved, const std::string& what, bool own_only) {
+int BuiltNet::CopyWeights(const caffe::NetParameter& saved, const std::string& what,
+                          bool own_only) {
   if (NeedsUpgrade(saved)) {
     caffe::NetParameter today = saved;
     UpgradeNet(SourceMap(what), &today);
@@ -145,7 +146,7 @@ int Net::CopyWeights(const caffe::NetParameter& saved, const std::string& what, 
   return matched;
 }
 
-std::vector<std::string> Net::LayersWithoutSavedWeights() const {
+std::vector<std::string> BuiltNet::LayersWithoutSavedWeights() const {
   std::vector<std::string> layers;
   for (size_t n = 0; n < nodes_.size(); ++n) {
     const std::vector<int>& params = params_of_node_[n];
@@ -160,7 +161,7 @@ std::vector<std::string> Net::LayersWithoutSavedWeights() const {
 }
 
 template <typename Convert>
-void Net::ParamsToProto(caffe::NetParameter* proto, Convert convert) const {
+void BuiltNet::ParamsToProto(caffe::NetParameter* proto, Convert convert) const {
   proto->Clear();
   proto->set_name(name_);
   for (size_t n = 0; n < nodes_.size(); ++n) {
@@ -178,14 +179,14 @@ void Net::ParamsToProto(caffe::NetParameter* proto, Convert convert) const {
   }
 }
 
-void Net::ToProto(caffe::NetParameter* proto, bool with_diff) const {
+void BuiltNet::ToProto(caffe::NetParameter* proto, bool with_diff) const {
   queue_->Synchronize();
   ParamsToProto(proto, [&](const Blob& blob, const NetParam&, caffe::BlobProto* to) {
     blob.ToProto(to, with_diff);
   });
 }
 
-void Net::ToProto(caffe::NetParameter* proto, bool with_diff, const float* weights) const {
+void BuiltNet::ToProto(caffe::NetParameter* proto, bool with_diff, const float* weights) const {
   if (with_diff) queue_->Synchronize();
   ParamsToProto(proto, [&](const Blob& blob, const NetParam& param, caffe::BlobProto* to) {
     Blob values(blob.shape());
@@ -199,7 +200,7 @@ void Net::ToProto(caffe::NetParameter* proto, bool with_diff, const float* weigh
   });
 }
 
-void Net::ReshapeNode(Node* node) {
+void BuiltNet::ReshapeNode(Node* node) {
   // The layer reads values that the layers before it compute, and no work may use what it frees.
   if (node->layer->ReshapesInForward()) queue_->Synchronize();
   try {
@@ -211,7 +212,7 @@ void Net::ReshapeNode(Node* node) {
   }
 }
 
-void Net::ForwardNode(size_t index) {
+void BuiltNet::ForwardNode(size_t index) {
   Node& node = nodes_[index];
   if (node.reshapes) ReshapeNode(&node);
   WithRoom(*node.layer, [&] { node.layer->Forward(node.bottom, node.top); });
@@ -222,7 +223,7 @@ void Net::ForwardNode(size_t index) {
   }
 }
 
-void Net::BackwardNode(size_t index) {
+void BuiltNet::BackwardNode(size_t index) {
   Node& node = nodes_[index];
   if (!node.need_backward) return;
   if (index == last_backward_) blob_gradients_.Prepare(queue_.get());
@@ -237,7 +238,7 @@ void Net::BackwardNode(size_t index) {
   }
 }
 
-void Net::EnqueueForward() {
+void BuiltNet::EnqueueForward() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     ForwardNode(i);
     if (debug_info_) LogForward(nodes_[i]);
@@ -245,7 +246,7 @@ void Net::EnqueueForward() {
   loss_copied_ = queue_->Record();
 }
 
-float Net::Loss() const {
+float BuiltNet::Loss() const {
   loss_copied_.Synchronize();
   for (const Node& node : nodes_) node.layer->CheckForward(node.bottom);
   float loss = 0;
@@ -263,7 +264,7 @@ float Net::Loss() const {
   return loss;
 }
 
-std::vector<float> Net::OutputValues() const {
+std::vector<float> BuiltNet::OutputValues() const {
   queue_->Synchronize();
   size_t count = 0;
   for (const Output& output : outputs_) count += output.blob->count();
@@ -276,7 +277,7 @@ std::vector<float> Net::OutputValues() const {
   return values;
 }
 
-void Net::Backward() {
+void BuiltNet::Backward() {
   gradients();
   for (size_t i = nodes_.size(); i-- > 0;) {
     BackwardNode(i);
@@ -285,15 +286,15 @@ void Net::Backward() {
   if (debug_info_) LogParams();
 }
 
-void Net::EndIteration() {
+void BuiltNet::EndIteration() {
   for (Node& node : nodes_) node.layer->EndIteration();
 }
 
-void Net::ClearGradients() {
+void BuiltNet::ClearGradients() {
   for (const NetParam& param : params_) *param.owner->has_gradient = false;
 }
 
-float* Net::gradients() {
+float* BuiltNet::gradients() {
   if (!gradients_.get()) {
     const size_t bytes = layout_.size() * sizeof(float);
     gradients_ = Buffer(device().memory(), std::max<size_t>(bytes, 1));
@@ -309,7 +310,7 @@ float* Net::gradients() {
   return gradients_.get<float>();
 }
 
-std::string Net::FindNonFinite() const {
+std::string BuiltNet::FindNonFinite() const {
   queue_->Synchronize();
   std::vector<float> copy;
   const auto finite = [&](const Blob& blob) {
@@ -336,19 +337,19 @@ std::string Net::FindNonFinite() const {
   return "";
 }
 
-Blob* Net::FindBlob(const std::string& name) const {
+Blob* BuiltNet::FindBlob(const std::string& name) const {
   const auto found = found_by_name_.find(name);
   return found == found_by_name_.end() ? nullptr : found->second;
 }
 
-Layer* Net::FindLayer(const std::string& name) const {
+Layer* BuiltNet::FindLayer(const std::string& name) const {
   for (const Node& node : nodes_) {
     if (node.layer->name() == name) return node.layer.get();
   }
   return nullptr;
 }
 
-int64_t Net::batch_size() const {
+int64_t BuiltNet::batch_size() const {
   int64_t from_data = 0;
   for (const Node& node : nodes_) from_data = std::max(from_data, node.layer->batch_size());
   if (from_data > 0) return from_data;
@@ -356,7 +357,7 @@ int64_t Net::batch_size() const {
   return first && first->num_axes() > 0 ? first->dim(0) : 1;
 }
 
-Net::Memory Net::memory() const {
+BuiltNet::Memory BuiltNet::memory() const {
   Memory memory;
   memory.weights = memory.weight_gradients = layout_.size() * sizeof(float);
   memory.workspace = scratch_->bytes();
@@ -374,9 +375,9 @@ Net::Memory Net::memory() const {
   return memory;
 }
 
-size_t Net::activation_bytes() const {
+size_t BuiltNet::activation_bytes() const {
   const Memory bytes = memory();
   return bytes.activations + bytes.activation_gradients + bytes.workspace;
 }
 
-}  // namespace millrace::nn
+}  // namespace millrace::inline nn

@@ -19,9 +19,9 @@
 #include "proto/parse.h"
 #include "weights/param_layout.h"
 
-namespace millrace::nn {
+namespace millrace::inline nn {
 
-struct NetOptions {
+struct BuiltNetOptions {
   caffe::NetState state;        // phase, level, stages: decides include/exclude
   uint64_t seed = 0;            // part of the key of every random stream of the net
   DataService* data = nullptr;  // outlives the net; null if the net reads no data
@@ -64,14 +64,15 @@ struct NetParam {
 // their work on the net's queue. Functions that return values to the host, or copy to or from
 // blobs, wait for that work and throw Error if the device has failed. On the host, each call
 // computes before it returns.
-class MILLRACE_API Net {
+class MILLRACE_API BuiltNet {
  public:
   // Throws Error with the position in the file for any error in `param`.
-  Net(const caffe::NetParameter& param, const SourceMap& source, const NetOptions& options);
+  BuiltNet(const caffe::NetParameter& param, const SourceMap& source,
+           const BuiltNetOptions& options);
   // Waits until the device no longer uses the net's memory.
-  ~Net();
-  Net(const Net&) = delete;
-  Net& operator=(const Net&) = delete;
+  ~BuiltNet();
+  BuiltNet(const BuiltNet&) = delete;
+  BuiltNet& operator=(const BuiltNet&) = delete;
 
   Device& device() const { return *options_.device; }
   // Of all work on the net: update rules enqueue theirs behind the passes.
@@ -225,7 +226,7 @@ class MILLRACE_API Net {
   std::string name_;
   std::vector<std::string> notices_;
   bool debug_info_ = false;
-  NetOptions options_;
+  BuiltNetOptions options_;
   LayerContext context_;
   std::optional<Scratchpad> scratch_;
   uint64_t pass_ = 0;
@@ -256,6 +257,6 @@ class MILLRACE_API Net {
   std::unique_ptr<Queue> queue_;
 };
 
-}  // namespace millrace::nn
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_NET_H_

@@ -11,7 +11,7 @@
 #include "nn/net.h"
 #include "proto/custom_param.h"
 
-namespace millrace::nn {
+namespace millrace::inline nn {
 namespace {
 
 // Runs `body`. Its errors get the prefix "file:line: layer 'name': field: ".
@@ -71,7 +71,8 @@ void CheckLayerTypes(const caffe::NetParameter& param, const SourceMap& source,
   CheckTypes(SelectLayers(param, state, source), device, source);
 }
 
-Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOptions& options)
+BuiltNet::BuiltNet(const caffe::NetParameter& param, const SourceMap& source,
+                   const BuiltNetOptions& options)
     : name_(param.name()),
       debug_info_(param.debug_info()),
       options_(options),
@@ -137,9 +138,9 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
   AllocateLosses();
 }
 
-Net::~Net() = default;
+BuiltNet::~BuiltNet() = default;
 
-void Net::AllocateLosses() {
+void BuiltNet::AllocateLosses() {
   int64_t floats = 0;
   for (Node& node : nodes_) {
     for (size_t i = 0; i < node.top.size(); ++i) {
@@ -160,7 +161,7 @@ void Net::AllocateLosses() {
   }
 }
 
-void Net::AddReorder(const std::string& blob_name, Layout layout) {
+void BuiltNet::AddReorder(const std::string& blob_name, Layout layout) {
   Blob* from = blob_by_name_[blob_name];
   caffe::LayerParameter param;
   param.set_name(blob_name + "_reorder");
@@ -182,8 +183,8 @@ void Net::AddReorder(const std::string& blob_name, Layout layout) {
   params_of_node_.emplace_back();
 }
 
-void Net::NoticeIgnoredFields(const PlacedLayer& placed, const Layer& layer,
-                              const SourceMap& source) {
+void BuiltNet::NoticeIgnoredFields(const PlacedLayer& placed, const Layer& layer,
+                                   const SourceMap& source) {
   std::set<std::string> known = layer.fields();
   known.insert("custom_param");
   std::vector<const google::protobuf::FieldDescriptor*> set;
@@ -196,7 +197,7 @@ void Net::NoticeIgnoredFields(const PlacedLayer& placed, const Layer& layer,
   }
 }
 
-void Net::AddLayer(const PlacedLayer& placed, const SourceMap& source) {
+void BuiltNet::AddLayer(const PlacedLayer& placed, const SourceMap& source) {
   Guard(source, placed, [&] {
     caffe::LayerParameter param = placed.param;
     // As in Caffe, a layer may state a phase of its own.
@@ -268,14 +269,14 @@ void Net::AddLayer(const PlacedLayer& placed, const SourceMap& source) {
   });
 }
 
-void Net::StopSharing(const Blob* blob) {
+void BuiltNet::StopSharing(const Blob* blob) {
   for (Node& node : nodes_) {
     if (std::count(node.top.begin(), node.top.end(), blob) == 0) continue;
     if (node.layer->SharesData()) node.layer->StopSharing(node.top);
   }
 }
 
-void Net::AddParams(Node* node) {
+void BuiltNet::AddParams(Node* node) {
   Layer& layer = *node->layer;
   const size_t blobs = layer.param().blobs_size();
   if (blobs > 0 && blobs != layer.params().size()) {
@@ -296,8 +297,8 @@ void Net::AddParams(Node* node) {
   }
 }
 
-NetParam& Net::AddOwnParam(Param* param, const std::string& entry_name,
-                           const caffe::ParamSpec& spec) {
+NetParam& BuiltNet::AddOwnParam(Param* param, const std::string& entry_name,
+                                const caffe::ParamSpec& spec) {
   const int index = static_cast<int>(params_.size());
   Multipliers multipliers{spec.lr_mult(), spec.decay_mult()};
   if (!spec.name().empty()) {
@@ -318,8 +319,8 @@ NetParam& Net::AddOwnParam(Param* param, const std::string& entry_name,
   return params_.back();
 }
 
-void Net::ShareParam(Param* param, const std::string& field, const caffe::ParamSpec& spec,
-                     int index) {
+void BuiltNet::ShareParam(Param* param, const std::string& field, const caffe::ParamSpec& spec,
+                          int index) {
   const NetParam& owner = params_[index];
   const Shape& owner_shape = layout_.entries()[owner.entry].shape;
   const bool fits = spec.share_mode() == caffe::ParamSpec::PERMISSIVE
@@ -343,7 +344,7 @@ void Net::ShareParam(Param* param, const std::string& field, const caffe::ParamS
   params_of_node_.back().push_back(index);
 }
 
-void Net::FinishLayer(Node* node) {
+void BuiltNet::FinishLayer(Node* node) {
   for (size_t i = 0; i < node->bottom_names.size(); ++i) {
     const bool asked = node->layer->param().propagate_down_size() > 0;
     const bool needs = asked ? node->layer->param().propagate_down(i)
@@ -360,7 +361,7 @@ namespace {
 
 // Throws Error where `node`, whose tops contribute to the objective, is asked for a gradient that
 // does not exist, as of labels.
-void CheckPropagateDown(const Net::Node& node, const SourceMap& source) {
+void CheckPropagateDown(const BuiltNet::Node& node, const SourceMap& source) {
   const auto& asked = node.layer->param().propagate_down();
   for (int i = 0; i < asked.size(); ++i) {
     if (!asked[i] || node.layer->AllowBackward(i)) continue;
@@ -373,7 +374,7 @@ void CheckPropagateDown(const Net::Node& node, const SourceMap& source) {
 
 }  // namespace
 
-void Net::MarkBackward(const SourceMap& source) {
+void BuiltNet::MarkBackward(const SourceMap& source) {
   // When the reorders were inserted, it was not known whether a gradient flows back through them.
   // Here they take that from their consumers.
   std::set<const Blob*> wanted;      // blobs whose diff a consumer writes
@@ -409,7 +410,7 @@ void Net::MarkBackward(const SourceMap& source) {
   }
 }
 
-void Net::MarkReshapes() {
+void BuiltNet::MarkReshapes() {
   std::set<const Blob*> changing;  // blobs whose shape depends on values
   for (Node& node : nodes_) {
     node.reshapes = node.layer->ReshapesInForward() ||
@@ -420,7 +421,7 @@ void Net::MarkReshapes() {
 }
 
 // Not with debug_info, which shows what each layer computes.
-void Net::FuseLayers() {
+void BuiltNet::FuseLayers() {
   for (size_t n = 0; n < nodes_.size(); ++n) {
     const Node& node = nodes_[n];
     auto* const layer = dynamic_cast<TakesIn*>(node.layer.get());
@@ -436,7 +437,7 @@ void Net::FuseLayers() {
   }
 }
 
-void Net::set_debug_info(bool debug_info) {
+void BuiltNet::set_debug_info(bool debug_info) {
   if (debug_info == debug_info_) return;
   debug_info_ = debug_info;
   FuseLayers();
@@ -444,7 +445,7 @@ void Net::set_debug_info(bool debug_info) {
 
 // Gradients that one layer writes and another reads. The others keep memory of their own: those
 // that nobody writes stay 0, those that nobody reads are for the caller.
-void Net::ShareGradientMemory() {
+void BuiltNet::ShareGradientMemory() {
   struct Use {
     size_t first, last;
     bool written = false, read = false;
@@ -477,4 +478,4 @@ void Net::ShareGradientMemory() {
   }
 }
 
-}  // namespace millrace::nn
+}  // namespace millrace::inline nn

@@ -5,7 +5,7 @@
 
 #include "nn/net.h"
 
-namespace millrace::nn {
+namespace millrace::inline nn {
 namespace {
 
 struct Sums {
@@ -39,11 +39,11 @@ double Mean(const Sums& sums, const Blob& blob) {
 
 }  // namespace
 
-void Net::LogNotices() const {
+void BuiltNet::LogNotices() const {
   for (const std::string& notice : notices_) LOG(INFO) << notice;
 }
 
-void Net::LogForward(const Node& node) const {
+void BuiltNet::LogForward(const Node& node) const {
   if (IsInsertedReorder(node)) return;
   queue_->Synchronize();
   const std::string begin = StrCat("    [Forward] Layer ", node.name_in_file, ", ");
@@ -61,7 +61,7 @@ void Net::LogForward(const Node& node) const {
   }
 }
 
-void Net::LogBackward(const Node& node) const {
+void BuiltNet::LogBackward(const Node& node) const {
   if (IsInsertedReorder(node) || !node.need_backward) return;
   queue_->Synchronize();
   const std::string begin = StrCat("    [Backward] Layer ", node.name_in_file, ", ");
@@ -78,7 +78,7 @@ void Net::LogBackward(const Node& node) const {
   }
 }
 
-void Net::LogParams() const {
+void BuiltNet::LogParams() const {
   queue_->Synchronize();
   Sums data, diff;
   for (const NetParam& param : params_) {
@@ -91,4 +91,4 @@ void Net::LogParams() const {
             << std::sqrt(diff.squares) << ")";
 }
 
-}  // namespace millrace::nn
+}  // namespace millrace::inline nn

@@ -8,7 +8,7 @@
 #include "base/quoted.h"
 #include "proto/upgrade_net.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 std::string PlaceOf(const SourceMap& source, const PlacedLayer& layer, const std::string& field) {
   const std::string place =
@@ -180,4 +180,4 @@ std::map<std::string, Multipliers> SharedMultipliers(const std::vector<PlacedLay
   return shared;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

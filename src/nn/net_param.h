@@ -11,7 +11,7 @@
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // A layer with its path in the net file ("layer[3]", or "layers[3]" in earlier formats), for
 // SourceMap::Where; "" if the net inserts it.
@@ -56,6 +56,6 @@ struct Multipliers {
 // them, whether or not it owns the parameter, as in Caffe.
 std::map<std::string, Multipliers> SharedMultipliers(const std::vector<PlacedLayer>& layers);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_NET_PARAM_H_

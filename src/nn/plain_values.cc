@@ -4,7 +4,7 @@
 
 #include "nn/layout.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 // `values` in the memory order of `blob`.
@@ -38,4 +38,4 @@ std::vector<float> PlainDiff(const Blob& blob) {
   return Plain(blob, std::move(values));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

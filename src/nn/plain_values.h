@@ -6,12 +6,12 @@
 
 #include "millrace/blob.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The caller waits for queues that use the blob.
 std::vector<float> PlainData(const Blob& blob);
 std::vector<float> PlainDiff(const Blob& blob);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_PLAIN_VALUES_H_

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline proto {
 
 double CustomNumber(const CustomParams& params, const std::string& key, double fallback) {
   const auto found = params.find(key);
@@ -37,4 +37,4 @@ void CheckCustomParams(const CustomParams& params, const std::set<std::string>& 
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline proto

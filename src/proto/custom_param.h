@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-namespace millrace {
+namespace millrace::inline proto {
 
 using CustomParams = google::protobuf::Map<std::string, std::string>;
 
@@ -23,6 +23,6 @@ std::string CustomText(const CustomParams& params, const std::string& key,
 void CheckCustomParams(const CustomParams& params, const std::set<std::string>& known,
                        const std::string& owner);
 
-}  // namespace millrace
+}  // namespace millrace::inline proto
 
 #endif  // MILLRACE_PROTO_CUSTOM_PARAM_H_

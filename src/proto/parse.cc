@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 
-namespace millrace {
+namespace millrace::inline proto {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
@@ -71,7 +71,7 @@ namespace {
 // package that keeps them apart from another program's.
 std::string WithoutPackage(std::string message) {
   constexpr std::string_view kPackage = "millrace.";
-  for (const char* type : {"\"millrace.caffe.", "\"millrace.topology."}) {
+  for (const char* type : {"\"millrace.caffe.", "\"millrace.topology_file."}) {
     for (size_t at; (at = message.find(type)) != std::string::npos;) {
       message.erase(at + 1, kPackage.size());
     }
@@ -170,4 +170,4 @@ void SaveBinary(const std::string& path, const Message& message) {
   file.Commit();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline proto

@@ -14,7 +14,7 @@ namespace google::protobuf {
 class Message;
 }
 
-namespace millrace {
+namespace millrace::inline proto {
 
 // Remembers on which line of a text file each field stood. Cheap to copy.
 class MILLRACE_API SourceMap {
@@ -64,6 +64,6 @@ MILLRACE_API void LoadBinary(const std::string& path, const char* kind,
 MILLRACE_API void SaveText(const std::string& path, const google::protobuf::Message& message);
 MILLRACE_API void SaveBinary(const std::string& path, const google::protobuf::Message& message);
 
-}  // namespace millrace
+}  // namespace millrace::inline proto
 
 #endif  // MILLRACE_PROTO_PARSE_H_

@@ -7,7 +7,7 @@
 #include "proto/upgrade_v0.h"
 #include "proto/upgrade_v1.h"
 
-namespace millrace {
+namespace millrace::inline proto {
 namespace {
 
 using caffe::NetParameter;
@@ -121,4 +121,4 @@ NetUpgrade UpgradeNet(const SourceMap& source, NetParameter* net) {
   return upgrade;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline proto

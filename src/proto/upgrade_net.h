@@ -18,7 +18,7 @@
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline proto {
 
 struct NetUpgrade {
   // What was in an earlier format ("V1 layers", "input fields"); empty if nothing was.
@@ -39,6 +39,6 @@ MILLRACE_API bool NeedsUpgrade(const caffe::NetParameter& net);
 // then undefined.
 MILLRACE_API NetUpgrade UpgradeNet(const SourceMap& source, caffe::NetParameter* net);
 
-}  // namespace millrace
+}  // namespace millrace::inline proto
 
 #endif  // MILLRACE_PROTO_UPGRADE_NET_H_

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline proto {
 
 using caffe::SolverParameter;
 
@@ -35,4 +35,4 @@ bool UpgradeSolver(SolverParameter* solver) {
   return true;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline proto

@@ -6,7 +6,7 @@
 #include "millrace/export.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline proto {
 
 // The name of a solver type today ("AdaGrad").
 MILLRACE_API const char* TypeNameOf(caffe::SolverParameter::SolverType type);
@@ -14,6 +14,6 @@ MILLRACE_API const char* TypeNameOf(caffe::SolverParameter::SolverType type);
 // Returns whether `solver` was in the earlier format. Throws FieldError if it has both fields.
 MILLRACE_API bool UpgradeSolver(caffe::SolverParameter* solver);
 
-}  // namespace millrace
+}  // namespace millrace::inline proto
 
 #endif  // MILLRACE_PROTO_UPGRADE_SOLVER_H_

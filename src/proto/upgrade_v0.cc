@@ -9,7 +9,7 @@
 
 #include "base/quoted.h"
 
-namespace millrace {
+namespace millrace::inline proto {
 namespace {
 
 using caffe::V0LayerParameter;
@@ -276,4 +276,4 @@ void UpgradeV0Layers(const SourceMap& source, caffe::NetParameter* net, std::vec
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline proto

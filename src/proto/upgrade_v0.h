@@ -9,7 +9,7 @@
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline proto {
 
 // Whether any layer of `net` is in format V0.
 bool HasV0Layers(const caffe::NetParameter& net);
@@ -22,6 +22,6 @@ bool HasV0Layers(const caffe::NetParameter& net);
 void UpgradeV0Layers(const SourceMap& source, caffe::NetParameter* net, std::vector<int>* indices,
                      std::vector<std::string>* problems);
 
-}  // namespace millrace
+}  // namespace millrace::inline proto
 
 #endif  // MILLRACE_PROTO_UPGRADE_V0_H_

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline proto {
 namespace {
 
 using caffe::LayerParameter;
@@ -193,4 +193,4 @@ LayerParameter UpgradeV1Layer(V1LayerParameter* layer) {
   return today;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline proto

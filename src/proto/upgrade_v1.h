@@ -4,7 +4,7 @@
 
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline proto {
 
 // The name of a layer type today ("InnerProduct"); "" for NONE.
 const char* TypeNameOf(caffe::V1LayerParameter::LayerType type);
@@ -17,6 +17,6 @@ void MoveTransformationFields(caffe::V1LayerParameter* layer);
 // The same layer in today's format. Takes the arrays out of `layer`. Throws Error for a V0 layer.
 caffe::LayerParameter UpgradeV1Layer(caffe::V1LayerParameter* layer);
 
-}  // namespace millrace
+}  // namespace millrace::inline proto
 
 #endif  // MILLRACE_PROTO_UPGRADE_V1_H_

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline segment {
 namespace {
 
 constexpr double kShare = 1.0 / 16;  // of the interval between iterations
@@ -33,4 +33,4 @@ int64_t Coalescing::Ns(int64_t now_ns, uint64_t iterations) {
   return std::max(static_cast<int64_t>(std::min(interval_ns_ * kShare, most)), limits_.least_ns);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

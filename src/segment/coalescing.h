@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline segment {
 
 struct CoalescingLimits {
   int64_t least_ns = 200'000;
@@ -33,6 +33,6 @@ class Coalescing {
   double interval_ns_ = 0;  // between iterations, smoothed; 0: not known
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_COALESCING_H_

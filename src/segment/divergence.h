@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline segment {
 
 // Over the chunks that one peer masters, or over those of all peers. Times are in ns. Medians and
 // percentiles are accurate to an eighth.
@@ -25,6 +25,6 @@ struct Divergence {
   int64_t round_trip_p50_ns = 0, round_trip_p99_ns = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_DIVERGENCE_H_

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline segment {
 
 namespace {
 
@@ -146,4 +146,4 @@ Divergence DivergenceSampler::Conclude(const Tally& tally, const DurationHistogr
   return found;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

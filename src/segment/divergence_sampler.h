@@ -14,7 +14,7 @@
 #include "millrace/node_id.h"
 #include "segment/divergence.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 // For the thread that runs the exchange only.
 class DivergenceSampler {
@@ -69,6 +69,6 @@ class DivergenceSampler {
   uint64_t begin_iterations_ = 0;  // of all nodes
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_DIVERGENCE_SAMPLER_H_

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 LinkLog::LinkLog(std::string segment, std::vector<std::string> names, uint16_t self,
                  size_t frame_bytes)
@@ -61,4 +61,4 @@ std::vector<std::string> LinkLog::Update(const LinkMonitor& links, int64_t now_n
   return lines;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

@@ -9,7 +9,7 @@
 
 #include "exchange/protocol/link_monitor.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 // Not thread-safe.
 class LinkLog {
@@ -41,6 +41,6 @@ class LinkLog {
   std::vector<uint16_t> left_out_;  // logged, with a link that is still broken
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_LINK_LOG_H_

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstring>
 
-namespace millrace {
+namespace millrace::inline segment {
 namespace {
 
 // Maximum chunks visited per step: a chunk that needs no copy costs little, but large models have
@@ -98,4 +98,4 @@ void MergedReader::CopyBatch() {
   ops_.clear();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

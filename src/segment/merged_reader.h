@@ -17,7 +17,7 @@
 #include "exchange/protocol/exchange.h"
 #include "millrace/device.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 class MergedReader {
  public:
@@ -64,6 +64,6 @@ class MergedReader {
   bool closed_ = false;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_MERGED_READER_H_

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline segment {
 namespace {
 
 // Maximum receive or send batches in one pass, so that both directions make progress.
@@ -396,4 +396,4 @@ void NetSegment::Publish(int64_t now_ns) {
   state_.left_ = exchange_->left();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

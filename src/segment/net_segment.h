@@ -31,7 +31,7 @@
 #include "segment/segment_metrics.h"
 #include "segment/staleness_watch.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 struct NetSegmentConfig {
   std::string name;  // for log lines and errors
@@ -242,6 +242,6 @@ class NetSegment {
   int64_t publish_peers_ns_ = INT64_MIN;  // next SegmentMetrics::PublishPeers
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_NET_SEGMENT_H_

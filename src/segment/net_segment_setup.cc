@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "segment/net_segment.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 namespace {
 
 constexpr size_t kHandshakeBatch = 16;
@@ -167,4 +167,4 @@ void NetSegment::MakeExecutor(int64_t most_floats, float* weights, int64_t count
   views_.resize(in_.size());
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

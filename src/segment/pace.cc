@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace millrace {
+namespace millrace::inline segment {
 namespace {
 
 // Weight of a new period in smoothed numbers.
@@ -78,4 +78,4 @@ int64_t Pace::RestNs(int64_t now_ns, int64_t cpu_ns) {
   return std::min(static_cast<int64_t>(-level_ns_ / duty_), kMostRestNs);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

@@ -27,7 +27,7 @@
 
 #include "base/thread_load.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 struct PaceConfig {
   // Share of the solvers' processor time that the segment may take; above 0. 1 or more: no limit.
@@ -78,6 +78,6 @@ class Pace {
   int64_t filled_ns_ = 0, used_ns_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_PACE_H_

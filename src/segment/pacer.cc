@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 Pacer::Pacer(double bytes_per_second, double burst_bytes)
     : rate_(bytes_per_second), burst_(burst_bytes), level_(burst_bytes) {
@@ -32,4 +32,4 @@ int64_t Pacer::ReadyNs(double bytes) const {
   return filled_at_ + static_cast<int64_t>(std::ceil((bytes - level_) / rate_ * 1e9));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline segment {
 
 // Not thread-safe.
 class Pacer {
@@ -29,6 +29,6 @@ class Pacer {
   bool started_ = false;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_PACER_H_

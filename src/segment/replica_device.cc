@@ -2,7 +2,7 @@
 
 #include "exchange/kernels/executor_registry.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 ReplicaDevice ReplicaOn(Device& device, RangeLock* lock, WriteOrder* order) {
   return {&device, [&device, lock, order](const ReplicaArrays& arrays, const CodecConfig& codec,
@@ -18,4 +18,4 @@ ReplicaDevice DeviceReplica(DeviceType type, int ordinal) {
   return ReplicaOn(DeviceRegistry::Get().Find(type, ordinal));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

@@ -12,7 +12,7 @@
 #include "exchange/kernels/merge_rule_registry.h"
 #include "millrace/device.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 // Copies denote the same device. Thread-safe.
 struct ReplicaDevice {
@@ -32,6 +32,6 @@ ReplicaDevice HostReplica(RangeLock* lock = nullptr);
 // Throws Error with one line if this build lacks the device type or this machine lacks the device.
 ReplicaDevice DeviceReplica(DeviceType type, int ordinal);
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_REPLICA_DEVICE_H_

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 namespace {
 
 // Descriptions of published counters, with the members that have their values.
@@ -294,4 +294,4 @@ std::string SummaryOf(const SegmentMetrics& metrics) {
                 " chunks taken over; dropped:", dropped.empty() ? " nothing" : dropped);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

@@ -22,7 +22,7 @@
 #include "segment/divergence.h"
 #include "segment/handshake/frame_filter.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 // Published numbers, and where their values come from.
 template <typename Stats>
@@ -120,6 +120,6 @@ std::vector<std::pair<std::string, uint64_t>> DropsOf(const SegmentMetrics& metr
 // One line: traffic in both directions, and drops by reason.
 std::string SummaryOf(const SegmentMetrics& metrics);
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_SEGMENT_METRICS_H_

@@ -9,7 +9,7 @@
 #include "base/posix_clock.h"
 #include "base/priority.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 namespace {
 
 // Solvers keep all processors busy. A segment that queues behind them sends and receives late, and
@@ -73,4 +73,4 @@ void SegmentThread::Measure(int64_t now_ns, int64_t cpu_ns, Pace* pace) {
   segment_.SetPace(pace->duty(), pace->taken());
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

@@ -14,7 +14,7 @@
 #include "segment/net_segment.h"
 #include "segment/pace.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 struct SegmentThreadOptions {
   // Polls without sleeping, for processors reserved for the segment.
@@ -54,6 +54,6 @@ class SegmentThread {
   Thread thread_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_SEGMENT_THREAD_H_

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "exchange/protocol/damping.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 bool StalenessWatch::Update(int64_t now_ns, const StalenessCounts& counts) {
   if (begin_ns_ >= 0 && now_ns - begin_ns_ < kStepNs) return false;
@@ -36,4 +36,4 @@ std::string StalenessWatch::Warning() const {
       "the segment");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

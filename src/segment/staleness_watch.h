@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-namespace millrace {
+namespace millrace::inline segment {
 
 // Counters since the exchange was made.
 struct StalenessCounts {
@@ -45,6 +45,6 @@ class StalenessWatch {
   bool warned_ = false;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_STALENESS_WATCH_H_

@@ -6,7 +6,7 @@
 
 #include "exchange/protocol/frame.h"
 
-namespace millrace {
+namespace millrace::inline simulate {
 namespace {
 
 constexpr uint64_t kLossStream = 1000;
@@ -57,4 +57,4 @@ void SimulatedNetwork::SendOne(uint16_t from, uint16_t to, std::span<const std::
   arrivals->push_back(std::move(arrival));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline simulate

@@ -10,7 +10,7 @@
 
 #include "base/rng.h"
 
-namespace millrace {
+namespace millrace::inline simulate {
 
 struct NetworkModel {
   double max_mbps = 1000;  // of each link, in each direction; above 0
@@ -50,6 +50,6 @@ class SimulatedNetwork {
   uint64_t bytes_sent_ = 0, frames_lost_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline simulate
 
 #endif  // MILLRACE_SIMULATE_SIMULATED_NETWORK_H_

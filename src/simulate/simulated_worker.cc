@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline simulate {
 
 std::optional<int64_t> DeferredStrategy::Claim(int64_t limit) {
   if (schedule_.claimed >= limit) return std::nullopt;
@@ -23,15 +23,15 @@ void DeferredStrategy::Apply(float* weights) {
 SimulatedWorker::SimulatedWorker(const SolverConfig& config, const LrPolicy& policy,
                                  const WorkerConfig& worker, SharedSchedule* schedule)
     : data_(DataOptions{config.seed, worker.index, static_cast<uint64_t>(worker.workers), nullptr}),
-      made_(std::make_unique<nn::Net>(config.train.param, config.train.source,
-                                      TrainNetOptions(config, &data_))),
+      made_(std::make_unique<BuiltNet>(config.train.param, config.train.source,
+                                       TrainNetOptions(config, &data_))),
       weights_(made_->layout().size()),
       base_(weights_.size()),
       pending_(weights_.size()),
       strategy_(static_cast<int64_t>(weights_.size()), schedule, worker.workers > 1),
       solver_(config, policy, &data_, &strategy_, std::move(made_)) {
   const auto size = static_cast<int64_t>(weights_.size());
-  for (const nn::NetParam& param : net().params()) {
+  for (const NetParam& param : net().params()) {
     if (param.owner->wanted) continue;
     const ParamEntry& entry = net().layout().entries()[param.entry];
     own_arrays_.push_back({entry.offset, entry.count});
@@ -74,4 +74,4 @@ void SimulatedWorker::End() {
   exchange_->SetProgress(++iterations_);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline simulate

@@ -13,7 +13,7 @@
 #include "solver/solver.h"
 #include "solver/strategy.h"
 
-namespace millrace {
+namespace millrace::inline simulate {
 
 // The iterations of all workers.
 struct SharedSchedule {
@@ -71,7 +71,7 @@ class SimulatedWorker {
   // Ends it: changes the weights, and tells the exchange.
   void End();
 
-  nn::Net& net() { return solver_.net(); }
+  BuiltNet& net() { return solver_.net(); }
   std::vector<float>& weights() { return weights_; }
   Exchange& exchange() { return *exchange_; }
   // Iterations that this worker has completed.
@@ -84,7 +84,7 @@ class SimulatedWorker {
   };
 
   DataService data_;
-  std::unique_ptr<nn::Net> made_;  // the solver's, until it takes it
+  std::unique_ptr<BuiltNet> made_;  // the solver's, until it takes it
   std::vector<float> weights_, base_, pending_, rule_state_;
   DeferredStrategy strategy_;
   Solver solver_;
@@ -95,6 +95,6 @@ class SimulatedWorker {
   uint64_t iterations_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline simulate
 
 #endif  // MILLRACE_SIMULATE_SIMULATED_WORKER_H_

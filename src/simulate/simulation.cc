@@ -18,7 +18,7 @@
 #include "solver/snapshot.h"
 #include "train/one_omp_thread.h"
 
-namespace millrace {
+namespace millrace::inline simulate {
 namespace {
 
 constexpr uint64_t kDurationStream = 1001;
@@ -211,13 +211,13 @@ class Simulation::Impl {
     owners_.resize(several() ? exchange(0).table().size() : 0);
     test_data_ = std::make_unique<DataService>(DataOptions{config_.seed, 0, 1, nullptr});
     for (size_t i = 0; i < config_.tests.size(); ++i) {
-      nn::NetOptions options;
+      BuiltNetOptions options;
       options.state = config_.tests[i].state;
       options.seed = config_.seed;
       options.data = test_data_.get();
       options.data_scope = StrCat("test", i);
       tests_.push_back(
-          std::make_unique<nn::Net>(config_.tests[i].param, config_.tests[i].source, options));
+          std::make_unique<BuiltNet>(config_.tests[i].param, config_.tests[i].source, options));
       tests_.back()->BindWeights(workers_[0].worker->net().layout(), merged_.data());
     }
   }
@@ -413,7 +413,7 @@ class Simulation::Impl {
   MovingAverage losses_;
   std::vector<Slot> workers_;
   std::unique_ptr<DataService> test_data_;
-  std::vector<std::unique_ptr<nn::Net>> tests_;
+  std::vector<std::unique_ptr<BuiltNet>> tests_;
   std::vector<float> merged_;
   int64_t chunk_floats_ = 0;
   std::vector<uint16_t> owners_;  // masters of the chunks
@@ -447,4 +447,4 @@ double Simulation::LargestDistance() const { return impl_->LargestDistance(); }
 
 void Simulation::Save(const std::string& path) { impl_->Save(path); }
 
-}  // namespace millrace
+}  // namespace millrace::inline simulate

@@ -20,7 +20,7 @@
 #include "solver/solver_config.h"
 #include "train/evaluator.h"
 
-namespace millrace {
+namespace millrace::inline simulate {
 
 struct SimulationOptions {
   int workers = 2;      // 1 to 64
@@ -78,6 +78,6 @@ class MILLRACE_API Simulation {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline simulate
 
 #endif  // MILLRACE_SIMULATE_SIMULATION_H_

@@ -2,7 +2,7 @@
 
 #include "solver/element_rule.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 namespace {
 
 class AdaDeltaRule final : public ElementRule<AdaDeltaUpdate> {
@@ -21,4 +21,4 @@ class AdaDeltaRule final : public ElementRule<AdaDeltaUpdate> {
 const RegisterElementRule<AdaDeltaRule> registered("AdaDelta");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline solver

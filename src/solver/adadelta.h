@@ -14,7 +14,7 @@
 #include "base/host_device.h"
 #include "solver/regularized_gradient.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // An element is a weight.
 struct AdaDeltaUpdate {
@@ -44,6 +44,6 @@ struct AdaDeltaUpdate {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_ADADELTA_H_

@@ -2,7 +2,7 @@
 
 #include "solver/element_rule.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 namespace {
 
 class AdaGradRule final : public ElementRule<AdaGradUpdate> {
@@ -20,4 +20,4 @@ class AdaGradRule final : public ElementRule<AdaGradUpdate> {
 const RegisterElementRule<AdaGradRule> registered("AdaGrad");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline solver

@@ -12,7 +12,7 @@
 #include "base/host_device.h"
 #include "solver/regularized_gradient.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // An element is a weight.
 struct AdaGradUpdate {
@@ -37,6 +37,6 @@ struct AdaGradUpdate {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_ADAGRAD_H_

@@ -2,7 +2,7 @@
 
 #include "solver/element_rule.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 namespace {
 
 class AdamRule final : public ElementRule<AdamUpdate> {
@@ -25,4 +25,4 @@ class AdamRule final : public ElementRule<AdamUpdate> {
 const RegisterElementRule<AdamRule> registered("Adam");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline solver

@@ -23,7 +23,7 @@
 #include "base/host_device.h"
 #include "solver/regularized_gradient.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // An element is a weight.
 struct AdamUpdate {
@@ -54,6 +54,6 @@ struct AdamUpdate {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_ADAM_H_

@@ -12,7 +12,7 @@
 #include "solver/gpu_sum_of_squares.h"
 #include "solver/update_rule.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // Runs `kernel` on the host for elements [0, count) of shared weights. Its name is what the thread
 // sanitizer's suppressions match (hogwild_update.h).
@@ -89,6 +89,6 @@ struct RegisterElementRule {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_ELEMENT_RULE_H_

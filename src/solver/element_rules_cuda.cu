@@ -4,10 +4,10 @@
 #include "solver/adam.h"
 #include "solver/rmsprop.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 namespace {
 
 const RegisterCudaKernels<AdaGradUpdate, RmsPropUpdate, AdaDeltaUpdate, AdamUpdate> registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline solver

@@ -5,7 +5,7 @@
 #include "device/kernel.h"
 #include "solver/sgd_kernels.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 GpuSumOfSquares::GpuSumOfSquares(const UpdateContext& context) : queue_(*context.queue) {
   if (context.param.clip_gradients() < 0) return;
@@ -26,4 +26,4 @@ double GpuSumOfSquares::operator()(int64_t count, const float* values) {
   return *total_.get<double>();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline solver

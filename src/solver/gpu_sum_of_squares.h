@@ -6,7 +6,7 @@
 
 #include "millrace/update_rule.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // Belongs to one rule and its queue.
 class GpuSumOfSquares {
@@ -26,6 +26,6 @@ class GpuSumOfSquares {
   Buffer total_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_GPU_SUM_OF_SQUARES_H_

@@ -13,7 +13,7 @@
 #include "millrace/blob.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 namespace {
 
 using Blobs = google::protobuf::RepeatedPtrField<caffe::BlobProto>;
@@ -186,4 +186,4 @@ caffe::SolverState LoadHdf5State(const std::string& path) {
   return state;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline solver

@@ -13,7 +13,7 @@
 
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // All functions throw Error, which begins with the path.
 
@@ -26,6 +26,6 @@ void SaveHdf5State(const std::string& path, const caffe::SolverState& state);
 caffe::NetParameter LoadHdf5Model(const std::string& path);
 caffe::SolverState LoadHdf5State(const std::string& path);
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_HDF5_SNAPSHOT_H_

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline solver {
 namespace {
 
 constexpr int64_t kSquaresBlock = 4096;
@@ -104,4 +104,4 @@ double SumOfSquares(int64_t count, const float* values, Simd simd) {
   return VisitSimd(simd, [&](auto set) { return SumOfSquares(set, count, values); });
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline solver

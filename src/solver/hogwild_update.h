@@ -3,9 +3,9 @@
 //
 // They use plain loads and stores, without locks or atomic instructions. If two solvers write the
 // same weight at the same moment, one update may be lost, which Hogwild accepts (Recht, Re, Wright,
-// Niu: "Hogwild!", NIPS 2011). ForLockedBlocks (base/locked_blocks.h) excludes exchanges meanwhile. The names of functions
-// that access shared weights begin with HogwildUpdate: the thread sanitizer's suppressions match
-// this prefix.
+// Niu: "Hogwild!", NIPS 2011). ForLockedBlocks (base/locked_blocks.h) excludes exchanges meanwhile.
+// The names of functions that access shared weights begin with HogwildUpdate: the thread
+// sanitizer's suppressions match this prefix.
 #ifndef MILLRACE_SOLVER_HOGWILD_UPDATE_H_
 #define MILLRACE_SOLVER_HOGWILD_UPDATE_H_
 
@@ -14,7 +14,7 @@
 #include "base/simd.h"
 #include "solver/sgd_step.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // Takes one step (sgd_step.h) for `count` elements at any alignment. `weights` may be shared;
 // `gradients` and `history` belong to the caller; the three arrays do not overlap. This processor
@@ -27,6 +27,6 @@ void HogwildUpdateSgdL1(const SgdStep& step, int64_t count, const float* gradien
 // The sum of squares, in float within blocks of 4096 and in double across them.
 double SumOfSquares(int64_t count, const float* values, Simd simd = BestSimd());
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_HOGWILD_UPDATE_H_

@@ -7,7 +7,7 @@
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 namespace {
 
 // The iteration at which each step is taken. Caffe takes at most one in an iteration, in the order
@@ -107,4 +107,4 @@ std::string LrPolicy::Notice(int64_t iteration) const {
   return StrCat("MultiStep Status: Iteration ", iteration, ", step = ", Step(iteration));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline solver

@@ -12,7 +12,7 @@ namespace millrace::caffe {
 class SolverParameter;
 }
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // Caffe's policies, with b = base_lr and i = the iteration:
 //   fixed      b
@@ -48,6 +48,6 @@ class LrPolicy {
   std::vector<int64_t> steps_;  // of multistep: iterations, strictly increasing
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_LR_POLICY_H_

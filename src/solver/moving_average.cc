@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline solver {
 
 MovingAverage::MovingAverage(int size) {
   CHECK_GE(size, 1);
@@ -21,4 +21,4 @@ float MovingAverage::Mean() const {
   return static_cast<float>(sum / static_cast<double>(held));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline solver

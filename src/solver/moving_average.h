@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // Not thread-safe.
 class MovingAverage {
@@ -25,6 +25,6 @@ class MovingAverage {
   int64_t added_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_MOVING_AVERAGE_H_

@@ -4,7 +4,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 //   scale * gradient + l2 * weight + l1 * sign(weight)
 // One of l1 and l2 is 0: without a branch, compilers find the vectors in a loop of it.
@@ -18,6 +18,6 @@ struct RegularizedGradient {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_REGULARIZED_GRADIENT_H_

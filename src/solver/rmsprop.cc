@@ -2,7 +2,7 @@
 
 #include "solver/element_rule.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 namespace {
 
 class RmsPropRule final : public ElementRule<RmsPropUpdate> {
@@ -27,4 +27,4 @@ class RmsPropRule final : public ElementRule<RmsPropUpdate> {
 const RegisterElementRule<RmsPropRule> registered("RMSProp");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline solver

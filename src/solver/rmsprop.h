@@ -12,7 +12,7 @@
 #include "base/host_device.h"
 #include "solver/regularized_gradient.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // An element is a weight.
 struct RmsPropUpdate {
@@ -38,6 +38,6 @@ struct RmsPropUpdate {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_RMSPROP_H_

@@ -1,6 +1,6 @@
 #include "solver/sgd.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 SgdRule::LookAhead SgdRule::LookAheadOf(const caffe::SolverParameter& param) {
   if (param.type() == "Nesterov") return LookAhead::kAlways;
@@ -28,4 +28,4 @@ void SgdRule::Apply(float rate, bool together, const float* gradients, float* we
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline solver

@@ -28,7 +28,7 @@
 #include "solver/sgd_step.h"
 #include "solver/update_rule.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // Everything but the kernels. The subclass for a device has these.
 class SgdRule : public UpdateRule {
@@ -52,6 +52,6 @@ class SgdRule : public UpdateRule {
   const bool l1_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_SGD_H_

@@ -2,7 +2,7 @@
 #include "solver/hogwild_update.h"
 #include "solver/sgd.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 namespace {
 
 class SgdRuleCpu final : public SgdRule {
@@ -23,4 +23,4 @@ const RegisterUpdateRule<SgdRuleCpu> sgd("SGD", DeviceType::kCpu);
 const RegisterUpdateRule<SgdRuleCpu> nesterov("Nesterov", DeviceType::kCpu);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline solver

@@ -1,10 +1,10 @@
 #include "device/cuda_kernel.h"
 #include "solver/sgd_kernels.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 namespace {
 
 const RegisterCudaKernels<SgdUpdate, SquaresOfParts, SumOfParts> registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline solver

@@ -5,7 +5,7 @@
 #include "solver/sgd.h"
 #include "solver/sgd_kernels.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 namespace {
 
 class SgdRuleGpu final : public SgdRule {
@@ -35,4 +35,4 @@ const bool registered = [] {
 }();
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline solver

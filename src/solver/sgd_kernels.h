@@ -7,7 +7,7 @@
 #include "base/host_device.h"
 #include "solver/sgd_step.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // An element is a weight.
 struct SgdUpdate {
@@ -73,6 +73,6 @@ struct SumOfParts {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_SGD_KERNELS_H_

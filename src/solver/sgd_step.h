@@ -2,7 +2,7 @@
 #ifndef MILLRACE_SOLVER_SGD_STEP_H_
 #define MILLRACE_SOLVER_SGD_STEP_H_
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // For each element, with pull = weight (L2) or sign(weight) (L1):
 //   next    = momentum * history + rate * (scale * gradient + decay * pull)
@@ -16,6 +16,6 @@ struct SgdStep {
   float ahead = 0;  // look-ahead: 0, or `momentum` for one step
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_SGD_STEP_H_

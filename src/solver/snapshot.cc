@@ -11,7 +11,7 @@
 #include "proto/parse.h"
 #include "solver/hdf5_snapshot.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 namespace {
 
 // Whether the file had a field that `message` declares, but with another wire type. This indicates
@@ -93,7 +93,7 @@ void SaveState(const std::string& path, const std::string& model, const Snapshot
 }
 
 // Gives blobs without shape and values those of the blob that shares their memory in `net`.
-void FillSharedBlobs(nn::Net* net, caffe::NetParameter* model) {
+void FillSharedBlobs(BuiltNet* net, caffe::NetParameter* model) {
   std::map<const float*, const caffe::BlobProto*> by_memory;
   const auto visit = [&](const auto& use) {
     for (caffe::LayerParameter& layer : *model->mutable_layer()) {
@@ -208,7 +208,7 @@ caffe::SolverState LoadState(const std::string& path) {
   return state;
 }
 
-int CopyModel(const std::string& path, nn::Net* net) {
+int CopyModel(const std::string& path, BuiltNet* net) {
   caffe::NetParameter model = LoadModel(path);
   if (IsHdf5(path)) FillSharedBlobs(net, &model);
   return net->CopyWeightsFrom(model, path);
@@ -231,7 +231,7 @@ void ForEachPath(const std::string& list, Body body) {
 
 }  // namespace
 
-void LoadWeights(const std::string& list, nn::Net* net) {
+void LoadWeights(const std::string& list, BuiltNet* net) {
   ForEachPath(list, [&](const std::string& path) {
     const int matched = CopyModel(path, net);
     if (matched == 0) {
@@ -243,7 +243,7 @@ void LoadWeights(const std::string& list, nn::Net* net) {
   });
 }
 
-void LoadOwnWeights(const std::string& list, nn::Net* test_net) {
+void LoadOwnWeights(const std::string& list, BuiltNet* test_net) {
   ForEachPath(list, [&](const std::string& path) {
     caffe::NetParameter model = LoadModel(path);
     if (IsHdf5(path)) FillSharedBlobs(test_net, &model);
@@ -253,7 +253,7 @@ void LoadOwnWeights(const std::string& list, nn::Net* test_net) {
   });
 }
 
-void LogLayersWithoutSavedWeights(const nn::Net& net) {
+void LogLayersWithoutSavedWeights(const BuiltNet& net) {
   std::string names;
   for (const std::string& layer : net.LayersWithoutSavedWeights()) {
     names += (names.empty() ? "" : ", ") + layer;
@@ -320,4 +320,4 @@ std::string ResumeNotice(const ResumePoint& point, int solvers) {
   return notice;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline solver

@@ -17,11 +17,10 @@
 #include "proto/caffe.pb.h"
 #include "solver/update_rule.h"
 
-namespace millrace {
-
-namespace nn {
-class Net;
+namespace millrace::inline nn {
+class BuiltNet;
 }
+namespace millrace::inline solver {
 
 // Everything that is saved at one iteration.
 struct Snapshot {
@@ -76,20 +75,20 @@ caffe::SolverState LoadState(const std::string& path);
 // Loads the .caffemodel file `path` into `net` by layer name and returns the number of layers that
 // matched. Arrays that layers of the net share may be missing in all but one of these. Throws Error
 // naming the file, and the layer whose blobs do not fit.
-int CopyModel(const std::string& path, nn::Net* net);
+int CopyModel(const std::string& path, BuiltNet* net);
 
 // Loads a comma-separated list of .caffemodel files into `net`, by layer name, with or without
 // blanks around the commas. If several files hold a layer, the last one applies. Throws Error
 // naming the file, and the layer whose blobs do not fit. Logs a warning for a file that has no
 // layer in common with the net.
-MILLRACE_API void LoadWeights(const std::string& list, nn::Net* net);
+MILLRACE_API void LoadWeights(const std::string& list, BuiltNet* net);
 
 // The same for the layers of a test net that its train net does not have. Logs how many there were.
-MILLRACE_API void LoadOwnWeights(const std::string& list, nn::Net* test_net);
+MILLRACE_API void LoadOwnWeights(const std::string& list, BuiltNet* test_net);
 
 // Logs a warning that names the layers of `net` whose weights, or some of them, no file has set
 // since they were filled; nothing if there are none.
-MILLRACE_API void LogLayersWithoutSavedWeights(const nn::Net& net);
+MILLRACE_API void LogLayersWithoutSavedWeights(const BuiltNet& net);
 
 // A .solverstate and the model that it names.
 struct ResumePoint {
@@ -115,6 +114,6 @@ bool RestoreHistory(const ResumePoint& point, int solver, UpdateRule* rule);
 // if each has its own history and none is left over.
 std::string ResumeNotice(const ResumePoint& point, int solvers);
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_SNAPSHOT_H_

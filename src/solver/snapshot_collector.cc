@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline solver {
 
 SnapshotCollector::SnapshotCollector(int solvers) : left_(solvers) {}
 
@@ -62,4 +62,4 @@ std::optional<Snapshot> SnapshotCollector::TakeIfComplete() {
   return std::exchange(open_, std::nullopt);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline solver

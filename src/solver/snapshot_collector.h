@@ -14,7 +14,7 @@
 
 #include "solver/snapshot.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // Thread-safe. No member function waits for another solver or accesses the disk.
 class SnapshotCollector {
@@ -50,6 +50,6 @@ class SnapshotCollector {
   std::vector<std::shared_ptr<const History>> left_;  // of solvers that have ended
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_SNAPSHOT_COLLECTOR_H_

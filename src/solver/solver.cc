@@ -3,10 +3,10 @@
 #include <cmath>
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline solver {
 
-nn::NetOptions TrainNetOptions(const SolverConfig& config, DataService* data, Device* device) {
-  nn::NetOptions options;
+BuiltNetOptions TrainNetOptions(const SolverConfig& config, DataService* data, Device* device) {
+  BuiltNetOptions options;
   options.state = config.train.state;
   options.seed = config.seed;
   options.data = data;
@@ -28,7 +28,7 @@ std::unique_ptr<UpdateRule> MakeRule(const SolverConfig& config,
   }
 }
 
-std::unique_ptr<UpdateRule> MakeRule(const SolverConfig& config, const nn::Net& net) {
+std::unique_ptr<UpdateRule> MakeRule(const SolverConfig& config, const BuiltNet& net) {
   return MakeRule(config, UpdateParamsOf(net), net.layout().size(), net.queue());
 }
 
@@ -37,13 +37,13 @@ std::unique_ptr<UpdateRule> MakeRule(const SolverConfig& config, const nn::Net& 
 void CheckRuleFor(const SolverConfig& config, Queue* queue) { MakeRule(config, {}, 0, *queue); }
 
 Solver::Solver(const SolverConfig& config, const LrPolicy& policy, DataService* data,
-               Strategy* strategy, std::unique_ptr<nn::Net> net)
+               Strategy* strategy, std::unique_ptr<BuiltNet> net)
     : config_(config),
       policy_(policy),
       strategy_(*strategy),
       net_(net ? std::move(net)
-               : std::make_unique<nn::Net>(config.train.param, config.train.source,
-                                           TrainNetOptions(config, data, &strategy->device()))),
+               : std::make_unique<BuiltNet>(config.train.param, config.train.source,
+                                            TrainNetOptions(config, data, &strategy->device()))),
       rule_(MakeRule(config, *net_)) {
   net_->BindWeights(strategy_.weights());
   net_->LockWith(strategy_.lock());
@@ -89,4 +89,4 @@ History Solver::ExportHistory() const {
   return history;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline solver

@@ -18,7 +18,7 @@
 #include "solver/strategy.h"
 #include "solver/update_rule.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // A loss or one of its inputs is NaN or infinite.
 class NonFiniteLoss : public Error {
@@ -27,8 +27,8 @@ class NonFiniteLoss : public Error {
 };
 
 // Options of a solver's train net.
-MILLRACE_API nn::NetOptions TrainNetOptions(const SolverConfig& config, DataService* data,
-                                            Device* device = &HostDevice());
+MILLRACE_API BuiltNetOptions TrainNetOptions(const SolverConfig& config, DataService* data,
+                                             Device* device = &HostDevice());
 
 // Throws Error, with file and line, if the solver file's rule has no code for the device of
 // `queue`.
@@ -48,7 +48,7 @@ class Solver {
   // Everything that is passed by pointer or reference outlives the solver. Throws Error for a net
   // that cannot be built.
   Solver(const SolverConfig& config, const LrPolicy& policy, DataService* data, Strategy* strategy,
-         std::unique_ptr<nn::Net> net = nullptr);
+         std::unique_ptr<BuiltNet> net = nullptr);
   Solver(const Solver&) = delete;
   Solver& operator=(const Solver&) = delete;
 
@@ -66,12 +66,12 @@ class Solver {
   std::optional<int64_t> Claim() { return strategy_.Claim(config_.param.max_iter()); }
   StepResult Compute(int64_t iteration);
 
-  nn::Net& net() { return *net_; }
-  const nn::Net& net() const { return *net_; }
+  BuiltNet& net() { return *net_; }
+  const BuiltNet& net() const { return *net_; }
   // The history of the update rule in the file format.
   History ExportHistory() const;
   // Ends the solver: only destruction is allowed afterwards.
-  std::unique_ptr<nn::Net> ReleaseNet() {
+  std::unique_ptr<BuiltNet> ReleaseNet() {
     rule_.reset();  // it works on the net's queue
     net_->LockWith(nullptr);
     return std::move(net_);
@@ -83,10 +83,10 @@ class Solver {
   const SolverConfig& config_;
   const LrPolicy& policy_;
   Strategy& strategy_;
-  std::unique_ptr<nn::Net> net_;
+  std::unique_ptr<BuiltNet> net_;
   std::unique_ptr<UpdateRule> rule_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_SOLVER_H_

@@ -19,7 +19,7 @@
 #include "solver/solver_warnings.h"
 #include "solver/update_rule.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 namespace {
 
 using caffe::SolverParameter;
@@ -316,4 +316,4 @@ std::string WhyNoGpu(DeviceDriver* driver) {
   return "";
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline solver

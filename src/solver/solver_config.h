@@ -14,7 +14,7 @@
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // A net with the settings that a solver runs it with.
 struct SolverNet {
@@ -71,6 +71,6 @@ SolverConfig ParseSolverConfig(const std::string& text, const std::string& name,
 // support), finds no GPU, or this build has no layers for its GPUs. "" if there is a usable GPU.
 MILLRACE_API std::string WhyNoGpu(DeviceDriver* driver);
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_SOLVER_CONFIG_H_

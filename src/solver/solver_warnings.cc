@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 std::vector<std::string> SolverWarnings(const caffe::SolverParameter& param) {
   std::vector<std::string> lines;
@@ -46,4 +46,4 @@ std::vector<std::string> SolverWarnings(const caffe::SolverParameter& param) {
   return lines;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline solver

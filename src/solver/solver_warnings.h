@@ -7,11 +7,11 @@
 
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // One line for each such setting of a valid solver: the field and its effect.
 std::vector<std::string> SolverWarnings(const caffe::SolverParameter& param);
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_SOLVER_WARNINGS_H_

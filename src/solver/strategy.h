@@ -10,7 +10,7 @@
 #include "millrace/device.h"
 #include "solver/update_rule.h"
 
-namespace millrace {
+namespace millrace::inline solver {
 
 // One instance belongs to one solver, whose thread calls it.
 class Strategy {
@@ -37,6 +37,6 @@ class Strategy {
   virtual void Complete() = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_STRATEGY_H_

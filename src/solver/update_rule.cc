@@ -12,9 +12,9 @@
 
 namespace millrace {
 
-std::vector<UpdateParam> UpdateParamsOf(const nn::Net& net) {
+std::vector<UpdateParam> UpdateParamsOf(const BuiltNet& net) {
   std::vector<UpdateParam> params;
-  for (const nn::NetParam& param : net.params()) {
+  for (const NetParam& param : net.params()) {
     const ParamEntry& entry = net.layout().entries()[param.entry];
     params.push_back({param.display_name, entry.shape, entry.offset, entry.count, param.lr_mult,
                       param.decay_mult});

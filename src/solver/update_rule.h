@@ -9,16 +9,15 @@
 #include "base/range_lock.h"
 #include "millrace/update_rule.h"
 
-namespace millrace {
-
-namespace nn {
-class Net;
+namespace millrace::inline nn {
+class BuiltNet;
 }
+namespace millrace::inline solver {
 
 // The parameters of a net in the order of net.params(), which is also the order of the blobs in a
 // solverstate.
-std::vector<UpdateParam> UpdateParamsOf(const nn::Net& net);
+std::vector<UpdateParam> UpdateParamsOf(const BuiltNet& net);
 
-}  // namespace millrace
+}  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_UPDATE_RULE_H_

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline strategy {
 
 DeviceStrategy::DeviceStrategy(DeviceWeights* weights, IterationClock* clock,
                                std::function<bool()> has_peers)
@@ -28,4 +28,4 @@ void DeviceStrategy::Complete() {
   clock_.Done(slot_);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline strategy

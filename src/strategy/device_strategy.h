@@ -9,7 +9,7 @@
 #include "weights/device_weights.h"
 #include "weights/iteration_clock.h"
 
-namespace millrace {
+namespace millrace::inline strategy {
 
 class DeviceStrategy : public Strategy {
  public:
@@ -35,6 +35,6 @@ class DeviceStrategy : public Strategy {
   const int slot_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline strategy
 
 #endif  // MILLRACE_STRATEGY_DEVICE_STRATEGY_H_

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline strategy {
 
 HogwildStrategy::HogwildStrategy(WeightBuffer* weights, std::function<bool()> has_peers)
     : weights_(*weights),
@@ -18,4 +18,4 @@ void HogwildStrategy::Update(float rate, const float* gradients, UpdateRule* rul
   rule->Apply(rate, together, gradients, weights_.data());
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline strategy

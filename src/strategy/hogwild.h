@@ -9,7 +9,7 @@
 #include "solver/strategy.h"
 #include "weights/weight_buffer.h"
 
-namespace millrace {
+namespace millrace::inline strategy {
 
 class HogwildStrategy : public Strategy {
  public:
@@ -34,6 +34,6 @@ class HogwildStrategy : public Strategy {
   const int slot_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline strategy
 
 #endif  // MILLRACE_STRATEGY_HOGWILD_H_

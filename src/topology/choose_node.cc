@@ -3,7 +3,7 @@
 #include "base/parse_number.h"
 #include "topology/read_fields.h"
 
-namespace millrace {
+namespace millrace::inline topology {
 namespace {
 
 std::string NodeNames(const Topology& topology) {
@@ -49,4 +49,4 @@ NodeId ChooseNode(const Topology& topology, const std::string& name,
               NodeNames(topology), "), or a start by mpirun or srun");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline topology

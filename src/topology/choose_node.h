@@ -8,7 +8,7 @@
 
 #include "topology/topology.h"
 
-namespace millrace {
+namespace millrace::inline topology {
 
 // Returns the value of an environment variable, or null if it is not set: std::getenv, or a test's
 // replacement.
@@ -27,6 +27,6 @@ std::optional<NodeId> NodeByRank(const Topology& topology, const GetEnvironment&
 NodeId ChooseNode(const Topology& topology, const std::string& name,
                   const GetEnvironment& environment);
 
-}  // namespace millrace
+}  // namespace millrace::inline topology
 
 #endif  // MILLRACE_TOPOLOGY_CHOOSE_NODE_H_

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline topology {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -50,12 +50,12 @@ void Replace(google::protobuf::Message* message, const std::string& prefix, cons
 
 }  // namespace
 
-std::vector<DeprecatedField> ReplaceDeprecatedFields(topology::Topology* file) {
+std::vector<DeprecatedField> ReplaceDeprecatedFields(topology_file::Topology* file) {
   std::vector<DeprecatedField> replaced;
   Replace(file, "", "split_test", "distributed_evaluation", &replaced);
   for (int i = 0; i < file->segment_size(); ++i) {
     const std::string prefix = StrCat("segment[", i, "].");
-    topology::Segment* const segment = file->mutable_segment(i);
+    topology_file::Segment* const segment = file->mutable_segment(i);
     Replace(segment, prefix, "rule", "merge_rule", &replaced);
     Replace(segment, prefix, "max_rate", "max_mbps", &replaced);
     Replace(segment, prefix, "begin", "range_begin", &replaced);
@@ -66,4 +66,4 @@ std::vector<DeprecatedField> ReplaceDeprecatedFields(topology::Topology* file) {
   return replaced;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline topology

@@ -7,7 +7,7 @@
 
 #include "proto/topology.pb.h"
 
-namespace millrace {
+namespace millrace::inline topology {
 
 struct DeprecatedField {
   std::string path;  // in the file: "segment[0].max_rate"
@@ -16,8 +16,8 @@ struct DeprecatedField {
 
 // Moves the values of deprecated fields to the fields that replace them. Returns the moved fields,
 // in the order of the file's messages. Throws FieldError if a message contains both names.
-std::vector<DeprecatedField> ReplaceDeprecatedFields(topology::Topology* file);
+std::vector<DeprecatedField> ReplaceDeprecatedFields(topology_file::Topology* file);
 
-}  // namespace millrace
+}  // namespace millrace::inline topology
 
 #endif  // MILLRACE_TOPOLOGY_DEPRECATED_FIELDS_H_

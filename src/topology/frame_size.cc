@@ -4,7 +4,7 @@
 #include "segment/auth/frame_auth.h"
 #include "segment/net_segment.h"
 
-namespace millrace {
+namespace millrace::inline topology {
 namespace {
 
 // The settings on which the lengths of frames depend.
@@ -28,4 +28,4 @@ int64_t ChunkFloatsIn(int64_t room, const FrameUse& use) {
   return ChunkFloatsFor(static_cast<size_t>(room), ExchangeOf(use));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline topology

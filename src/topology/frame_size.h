@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline topology {
 
 // Properties of a segment that determine the lengths of its frames: node ids are below `max_nodes`;
 // `members` nodes take part; with `has_key`, each frame carries a frame tag.
@@ -21,6 +21,6 @@ int64_t HeartbeatBytes(const FrameUse& use);
 // fits.
 int64_t ChunkFloatsIn(int64_t room, const FrameUse& use);
 
-}  // namespace millrace
+}  // namespace millrace::inline topology
 
 #endif  // MILLRACE_TOPOLOGY_FRAME_SIZE_H_

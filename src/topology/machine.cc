@@ -5,7 +5,7 @@
 #include "segment/replica_device.h"
 #include "transport/network_device.h"
 
-namespace millrace {
+namespace millrace::inline topology {
 
 std::vector<NetworkInterface> ListInterfaces() {
   std::vector<NetworkInterface> interfaces;
@@ -26,4 +26,4 @@ Machine Machine::This() {
           [](DeviceType type, int ordinal) { DeviceReplica(type, ordinal); }};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline topology

@@ -8,7 +8,7 @@
 
 #include "millrace/device.h"
 
-namespace millrace {
+namespace millrace::inline topology {
 
 struct NetworkInterface {
   std::string name;
@@ -33,6 +33,6 @@ struct Machine {
 // Interfaces of this process's network namespace, in the kernel's order. Throws Error.
 std::vector<NetworkInterface> ListInterfaces();
 
-}  // namespace millrace
+}  // namespace millrace::inline topology
 
 #endif  // MILLRACE_TOPOLOGY_MACHINE_H_

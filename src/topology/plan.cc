@@ -8,7 +8,7 @@
 #include "topology/read_fields.h"
 #include "transport/network_names.h"
 
-namespace millrace {
+namespace millrace::inline topology {
 namespace {
 
 constexpr double kBytesPerMegabit = 1e6 / 8;
@@ -214,4 +214,4 @@ NodePlan PlanFor(const Topology& topology, NodeId node, const Machine& machine) 
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline topology

@@ -12,7 +12,7 @@
 #include "topology/machine.h"
 #include "topology/topology.h"
 
-namespace millrace {
+namespace millrace::inline topology {
 
 struct SegmentPlan {
   std::string name;
@@ -51,6 +51,6 @@ struct NodePlan {
 // field, and expected value.
 NodePlan PlanFor(const Topology& topology, NodeId node, const Machine& machine = Machine::This());
 
-}  // namespace millrace
+}  // namespace millrace::inline topology
 
 #endif  // MILLRACE_TOPOLOGY_PLAN_H_

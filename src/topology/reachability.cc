@@ -6,7 +6,7 @@
 
 #include "topology/read_fields.h"
 
-namespace millrace {
+namespace millrace::inline topology {
 namespace {
 
 // Union-find over the nodes for one range of the weights. Segments are joined one by one.
@@ -119,4 +119,4 @@ void CheckCoverage(const Topology& topology) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline topology

@@ -11,7 +11,7 @@
 #include "proto/topology.pb.h"
 #include "topology/topology.h"
 
-namespace millrace {
+namespace millrace::inline topology {
 
 // Maximum number of nodes, and of segments.
 inline constexpr int kMostTopologyEntries = 4096;
@@ -27,15 +27,15 @@ void CheckName(const std::string& field, bool given, const std::string& value);
 void CheckRange(const std::string& field, int64_t value, int64_t least, int64_t most);
 
 // Reads the nodes, in the order of the file.
-std::vector<TopologyNode> ReadNodes(const topology::Topology& file);
+std::vector<TopologyNode> ReadNodes(const topology_file::Topology& file);
 
 // Reads the segments. `nodes`: the result of ReadNodes.
-std::vector<TopologySegment> ReadSegments(const topology::Topology& file,
+std::vector<TopologySegment> ReadSegments(const topology_file::Topology& file,
                                           const std::vector<TopologyNode>& nodes,
                                           const std::vector<std::string>& transports);
 
 // Reads the merge rule of the segment at `path`, with all parameters of the rule.
-MergeRuleConfig ReadMergeRule(const std::string& path, const topology::Segment& segment);
+MergeRuleConfig ReadMergeRule(const std::string& path, const topology_file::Segment& segment);
 
 // Path of the message from which `adapter`, an element of `owner.adapters`, was read.
 std::string AdapterPath(const TopologyNode& owner, NodeId node, const TopologyAdapter& adapter);
@@ -44,11 +44,11 @@ std::string AdapterPath(const TopologyNode& owner, NodeId node, const TopologyAd
 // key is there twice. Calls check(path of the option, key, value) for each.
 template <typename Check>
 std::map<std::string, std::string> ReadOptions(
-    const std::string& path, const google::protobuf::RepeatedPtrField<topology::Option>& options,
-    Check check) {
+    const std::string& path,
+    const google::protobuf::RepeatedPtrField<topology_file::Option>& options, Check check) {
   std::map<std::string, std::string> read;
   for (int i = 0; i < options.size(); ++i) {
-    const topology::Option& option = options[i];
+    const topology_file::Option& option = options[i];
     const std::string field = StrCat(path, "[", i, "]");
     if (option.key().empty()) throw FieldError(field + ".key", "missing, expected a name");
     if (!option.has_value()) throw FieldError(field + ".value", "missing, expected a text");
@@ -60,6 +60,6 @@ std::map<std::string, std::string> ReadOptions(
   return read;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline topology
 
 #endif  // MILLRACE_TOPOLOGY_READ_FIELDS_H_

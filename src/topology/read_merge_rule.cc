@@ -1,6 +1,6 @@
 #include "topology/read_fields.h"
 
-namespace millrace {
+namespace millrace::inline topology {
 namespace {
 
 std::string OneOf(const std::vector<std::string>& names) {
@@ -8,7 +8,7 @@ std::string OneOf(const std::vector<std::string>& names) {
 }
 
 // Adds a parameter of the file, which is at `field`.
-void ReadParameter(const std::string& field, const topology::Parameter& given,
+void ReadParameter(const std::string& field, const topology_file::Parameter& given,
                    const MergeRuleDescriptor& rule, RuleParameters* parameters) {
   if (given.key().empty()) throw FieldError(field + ".key", "missing, expected a name");
   const RuleParameter* const parameter = rule.FindParameter(given.key());
@@ -30,7 +30,7 @@ void ReadParameter(const std::string& field, const topology::Parameter& given,
 
 }  // namespace
 
-MergeRuleConfig ReadMergeRule(const std::string& path, const topology::Segment& segment) {
+MergeRuleConfig ReadMergeRule(const std::string& path, const topology_file::Segment& segment) {
   MergeRuleConfig config;
   config.name = segment.merge_rule();
   const MergeRuleDescriptor* const rule = MergeRuleRegistry::Get().Find(config.name);
@@ -46,4 +46,4 @@ MergeRuleConfig ReadMergeRule(const std::string& path, const topology::Segment& 
   return config;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline topology

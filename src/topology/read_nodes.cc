@@ -7,7 +7,7 @@
 #include "topology/read_fields.h"
 #include "transport/network_names.h"
 
-namespace millrace {
+namespace millrace::inline topology {
 namespace {
 
 constexpr int kMostSolvers = 1024;
@@ -43,7 +43,7 @@ void CheckAddressOption(const std::string& field, const std::string& name,
   }
 }
 
-// Reads a topology::Node or a topology::Adapter; both have these fields.
+// Reads a topology_file::Node or a topology_file::Adapter; both have these fields.
 template <typename Message>
 TopologyAdapter ReadAdapter(const std::string& path, const Message& message) {
   TopologyAdapter adapter;
@@ -81,7 +81,7 @@ TopologyAdapter ReadAdapter(const std::string& path, const Message& message) {
   return adapter;
 }
 
-TopologyMemory ReadMemory(const std::string& path, const topology::Node& message) {
+TopologyMemory ReadMemory(const std::string& path, const topology_file::Node& message) {
   const std::string& text = message.memory();
   if (text == "host") return {};
   constexpr std::string_view kCuda = "cuda:";
@@ -99,11 +99,11 @@ TopologyMemory ReadMemory(const std::string& path, const topology::Node& message
   return memory;
 }
 
-void ReadAdapters(const std::string& path, const topology::Node& message, TopologyNode* node) {
+void ReadAdapters(const std::string& path, const topology_file::Node& message, TopologyNode* node) {
   node->adapters.push_back(ReadAdapter(path, message));
   for (int i = 0; i < message.adapter_size(); ++i) {
     const std::string field = StrCat(path, ".adapter[", i, "]");
-    const topology::Adapter& adapter = message.adapter(i);
+    const topology_file::Adapter& adapter = message.adapter(i);
     CheckName(field + ".name", adapter.has_name(), adapter.name());
     if (node->FindAdapter(adapter.name())) {
       throw FieldError(field + ".name", "node \"", node->name, "\" has an adapter \"",
@@ -116,7 +116,7 @@ void ReadAdapters(const std::string& path, const topology::Node& message, Topolo
 
 // The default shard is the node's index, so the node whose shard is taken may be one without a
 // `shard` field.
-void ReadShards(const topology::Topology& file, std::vector<TopologyNode>* nodes) {
+void ReadShards(const topology_file::Topology& file, std::vector<TopologyNode>* nodes) {
   const int count = static_cast<int>(nodes->size());
   std::vector<int> owner(count, -1);
   for (int i = 0; i < count; ++i) {
@@ -173,7 +173,7 @@ void CheckRange(const std::string& field, int64_t value, int64_t least, int64_t 
   throw FieldError(field, value, " given, expected ", least, " to ", most);
 }
 
-std::vector<TopologyNode> ReadNodes(const topology::Topology& file) {
+std::vector<TopologyNode> ReadNodes(const topology_file::Topology& file) {
   if (file.node_size() == 0) throw FieldError("node", "missing, expected at least one");
   if (file.node_size() > kMostTopologyEntries) {
     throw FieldError(StrCat("node[", kMostTopologyEntries, "]"), file.node_size(),
@@ -182,7 +182,7 @@ std::vector<TopologyNode> ReadNodes(const topology::Topology& file) {
   std::vector<TopologyNode> nodes;
   std::unordered_map<std::string, int> places;
   for (int i = 0; i < file.node_size(); ++i) {
-    const topology::Node& message = file.node(i);
+    const topology_file::Node& message = file.node(i);
     const std::string path = StrCat("node[", i, "]");
     CheckName(path + ".name", message.has_name(), message.name());
     if (const auto [at, is_new] = places.emplace(message.name(), i); !is_new) {
@@ -201,4 +201,4 @@ std::vector<TopologyNode> ReadNodes(const topology::Topology& file) {
   return nodes;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline topology

@@ -9,7 +9,7 @@
 #include "topology/frame_size.h"
 #include "topology/read_fields.h"
 
-namespace millrace {
+namespace millrace::inline topology {
 namespace {
 
 constexpr int64_t kLeastChunkFloats = 16;
@@ -34,7 +34,7 @@ std::string WithName(const std::string& text, const std::string& name) {
 // Reads the segments of a file in order.
 class SegmentReader {
  public:
-  SegmentReader(const topology::Topology& file, const std::vector<TopologyNode>& nodes,
+  SegmentReader(const topology_file::Topology& file, const std::vector<TopologyNode>& nodes,
                 const std::vector<std::string>& transports)
       : file_(file), nodes_(nodes), transports_(transports) {
     for (size_t i = 0; i < nodes.size(); ++i) ids_[nodes[i].name] = static_cast<NodeId>(i);
@@ -60,7 +60,7 @@ class SegmentReader {
   void CheckTransportOption(const std::string& field, const std::string& key) const;
   void CutChunks();
 
-  const topology::Topology& file_;
+  const topology_file::Topology& file_;
   const std::vector<TopologyNode>& nodes_;
   const std::vector<std::string>& transports_;
   std::unordered_map<std::string, NodeId> ids_;
@@ -73,7 +73,7 @@ class SegmentReader {
 
   // State of the current segment.
   std::string path_;
-  const topology::Segment* message_ = nullptr;
+  const topology_file::Segment* message_ = nullptr;
   TopologySegment segment_;
   const TransportDescriptor* transport_ = nullptr;
   std::vector<const AdapterFields*> adapters_;         // of its nodes
@@ -360,7 +360,7 @@ std::string AdapterPath(const TopologyNode& owner, NodeId node, const TopologyAd
                     : StrCat("node[", node, "].adapter[", place - 1, "]");
 }
 
-std::vector<TopologySegment> ReadSegments(const topology::Topology& file,
+std::vector<TopologySegment> ReadSegments(const topology_file::Topology& file,
                                           const std::vector<TopologyNode>& nodes,
                                           const std::vector<std::string>& transports) {
   if (file.segment_size() > kMostTopologyEntries) {
@@ -373,4 +373,4 @@ std::vector<TopologySegment> ReadSegments(const topology::Topology& file,
   return segments;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline topology

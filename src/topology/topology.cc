@@ -14,7 +14,7 @@
 #include "topology/reachability.h"
 #include "topology/read_fields.h"
 
-namespace millrace {
+namespace millrace::inline topology {
 
 const TopologyAdapter* TopologyNode::FindAdapter(const std::string& adapter_name) const {
   const auto found =
@@ -61,7 +61,7 @@ void CheckMergeRules(const Topology& topology) {
 
 Topology ParseTopology(const std::string& text, const std::string& name,
                        const std::vector<std::string>& transports) {
-  topology::Topology file;
+  topology_file::Topology file;
   Topology topology;
   ParseText(text, name, &file, &topology.source);
   try {
@@ -99,4 +99,4 @@ WeightRange RangeOf(const TopologySegment& segment, int64_t weights) {
           std::llround(segment.end * static_cast<double>(weights))};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline topology

@@ -19,7 +19,7 @@
 #include "millrace/transport_descriptor.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline topology {
 
 // A network adapter of a node.
 struct TopologyAdapter : AdapterFields {
@@ -114,6 +114,6 @@ bool Overlap(const A& a, const B& b) {
 // the share is less than about one element.
 WeightRange RangeOf(const TopologySegment& segment, int64_t weights);
 
-}  // namespace millrace
+}  // namespace millrace::inline topology
 
 #endif  // MILLRACE_TOPOLOGY_TOPOLOGY_H_

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline train {
 namespace {
 
 // The value of the flag as an error begins.
@@ -132,4 +132,4 @@ std::vector<Device*> GpusOf(const SolverConfig& config, DeviceDriver* driver) {
   return {&driver->Open(param.device_id())};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

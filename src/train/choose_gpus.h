@@ -9,7 +9,7 @@
 #include "millrace/export.h"
 #include "solver/solver_config.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 // The driver of the GPUs of this machine; null if this build has none.
 MILLRACE_API DeviceDriver* GpuDriver();
@@ -37,6 +37,6 @@ MILLRACE_API std::vector<std::string> DescribeGpus(const std::string& text,
 // `driver` has any GPU; else none. Throws Error with file and line if the machine lacks that GPU.
 std::vector<Device*> GpusOf(const SolverConfig& config, DeviceDriver* driver = GpuDriver());
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_CHOOSE_GPUS_H_

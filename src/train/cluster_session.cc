@@ -11,7 +11,7 @@
 #include "solver/solver.h"
 #include "topology/choose_node.h"
 
-namespace millrace {
+namespace millrace::inline train {
 namespace {
 
 // Polling interval of a node that leaves.
@@ -147,4 +147,4 @@ void ClusterSession::WaitFor(const std::function<bool()>& done) {
   while (!done() && !errors_.failed()) commands_.Next(kStepMs);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

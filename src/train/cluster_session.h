@@ -15,7 +15,7 @@
 #include "train/options.h"
 #include "train/run_control.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 struct NodeConfig {
   Topology topology;
@@ -78,6 +78,6 @@ class ClusterSession {
   PeerFailures failures_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_CLUSTER_SESSION_H_

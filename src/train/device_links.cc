@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline train {
 
 DeviceLinks::DeviceLinks(const DeviceLinksConfig& config)
     : config_(config), reported_(config.devices.size()) {
@@ -57,4 +57,4 @@ void DeviceLinks::Count(size_t index) {
   reported_[index] = merges;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

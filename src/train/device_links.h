@@ -16,7 +16,7 @@
 #include "weights/device_weights.h"
 #include "weights/weight_buffer.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 struct DeviceLinksConfig {
   WeightBuffer* host = nullptr;
@@ -57,6 +57,6 @@ class DeviceLinks {
   std::vector<std::unique_ptr<DeviceLink>> links_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_DEVICE_LINKS_H_

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace millrace {
+namespace millrace::inline train {
 namespace {
 
 // Appends the sums of the next net, over batches from `first` on.
@@ -210,4 +210,4 @@ void DistributedEvaluation::PublishWhole(const std::vector<TestSums>& all) const
   Publish(peers_, whole);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

@@ -23,7 +23,7 @@
 #include "train/evaluation_shards.h"
 #include "train/tester.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 // The parts of a cluster that DistributedEvaluation uses. Tests replace them.
 struct TestPeers {
@@ -105,6 +105,6 @@ class DistributedEvaluation {
   std::vector<Evaluation> results_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_DISTRIBUTED_EVALUATION_H_

@@ -4,7 +4,7 @@
 
 #include "cluster/read_gossip.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 BatchRange ShareOf(size_t k, size_t n, int batches) {
   const auto edge = [&](size_t i) {
@@ -63,4 +63,4 @@ Gathered Gather(const EvaluationShards& shares, int64_t test, int net, int batch
   return gathered;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

@@ -15,7 +15,7 @@
 #include "proto/test_share.pb.h"
 #include "train/evaluator.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 // Batches [first, first + count) of a test.
 struct BatchRange {
@@ -47,6 +47,6 @@ struct Gathered {
 // values each.
 Gathered Gather(const EvaluationShards& shares, int64_t test, int net, int batches, size_t outputs);
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_EVALUATION_SHARDS_H_

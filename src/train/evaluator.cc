@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <span>
 
-namespace millrace {
+namespace millrace::inline train {
 namespace {
 
-bool IsOfDetections(const nn::Net::Output& output) {
+bool IsOfDetections(const BuiltNet::Output& output) {
   return output.layer_type == "DetectionEvaluate";
 }
-bool IsListOfObjects(const nn::Net::Output& output) {
+bool IsListOfObjects(const BuiltNet::Output& output) {
   return output.layer_type == "DetectionOutput";
 }
 
-std::vector<OutputMean> ValuesOf(const nn::Net& net) {
+std::vector<OutputMean> ValuesOf(const BuiltNet& net) {
   std::vector<OutputMean> values;
-  for (const nn::Net::Output& output : net.outputs()) {
+  for (const BuiltNet::Output& output : net.outputs()) {
     if (IsListOfObjects(output)) continue;
     const bool detections = IsOfDetections(output);
     const int64_t count = detections ? 1 : output.blob->count();
@@ -33,7 +33,7 @@ void SetPrecision(const DetectionScores& scores, ApVersion version, OutputMean* 
 }
 
 // Takes the outputs of the net's last pass. Returns them.
-std::vector<OutputMean> TakeBatch(const nn::Net& net, ApVersion version, TestSums* sums) {
+std::vector<OutputMean> TakeBatch(const BuiltNet& net, ApVersion version, TestSums* sums) {
   std::vector<OutputMean> values = ValuesOf(net);
   if (sums->batches == 0) sums->outputs.resize(values.size());
   if (sums->outputs.size() != values.size()) {
@@ -43,7 +43,7 @@ std::vector<OutputMean> TakeBatch(const nn::Net& net, ApVersion version, TestSum
   const std::vector<float> outputs = net.OutputValues();
   const float* from = outputs.data();
   size_t index = 0, detections = 0;
-  for (const nn::Net::Output& output : net.outputs()) {
+  for (const BuiltNet::Output& output : net.outputs()) {
     const auto count = static_cast<size_t>(output.blob->count());
     if (IsOfDetections(output)) {
       if (sums->detections.size() <= detections) sums->detections.emplace_back();
@@ -73,7 +73,7 @@ void TestSums::Add(const TestSums& other) {
   batches += other.batches;
 }
 
-TestSums SumBatches(nn::Net* net, int first, int count, const std::function<bool()>& stop,
+TestSums SumBatches(BuiltNet* net, int first, int count, const std::function<bool()>& stop,
                     const BatchObserver& observe, ApVersion version) {
   TestSums sums;
   for (int batch = first; batch < first + count && !stop(); ++batch) {
@@ -87,7 +87,7 @@ TestSums SumBatches(nn::Net* net, int first, int count, const std::function<bool
   return sums;
 }
 
-Evaluation MeansOf(const nn::Net& net, const TestSums& sums, ApVersion version) {
+Evaluation MeansOf(const BuiltNet& net, const TestSums& sums, ApVersion version) {
   Evaluation result;
   result.outputs = ValuesOf(net);
   const double scale = sums.batches > 0 ? 1.0 / sums.batches : 0;
@@ -95,7 +95,7 @@ Evaluation MeansOf(const nn::Net& net, const TestSums& sums, ApVersion version) 
     result.outputs[i].mean = sums.outputs[i] * scale;
   }
   size_t index = 0, detections = 0;
-  for (const nn::Net::Output& output : net.outputs()) {
+  for (const BuiltNet::Output& output : net.outputs()) {
     if (IsListOfObjects(output)) continue;
     const int64_t count = IsOfDetections(output) ? 1 : output.blob->count();
     if (IsOfDetections(output) && detections < sums.detections.size()) {
@@ -108,11 +108,11 @@ Evaluation MeansOf(const nn::Net& net, const TestSums& sums, ApVersion version) 
   return result;
 }
 
-bool HasDetections(const nn::Net& net) {
+bool HasDetections(const BuiltNet& net) {
   return std::any_of(net.outputs().begin(), net.outputs().end(), IsOfDetections);
 }
 
-Evaluation Evaluate(nn::Net* net, int batches, const std::function<bool()>& stop,
+Evaluation Evaluate(BuiltNet* net, int batches, const std::function<bool()>& stop,
                     const BatchObserver& observe, ApVersion version) {
   if (batches == 0) return {};
   return MeansOf(*net, SumBatches(net, 0, batches, stop, observe, version), version);
@@ -123,4 +123,4 @@ std::string LossNote(float loss_weight, double value) {
   return StrCat(" (* ", loss_weight, " = ", loss_weight * value, " loss)");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

@@ -12,7 +12,7 @@
 #include "nn/boxes/detection_scores.h"
 #include "nn/net.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 struct OutputMean {
   std::string name;       // of the blob; repeated for each of its values
@@ -44,25 +44,25 @@ using BatchObserver = std::function<void(int batch, const std::vector<OutputMean
 
 // `stop` is called before each batch; true ends the evaluation. Of 0 batches, there are no outputs.
 // Throws Error if an output changes its number of values between batches, so that it has no mean.
-MILLRACE_API Evaluation Evaluate(nn::Net* net, int batches, const std::function<bool()>& stop,
+MILLRACE_API Evaluation Evaluate(BuiltNet* net, int batches, const std::function<bool()>& stop,
                                  const BatchObserver& observe = {},
                                  ApVersion version = ApVersion::kIntegral);
 
 // Sums over batches [first, first + count) of a test, read from the current position of the net's
 // data. Batch numbers select the random streams. `stop` is called before each batch; true ends the
 // evaluation. `version` is that of the observed batches. Throws Error as Evaluate does.
-TestSums SumBatches(nn::Net* net, int first, int count, const std::function<bool()>& stop,
+TestSums SumBatches(BuiltNet* net, int first, int count, const std::function<bool()>& stop,
                     const BatchObserver& observe = {}, ApVersion version = ApVersion::kIntegral);
 // Means over a test of `net`.
-Evaluation MeansOf(const nn::Net& net, const TestSums& sums,
+Evaluation MeansOf(const BuiltNet& net, const TestSums& sums,
                    ApVersion version = ApVersion::kIntegral);
 // Whether an output of `net` gives a mean average precision.
-bool HasDetections(const nn::Net& net);
+bool HasDetections(const BuiltNet& net);
 
 // " (* 1 = 0.05 loss)", which Caffe appends to outputs that count in the objective; "" for other
 // outputs.
 MILLRACE_API std::string LossNote(float loss_weight, double value);
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_EVALUATOR_H_

@@ -10,9 +10,9 @@
 namespace millrace {
 namespace {
 
-nn::NetOptions InternalOptions(const caffe::NetParameter& net, const NetOptions& options,
-                               DataService* data) {
-  nn::NetOptions all;
+BuiltNetOptions InternalOptions(const caffe::NetParameter& net, const NetOptions& options,
+                                DataService* data) {
+  BuiltNetOptions all;
   all.state = net.state();  // as in Caffe, its stages count beside those of the options
   all.state.set_phase(options.train ? caffe::TRAIN : caffe::TEST);
   all.state.set_level(options.level);
@@ -35,7 +35,7 @@ struct Parts {
   }
 
   DataService data;
-  nn::Net net;
+  BuiltNet net;
   const std::unique_ptr<WeightBuffer> buffer;
 };
 

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline train {
 namespace {
 
 double Median(std::vector<double> values) {
@@ -24,8 +24,8 @@ double Mean(const std::vector<double>& values) {
 
 double MiB(size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-void AddMemory(const nn::Net& net, TimeReport* report) {
-  const nn::Net::Memory memory = net.memory();
+void AddMemory(const BuiltNet& net, TimeReport* report) {
+  const BuiltNet::Memory memory = net.memory();
   report->set_weight_mib(MiB(memory.weights));
   report->set_weight_gradient_mib(MiB(memory.weight_gradients));
   report->set_activation_mib(MiB(net.activation_bytes()));
@@ -51,7 +51,7 @@ std::string Row(const std::string& name, const std::string& type, double forward
 
 }  // namespace
 
-TimeReport TimeNet(nn::Net* net, int iterations, const Clock& clock) {
+TimeReport TimeNet(BuiltNet* net, int iterations, const Clock& clock) {
   const size_t layers = net->nodes().size();
   std::vector<std::vector<double>> forward(layers), backward(layers);
   std::vector<double> forward_sum, backward_sum;
@@ -147,4 +147,4 @@ void LogTimes(const TimeReport& report) {
   LOG(INFO) << "Total Time: " << report.total_ms() << " ms.";
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

@@ -9,11 +9,11 @@
 #include "nn/net.h"
 #include "proto/metrics.pb.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 // Runs one uncounted forward and backward pass, then `iterations` (at least 1) measured ones, each
 // of which logs a line. The net's weights must be bound.
-MILLRACE_API TimeReport TimeNet(nn::Net* net, int iterations, const Clock& clock);
+MILLRACE_API TimeReport TimeNet(BuiltNet* net, int iterations, const Clock& clock);
 
 // A text table: a line per layer, then the sums and the memory.
 MILLRACE_API std::string TimeTable(const TimeReport& report);
@@ -21,6 +21,6 @@ MILLRACE_API std::string TimeTable(const TimeReport& report);
 // Logs the mean times in the form of `caffe time`.
 MILLRACE_API void LogTimes(const TimeReport& report);
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_NET_PROFILER_H_

@@ -9,7 +9,7 @@
 #include "solver/snapshot.h"
 #include "train/one_omp_thread.h"
 
-namespace millrace {
+namespace millrace::inline train {
 namespace {
 
 std::string NamesOf(const std::vector<NetBlob>& blobs) {
@@ -20,7 +20,7 @@ std::string NamesOf(const std::vector<NetBlob>& blobs) {
 
 }  // namespace
 
-MemoryDataLayer& FindMemoryData(const nn::Net& net, const std::string& layer) {
+MemoryDataLayer& FindMemoryData(const BuiltNet& net, const std::string& layer) {
   if (auto* const found = dynamic_cast<MemoryDataLayer*>(net.FindLayer(layer))) return *found;
   throw Error("net '", net.name(), "': there is no layer '", layer, "' of type MemoryData");
 }
@@ -50,7 +50,7 @@ void NetView::SaveWeights(const std::string& model_file) const {
 
 std::vector<NetBlob> NetView::inputs() const {
   std::vector<NetBlob> inputs;
-  for (const nn::Net::Node& node : net_.nodes()) {
+  for (const BuiltNet::Node& node : net_.nodes()) {
     if (node.layer->type() != "Input") continue;
     for (const std::string& top : node.top_names) {
       inputs.push_back({top, net_.FindBlob(top)->shape()});
@@ -99,7 +99,7 @@ void NetView::Backward() {
 
 std::vector<NetBlob> NetView::outputs() const {
   std::vector<NetBlob> outputs;
-  for (const nn::Net::Output& output : net_.outputs()) {
+  for (const BuiltNet::Output& output : net_.outputs()) {
     outputs.push_back({output.name, output.blob->shape()});
   }
   return outputs;
@@ -108,7 +108,7 @@ std::vector<NetBlob> NetView::outputs() const {
 std::vector<NetBlob> NetView::blobs() const {
   std::vector<NetBlob> blobs;
   std::set<std::string> known;
-  for (const nn::Net::Node& node : net_.nodes()) {
+  for (const BuiltNet::Node& node : net_.nodes()) {
     for (const std::string& top : node.top_names) {
       if (known.insert(top).second) blobs.push_back({top, net_.FindBlob(top)->shape()});
     }
@@ -143,4 +143,4 @@ Blob& NetView::Find(const std::string& blob) const {
   return *found;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

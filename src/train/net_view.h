@@ -9,15 +9,15 @@
 #include "nn/layers/memory_data_layer.h"
 #include "nn/net.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 // The MemoryData layer of that name. Throws Error naming the net if there is none.
-MemoryDataLayer& FindMemoryData(const nn::Net& net, const std::string& layer);
+MemoryDataLayer& FindMemoryData(const BuiltNet& net, const std::string& layer);
 
 class NetView : public Net {
  public:
   // `net`: on the host, and bound to the `weights`; both outlive this object.
-  NetView(nn::Net* net, std::span<float> weights) : net_(*net), weights_(weights) {}
+  NetView(BuiltNet* net, std::span<float> weights) : net_(*net), weights_(weights) {}
 
   const std::string& name() const override { return net_.name(); }
   std::span<float> weights() override { return weights_; }
@@ -41,11 +41,11 @@ class NetView : public Net {
  private:
   Blob& Find(const std::string& blob) const;
 
-  nn::Net& net_;
+  BuiltNet& net_;
   const std::span<float> weights_;
   uint64_t passes_ = 0;  // by this object
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_NET_VIEW_H_

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline train {
 namespace {
 
 constexpr int kServiceMs = 50, kStepMs = 5;
@@ -75,4 +75,4 @@ void NodeRunner::Depart() {
   session_->Answer();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

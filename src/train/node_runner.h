@@ -9,7 +9,7 @@
 #include "base/thread.h"
 #include "train/cluster_session.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 // One thread at a time calls it.
 class NodeRunner {
@@ -44,6 +44,6 @@ class NodeRunner {
   std::unique_ptr<Thread> service_;  // from Join to Finish or Leave
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_NODE_RUNNER_H_

@@ -4,7 +4,7 @@
 
 #include <omp.h>
 
-namespace millrace {
+namespace millrace::inline train {
 
 // Makes OpenMP use one thread for this thread's computations; restores the number afterwards.
 class OneOmpThread {
@@ -18,6 +18,6 @@ class OneOmpThread {
   const int before_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_ONE_OMP_THREAD_H_

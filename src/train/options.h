@@ -12,7 +12,7 @@
 #include "proto/caffe.pb.h"
 #include "train/run_control.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 struct TrainOptions {
   std::string solver_file;
@@ -38,6 +38,6 @@ struct TrainOptions {
   RunObserver* observer = nullptr;  // receives its progress; outlives it; null: none
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_OPTIONS_H_

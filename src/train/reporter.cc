@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "metrics/metrics_reading.h"
 
-namespace millrace {
+namespace millrace::inline train {
 namespace {
 
 // Adds "SEGMENT.NUMBER" for each number of a segment, and "SEGMENT.NUMBER.DETAIL" for details that
@@ -67,7 +67,7 @@ void Reporter::Start(const std::string& net_name, int64_t start, int64_t images)
   metrics_->Write(row);
 }
 
-void Reporter::Iteration(const StepResult& step, const nn::Net& net, bool display) {
+void Reporter::Iteration(const StepResult& step, const BuiltNet& net, bool display) {
   const int64_t iteration = step.iteration;
   std::lock_guard lock(mutex_);
   losses_.Add(step.loss);
@@ -80,7 +80,7 @@ void Reporter::Iteration(const StepResult& step, const nn::Net& net, bool displa
   if (options_.observer != nullptr) options_.observer->Iterated(iteration + 1, losses_.Mean());
 }
 
-void Reporter::Display(int64_t iteration, float loss, float rate, const nn::Net& net) {
+void Reporter::Display(int64_t iteration, float loss, float rate, const BuiltNet& net) {
   const double now = clock_.NowSeconds();
   const double elapsed = now - displayed_seconds_;
   const int64_t iterations = done_ - displayed_done_;
@@ -89,7 +89,7 @@ void Reporter::Display(int64_t iteration, float loss, float rate, const nn::Net&
             << iterations << " iters), loss = " << loss;
   const std::vector<float> values = net.OutputValues();
   size_t index = 0;
-  for (const nn::Net::Output& output : net.outputs()) {
+  for (const BuiltNet::Output& output : net.outputs()) {
     for (int64_t i = 0; i < output.blob->count(); ++i) {
       const float value = values[index];
       LOG(INFO) << "    Train net output #" << index++ << ": " << output.name << " = " << value
@@ -170,4 +170,4 @@ float Reporter::loss() const {
   return losses_.Mean();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

@@ -21,7 +21,7 @@
 #include "train/evaluator.h"
 #include "train/options.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 // Thread-safe.
 class Reporter {
@@ -36,7 +36,7 @@ class Reporter {
   void Start(const std::string& net_name, int64_t start, int64_t images);
   // Reports an iteration that a solver has computed. `net`: the calling solver's net, for its
   // outputs. `display`: log it even if it is not a multiple of the interval.
-  void Iteration(const StepResult& step, const nn::Net& net, bool display = false);
+  void Iteration(const StepResult& step, const BuiltNet& net, bool display = false);
   // Reports the loss of a forward pass with the final weights.
   void FinalLoss(int64_t iteration, float loss);
   // Report a test of test net `index` at iteration `iteration`. Parsers give the outputs of a test
@@ -53,7 +53,7 @@ class Reporter {
   float loss() const;
 
  private:
-  void Display(int64_t iteration, float loss, float rate, const nn::Net& net);
+  void Display(int64_t iteration, float loss, float rate, const BuiltNet& net);
   void LogClasses(const OutputMean& output) const;
   static void LogTestHeader(int64_t iteration, int index);
   MetricsRow Row(int64_t iteration) const;
@@ -75,6 +75,6 @@ class Reporter {
   std::optional<std::pair<int64_t, int>> announced_;  // test that BeginTest has logged the line of
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_REPORTER_H_

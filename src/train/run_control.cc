@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline train {
 
 void RequestedCommands::Stop() {
   {
@@ -36,4 +36,4 @@ RunCommand CommandReader::Next(int milliseconds) {
   return command;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

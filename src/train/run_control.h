@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "millrace/export.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 enum class RunCommand {
   kNone,
@@ -73,6 +73,6 @@ class CommandReader {
   std::optional<int64_t> stopped_ns_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_RUN_CONTROL_H_

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 RunCounters::RunCounters(std::shared_ptr<MetricsRegistry> registry, const std::string& title,
                          const IterationClock* iterations, int64_t images)
@@ -36,4 +36,4 @@ void RunCounters::Update(float loss, uint64_t snapshot_failures) {
   snapshot_failures_->Set(snapshot_failures);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

@@ -10,7 +10,7 @@
 #include "metrics/registry.h"
 #include "weights/iteration_clock.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 // Not thread-safe.
 class RunCounters {
@@ -32,6 +32,6 @@ class RunCounters {
   Counter *iterations_here_, *images_here_, *snapshot_failures_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_RUN_COUNTERS_H_

@@ -7,7 +7,7 @@
 
 #include "cluster/merged_weights.h"
 
-namespace millrace {
+namespace millrace::inline train {
 namespace {
 
 constexpr int kStepMs = 5;
@@ -145,4 +145,4 @@ bool RunFinalizer::Follow() {
   return true;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

@@ -18,7 +18,7 @@
 #include "train/tester.h"
 #include "weights/weight_buffer.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 // The parts that RunFinalizer uses. All pointers outlive it.
 struct RunFinalizerParts {
@@ -75,6 +75,6 @@ class RunFinalizer {
   std::optional<TestScores> before_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_RUN_FINALIZER_H_

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline train {
 namespace {
 
 constexpr double kLossFactor = 2, kLossSlack = 0.1;
@@ -56,4 +56,4 @@ std::string ScoreLoss(const std::optional<TestScores>& before, const TestScores&
   return "";
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

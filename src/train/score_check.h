@@ -9,7 +9,7 @@
 
 #include "train/evaluator.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 // Results of all test nets at one iteration.
 struct TestScores {
@@ -25,6 +25,6 @@ struct TestScores {
 std::string ScoreLoss(const std::optional<TestScores>& before, const TestScores& last,
                       const std::string& model);
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_SCORE_CHECK_H_

@@ -57,8 +57,8 @@ class SolverSession : public Session {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
     }
     CheckNetTypes(config_);
-    auto net = std::make_unique<nn::Net>(config_.train.param, config_.train.source,
-                                         TrainNetOptions(config_, data_.get()));
+    auto net = std::make_unique<BuiltNet>(config_.train.param, config_.train.source,
+                                          TrainNetOptions(config_, data_.get()));
     net->LogNotices();
     FillWeights(net.get(), options);
     if (node_config) JoinCluster(std::move(node_config), *net, options.metrics);
@@ -107,7 +107,7 @@ class SolverSession : public Session {
   }
 
   std::vector<TestOutput> Test(int index) override {
-    nn::Net& net = TestNet(index);
+    BuiltNet& net = TestNet(index);
     const OneOmpThread one;
     if (merged_) merged_->Read([this] { return node_->failed(); });
     std::vector<TestOutput> outputs;
@@ -124,7 +124,7 @@ class SolverSession : public Session {
     snapshot.current_step = policy_.StepOfState(snapshot.iteration);
     snapshot.format = config_.param.snapshot_format();
     snapshot.seed = config_.seed;
-    nn::Net& net = solver_->net();
+    BuiltNet& net = solver_->net();
     const auto save = [&] { net.ToProto(&snapshot.model, config_.param.snapshot_diff()); };
     if (merged_) {
       merged_->Read([this] { return node_->failed(); },
@@ -151,7 +151,7 @@ class SolverSession : public Session {
 
  private:
   // Throws Error if there is no such net.
-  nn::Net& TestNet(int index) {
+  BuiltNet& TestNet(int index) {
     if (index < 0 || index >= static_cast<int>(tests_.size())) {
       throw Error("test net ", index, ": the solver file has ", tests_.size(), " test nets");
     }
@@ -169,7 +169,7 @@ class SolverSession : public Session {
     if (resume_->state.has_seed()) config_.seed = resume_->state.seed();
   }
 
-  void FillWeights(nn::Net* net, const SessionOptions& options) {
+  void FillWeights(BuiltNet* net, const SessionOptions& options) {
     weights_ = WeightBuffer::CreatePrivate(net->layout());
     net->BindWeights(weights_->data());
     net->FillWeights();
@@ -186,7 +186,7 @@ class SolverSession : public Session {
     if (!weight_files_.empty()) LogLayersWithoutSavedWeights(*net);
   }
 
-  void JoinCluster(std::unique_ptr<NodeConfig> node_config, const nn::Net& net,
+  void JoinCluster(std::unique_ptr<NodeConfig> node_config, const BuiltNet& net,
                    MetricsRegistry* metrics) {
     IterationClock& iterations = weights_->clock();
     node_ = std::make_unique<NodeRunner>(
@@ -204,13 +204,13 @@ class SolverSession : public Session {
   void MakeTestNets() {
     float* const weights = merged_ ? merged_->data() : weights_->data();
     for (size_t i = 0; i < config_.tests.size(); ++i) {
-      nn::NetOptions options;
+      BuiltNetOptions options;
       options.state = config_.tests[i].state;
       options.seed = config_.seed;
       options.data = test_data_.get();
       options.data_scope = StrCat("test", i);
       tests_.push_back(
-          std::make_unique<nn::Net>(config_.tests[i].param, config_.tests[i].source, options));
+          std::make_unique<BuiltNet>(config_.tests[i].param, config_.tests[i].source, options));
       tests_.back()->LogNotices();
       tests_.back()->set_debug_info(config_.param.debug_info());
       tests_.back()->BindWeights(solver_->net().layout(), weights);
@@ -232,7 +232,7 @@ class SolverSession : public Session {
   std::unique_ptr<HogwildStrategy> strategy_;
   std::unique_ptr<Solver> solver_;
   std::unique_ptr<NetView> view_;
-  std::vector<std::unique_ptr<nn::Net>> tests_;
+  std::vector<std::unique_ptr<BuiltNet>> tests_;
   MovingAverage losses_{config_.param.average_loss()};
   std::unique_ptr<RunCounters> counters_;  // null: nobody reads them
   int64_t longest_ns_ = 0;

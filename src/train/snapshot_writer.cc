@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 SnapshotWriter::SnapshotWriter(std::string prefix, std::string node, const Clock* clock,
                                std::function<void(int64_t)> wrote_model)
@@ -111,4 +111,4 @@ void SnapshotWriter::Finish(int64_t iteration, std::optional<Snapshot> last,
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "solver/snapshot.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 // Thread-safe. Keeps at most one snapshot, the newest that could not be written; its memory is a
 // copy of the weights and the histories.
@@ -70,6 +70,6 @@ class SnapshotWriter {
   int64_t pause_ns_ = kRetryNs;  // pause after the next failure
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_SNAPSHOT_WRITER_H_

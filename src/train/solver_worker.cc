@@ -9,15 +9,15 @@
 
 #include "train/train_nets.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 // Solvers and links may write the weights meanwhile.
-__attribute__((noinline)) void HogwildReadModel(const nn::Net& net, bool with_diff,
+__attribute__((noinline)) void HogwildReadModel(const BuiltNet& net, bool with_diff,
                                                 const float* weights, caffe::NetParameter* model) {
   net.ToProto(model, with_diff, weights);
 }
 
-SolverWorker::SolverWorker(int index, const SharedRun& run, std::unique_ptr<nn::Net> net)
+SolverWorker::SolverWorker(int index, const SharedRun& run, std::unique_ptr<BuiltNet> net)
     : index_(index), run_(run), net_(std::move(net)) {}
 
 void SolverWorker::Run() {
@@ -101,7 +101,7 @@ void SolverWorker::TakeSnapshots(int64_t completed) {
 }
 
 void SolverWorker::Open(int64_t iteration, bool with_model) {
-  const nn::Net& net = solver_->net();
+  const BuiltNet& net = solver_->net();
   const bool with_diff = run_.config.param.snapshot_diff();
   if (run_.duty != nullptr) {
     with_model ? run_.duty->Opened(iteration) : run_.duty->FellDue(iteration);
@@ -117,7 +117,7 @@ void SolverWorker::Open(int64_t iteration, bool with_model) {
   Write(run_.snapshots.Open(std::move(snapshot)));
 }
 
-Snapshot SolverWorker::StartSnapshot(const nn::Net& net, int64_t iteration, bool with_model,
+Snapshot SolverWorker::StartSnapshot(const BuiltNet& net, int64_t iteration, bool with_model,
                                      bool with_diff, const float* weights) const {
   Snapshot snapshot;
   snapshot.iteration = iteration;
@@ -148,9 +148,9 @@ float SolverWorker::FinalLoss() {
 
 std::optional<Snapshot> SolverWorker::FailureSnapshot(int64_t iteration,
                                                       const float* weights) const {
-  const nn::Net* const net = solver_ ? &solver_->net() : net_.get();
+  const BuiltNet* const net = solver_ ? &solver_->net() : net_.get();
   if (net == nullptr) return std::nullopt;
   return StartSnapshot(*net, iteration, true, false, weights);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

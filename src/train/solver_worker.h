@@ -26,7 +26,7 @@
 #include "train/tester.h"
 #include "weights/weight_buffer.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 // State shared by the solvers of a process. Everything outlives the workers.
 struct SharedRun {
@@ -54,7 +54,7 @@ struct SharedRun {
 class SolverWorker {
  public:
   // `index`: from 0. `net`: an existing train net on the strategy's device, or null to create one.
-  SolverWorker(int index, const SharedRun& run, std::unique_ptr<nn::Net> net = nullptr);
+  SolverWorker(int index, const SharedRun& run, std::unique_ptr<BuiltNet> net = nullptr);
 
   // Trains until the schedule ends or the run stops. Called once, by the solver's own thread.
   // Throws Error: for bad data, or as NonFiniteLoss, naming the layer, for a loss that is not
@@ -82,7 +82,7 @@ class SolverWorker {
  private:
   // A snapshot of `iteration` without histories, with `weights` of the host as the model of `net`.
   // Without `with_model`, only this node's own part.
-  Snapshot StartSnapshot(const nn::Net& net, int64_t iteration, bool with_model, bool with_diff,
+  Snapshot StartSnapshot(const BuiltNet& net, int64_t iteration, bool with_model, bool with_diff,
                          const float* weights) const;
   // Performs tests and snapshots that fell due in iterations of other nodes. Returns whether one of
   // these iterations was to be displayed.
@@ -97,12 +97,12 @@ class SolverWorker {
 
   const int index_;
   const SharedRun& run_;
-  std::unique_ptr<nn::Net> net_;  // solver_ has it during Run
+  std::unique_ptr<BuiltNet> net_;  // solver_ has it during Run
   std::unique_ptr<Strategy> strategy_;
   std::optional<Solver> solver_;
   std::atomic<int64_t> longest_ns_{0};
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_SOLVER_WORKER_H_

@@ -6,7 +6,7 @@
 
 #include "solver/snapshot.h"
 
-namespace millrace {
+namespace millrace::inline train {
 namespace {
 
 std::string ScopeOf(size_t net) { return StrCat("test", net); }
@@ -33,7 +33,7 @@ Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* wei
     device->memory().Fill(copy_.get(), 0, copy_.bytes());
   }
   for (size_t i = 0; i < config.tests.size(); ++i) {
-    nn::NetOptions options;
+    BuiltNetOptions options;
     options.state = config.tests[i].state;
     options.seed = config.seed;
     options.data = data;
@@ -41,7 +41,7 @@ Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* wei
     options.device = device;
     LOG(INFO) << "Creating test net (#" << i << ") specified by " << config.tests[i].origin;
     nets_.push_back(
-        std::make_unique<nn::Net>(config.tests[i].param, config.tests[i].source, options));
+        std::make_unique<BuiltNet>(config.tests[i].param, config.tests[i].source, options));
     nets_.back()->LogNotices();
     if (config.param.eval_type() == "detection" && !HasDetections(*nets_.back())) {
       throw Located(config.source, FieldError("eval_type", "\"detection\" given, but test net #", i,
@@ -115,7 +115,7 @@ std::vector<Evaluation> Tester::Run(int64_t iteration, const std::function<bool(
 
 size_t Tester::outputs(int net) const {
   size_t values = 0;
-  for (const nn::Net::Output& output : nets_[net]->outputs()) values += output.blob->count();
+  for (const BuiltNet::Output& output : nets_[net]->outputs()) values += output.blob->count();
   return values;
 }
 
@@ -141,4 +141,4 @@ Evaluation Tester::Report(int64_t iteration, int net, const TestSums& sums) {
   return result;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

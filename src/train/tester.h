@@ -17,7 +17,7 @@
 #include "train/score_check.h"
 #include "weights/param_layout.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 // All solvers of a process share one set of test nets. The solver that claims a test's iteration
 // runs the test while the others train. Thread-safe.
@@ -87,10 +87,10 @@ class Tester {
   float* weights_;
   Buffer copy_;  // of the weights, in the device's memory; empty on the host
   std::optional<TestScores> last_;
-  std::vector<std::unique_ptr<nn::Net>> nets_;
+  std::vector<std::unique_ptr<BuiltNet>> nets_;
   std::vector<uint64_t> next_batch_;  // by net: position of its data
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_TESTER_H_

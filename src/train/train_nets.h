@@ -6,14 +6,14 @@
 #include "nn/net.h"
 #include "solver/solver_config.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 // Throws Error if layers of the train net or a test net have types that this build does not have
-// (nn::CheckLayerTypes).
+// (CheckLayerTypes).
 inline void CheckNetTypes(const SolverConfig& config) {
-  nn::CheckLayerTypes(config.train.param, config.train.source, config.train.state);
+  CheckLayerTypes(config.train.param, config.train.source, config.train.state);
   for (const SolverNet& test : config.tests) {
-    nn::CheckLayerTypes(test.param, test.source, test.state);
+    CheckLayerTypes(test.param, test.source, test.state);
   }
 }
 
@@ -23,6 +23,6 @@ inline bool IsDebugInfoDue(const caffe::SolverParameter& solver, int64_t iterati
   return solver.debug_info() && solver.display() > 0 && iteration % solver.display() == 0;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_TRAIN_NETS_H_

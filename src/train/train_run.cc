@@ -32,7 +32,7 @@
 #include "train/solver_worker.h"
 #include "train/train_nets.h"
 
-namespace millrace {
+namespace millrace::inline train {
 namespace {
 
 void CheckOptions(const TrainOptions& options) {
@@ -217,8 +217,8 @@ class TrainRun {
     nets_.resize(solvers());
     for (int i = 0; i < std::min(solvers(), gpus() + 1); ++i) {
       Device& device = i < gpus() ? *options_.gpus[i] : HostDevice();
-      nets_[i] = std::make_unique<nn::Net>(config_.train.param, config_.train.source,
-                                           TrainNetOptions(config_, data_.get(), &device));
+      nets_[i] = std::make_unique<BuiltNet>(config_.train.param, config_.train.source,
+                                            TrainNetOptions(config_, data_.get(), &device));
       if (i == 0) nets_[i]->LogNotices();
       CheckRuleFor(config_, &nets_[i]->queue());
     }
@@ -636,8 +636,8 @@ class TrainRun {
   std::unique_ptr<DataService> data_, test_data_;
   std::unique_ptr<WeightBuffer> weights_;
   std::vector<std::unique_ptr<DeviceWeights>> gpu_weights_;
-  std::vector<std::unique_ptr<nn::Net>> nets_;  // by solver, until the solvers take them
-  nn::Net* net_ = nullptr;                      // one of them, which gave the weights their layout
+  std::vector<std::unique_ptr<BuiltNet>> nets_;  // by solver, until the solvers take them
+  BuiltNet* net_ = nullptr;                      // one of them, which gave the weights their layout
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Tester> tester_;
@@ -659,4 +659,4 @@ TrainResult Train(const TrainOptions& options) {
   return TrainRun(options).Run();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline train

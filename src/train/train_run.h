@@ -9,7 +9,7 @@
 #include "train/evaluator.h"
 #include "train/options.h"
 
-namespace millrace {
+namespace millrace::inline train {
 
 struct TrainResult {
   int64_t iteration = 0;  // global, at the end
@@ -27,6 +27,6 @@ struct TrainResult {
 // training, or for a failure in one of the threads; snapshots written before that remain.
 MILLRACE_API TrainResult Train(const TrainOptions& options);
 
-}  // namespace millrace
+}  // namespace millrace::inline train
 
 #endif  // MILLRACE_TRAIN_TRAIN_RUN_H_

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 constexpr const char* kNameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789_-";
@@ -59,4 +59,4 @@ std::string ProblemOf(const TransportDescriptor& transport) {
   return problem.empty() ? "" : StrCat("transport ", transport.name, ": its descriptor: ", problem);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

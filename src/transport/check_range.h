@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 // Throws Error unless least <= value <= most; rejects NaN. `kind` describes the value in the
 // message, for example "a number".
@@ -23,6 +23,6 @@ inline void ExpectInteger(const char* transport, const char* field, int64_t valu
   CheckRange(transport, field, value, least, most, "an integer");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_CHECK_RANGE_H_

@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-namespace millrace {
+namespace millrace::inline transport {
 
 enum class SendErrorClass { kAgain, kBusy, kFailed };
 
@@ -24,6 +24,6 @@ inline SendErrorClass ClassifySendError(int error) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_CLASSIFY_SEND_ERROR_H_

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline transport {
 
 class CompletionQueue {
  public:
@@ -47,6 +47,6 @@ class CompletionQueue {
   uint64_t begin_ = 0, end_ = 0, accepted_ = 0, done_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_COMPLETION_QUEUE_H_

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 // Pause before a full device queue is tried again.
@@ -158,4 +158,4 @@ void CreditedEndpoint::Sleep(int64_t ns) {
 // the frames that it missed is their retransmission.
 std::map<std::string, std::string> CreditedSegmentOptions() { return {{"silence_ms", "100"}}; }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

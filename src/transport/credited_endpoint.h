@@ -19,7 +19,7 @@
 #include "transport/receive_queue.h"
 #include "transport/stream_window.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 struct CreditedPlan {
   TransportInfo info;               // peers in ascending order of node id
@@ -183,6 +183,6 @@ void CreditedEndpoint::ForEachStream(Visit visit) {
 // Options of segments over transports whose endpoints are of this class.
 std::map<std::string, std::string> CreditedSegmentOptions();
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_CREDITED_ENDPOINT_H_

@@ -4,7 +4,7 @@
 
 #include "transport/credited_endpoint.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 size_t CreditedEndpoint::Receive(std::span<InFrame> frames) {
   SendHeld();
@@ -142,4 +142,4 @@ void CreditedEndpoint::SendProbe(StreamName name) {
   link_->SendProbe(name.peer, probe, name.to_all);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -3,7 +3,7 @@
 
 #include "transport/credited_endpoint.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 SendResult CreditedEndpoint::Send(std::span<const OutFrame> frames) {
   SendResult result;
@@ -245,4 +245,4 @@ bool CreditedEndpoint::SendHeld() {
   return copies_.empty();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -9,7 +9,7 @@
 
 #include "transport/datagram_link.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 static_assert(std::endian::native == std::endian::little, "prefixes are copied as they are");
 
@@ -45,6 +45,6 @@ inline bool ParseDatagramBody(Datagram* datagram) {
   return false;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_DATAGRAM_BODY_H_

@@ -14,7 +14,7 @@
 
 #include "millrace/transport.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 enum class DatagramKind : uint8_t {
   kFrame = 0,   // `sequence` is the frame's number
@@ -128,6 +128,6 @@ class DatagramLink {
   virtual Polled Poll(int wake, int64_t ns, bool wants_room) = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_DATAGRAM_LINK_H_

@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 static_assert(sizeof(std::atomic<uint32_t>) == 4, "the kernel takes it for a plain word");
@@ -32,4 +32,4 @@ void Doorbell::Sleep(uint32_t rings, int64_t ns) {
   sleeping_.store(false, std::memory_order_seq_cst);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -11,7 +11,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline transport {
 
 class Doorbell {
  public:
@@ -29,6 +29,6 @@ class Doorbell {
   std::atomic<bool> sleeping_{false};
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_DOORBELL_H_

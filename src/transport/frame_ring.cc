@@ -5,7 +5,7 @@
 
 #include "base/cache_line.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 FrameRing::FrameRing(size_t frames, size_t max_frame_bytes)
     : mask_(std::bit_ceil(frames) - 1),
@@ -48,4 +48,4 @@ size_t FrameRing::Release() {
   return count;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

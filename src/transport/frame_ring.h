@@ -12,7 +12,7 @@
 #include "millrace/device.h"
 #include "millrace/transport.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 class FrameRing {
  public:
@@ -61,6 +61,6 @@ class FrameRing {
   uint64_t released_ = 0;          // positions below this are free
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_FRAME_RING_H_

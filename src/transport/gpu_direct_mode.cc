@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 // Formats bytes per second in GB/s: "12.3" for 12.3e9.
@@ -40,4 +40,4 @@ NicChoice ChooseNicPath(const std::string& nic, const std::string& memory, NicPr
                  " GB/s in; dma-buf: ", no_dma_buf, "; peer memory: ", no_peer)};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -7,7 +7,7 @@
 
 #include "device/copy_rate.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 enum class GpuDirectMode {
   kDmaBuf,      // the device reads GPU memory through a file exported by the GPU's driver
@@ -35,6 +35,6 @@ struct NicChoice {
 // one line if none works: the device cannot use this memory at all.
 NicChoice ChooseNicPath(const std::string& nic, const std::string& memory, NicProbes* probes);
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_GPU_DIRECT_MODE_H_

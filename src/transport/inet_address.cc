@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/parse_number.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 struct HostAndPort {
@@ -72,4 +72,4 @@ InetAddress ResolveUdpAddress(const std::string& field, const std::string& text)
   return address;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

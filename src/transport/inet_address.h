@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-namespace millrace {
+namespace millrace::inline transport {
 
 // Bytes of the IP and UDP headers of a datagram.
 inline constexpr size_t kIpv4UdpBytes = 20 + 8, kIpv6UdpBytes = 40 + 8;
@@ -38,6 +38,6 @@ struct InetAddress {
 // setting) and contains `text`.
 InetAddress ResolveUdpAddress(const std::string& field, const std::string& text);
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_INET_ADDRESS_H_

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 InetPeers::InetPeers(const std::map<NodeId, InetAddress>& addresses) {
   by_hash_.assign(std::bit_ceil(2 * addresses.size()), kNone);
@@ -50,4 +50,4 @@ std::map<NodeId, InetAddress> ResolveUdpPeers(const std::string& transport, Node
   return addresses;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

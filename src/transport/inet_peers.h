@@ -10,7 +10,7 @@
 #include "millrace/transport.h"
 #include "transport/inet_address.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 class InetPeers {
  public:
@@ -37,6 +37,6 @@ std::map<NodeId, InetAddress> ResolveUdpPeers(const std::string& transport, Node
                                               const InetAddress& own,
                                               const std::map<NodeId, std::string>& peers);
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_INET_PEERS_H_

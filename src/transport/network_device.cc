@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "millrace/file_descriptor.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 size_t MtuOf(int socket, const std::string& name) {
@@ -82,4 +82,4 @@ std::vector<NetworkDevice> ListNetworkDevices() {
   return devices;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

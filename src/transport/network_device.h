@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline transport {
 
 struct MacAddress {
   std::array<uint8_t, 6> bytes{};
@@ -35,6 +35,6 @@ struct NetworkDevice {
 // In the kernel's order, with or without IP addresses. Throws Error.
 std::vector<NetworkDevice> ListNetworkDevices();
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_NETWORK_DEVICE_H_

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "transport/network_device.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 // Replaces <cctype>: the meaning of a file must not depend on the locale.
@@ -95,4 +95,4 @@ bool IsInterfaceName(const std::string& text) {
   });
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace millrace {
+namespace millrace::inline transport {
 
 // Syntax of a host.
 enum class HostKind { kIpv4, kIpv6, kName };
@@ -37,6 +37,6 @@ bool LooksLikeMac(const std::string& text);
 // Whether `text` is a valid Linux interface name.
 bool IsInterfaceName(const std::string& text);
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_NETWORK_NAMES_H_

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline transport {
 
 class ReceiveQueue {
  public:
@@ -41,6 +41,6 @@ class ReceiveQueue {
   uint64_t end_ = 0, taken_ = 0, released_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_RECEIVE_QUEUE_H_

@@ -2,7 +2,7 @@
 
 #include <sys/socket.h>
 
-namespace millrace {
+namespace millrace::inline transport {
 
 bool SetSocketInt(int fd, int level, int name, int value) {
   return setsockopt(fd, level, name, &value, sizeof(value)) == 0;
@@ -23,4 +23,4 @@ void SetSocketBuffer(int fd, int name, int force_name, int64_t bytes) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline transport {
 
 // Returns false if the kernel rejects the option.
 bool SetSocketInt(int fd, int level, int name, int value);
@@ -14,6 +14,6 @@ int GetSocketInt(int fd, int level, int name);
 // the privilege for `force_name` (SO_SNDBUFFORCE or SO_RCVBUFFORCE).
 void SetSocketBuffer(int fd, int name, int force_name, int64_t bytes);
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_SOCKET_OPTION_H_

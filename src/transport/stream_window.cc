@@ -1,6 +1,6 @@
 #include "transport/stream_window.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 void SendWindow::Credit(uint32_t freed, uint32_t window) {
   // Distances from the oldest unacknowledged frame are correct when numbers wrap. A number that
@@ -58,4 +58,4 @@ bool ReceiveWindow::Probed(uint64_t session, uint32_t sequence, bool validated) 
   return true;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

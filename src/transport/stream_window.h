@@ -13,7 +13,7 @@
 
 #include "transport/datagram_link.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 // Sender side.
 class SendWindow {
@@ -123,6 +123,6 @@ class ReceiveWindow {
   uint32_t highest_ = 0, kept_ = 0, announced_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_STREAM_WINDOW_H_

@@ -1,6 +1,6 @@
 #include "weights/device_weights.h"
 
-namespace millrace {
+namespace millrace::inline weights {
 namespace {
 
 Buffer Allocated(Device* device, int64_t size) {
@@ -26,4 +26,4 @@ void DeviceWeights::CopyToHost(float* host) const {
   device_.memory().CopyToHost(host, memory_.get(), memory_.bytes());
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline weights

@@ -9,7 +9,7 @@
 #include "millrace/device.h"
 #include "millrace/export.h"
 
-namespace millrace {
+namespace millrace::inline weights {
 
 // Thread-safe. Work on the device's queues reads and changes the array.
 class MILLRACE_API DeviceWeights {
@@ -42,6 +42,6 @@ class MILLRACE_API DeviceWeights {
   std::atomic<uint64_t> iterations_{0};
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline weights
 
 #endif  // MILLRACE_WEIGHTS_DEVICE_WEIGHTS_H_

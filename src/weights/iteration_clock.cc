@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline weights {
 
 IterationClock::IterationClock()
     : own_(std::make_unique<ShmHeader>()), header_(own_.get()), owner_(1) {}
@@ -90,4 +90,4 @@ void ReleaseSolversOf(ShmHeader* header, uint32_t owner) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline weights

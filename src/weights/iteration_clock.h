@@ -20,7 +20,7 @@
 #include "millrace/export.h"
 #include "weights/shm_header.h"
 
-namespace millrace {
+namespace millrace::inline weights {
 
 class MILLRACE_API IterationClock {
  public:
@@ -76,6 +76,6 @@ class MILLRACE_API IterationClock {
 // Frees the counters of `owner`, whose process has ended.
 void ReleaseSolversOf(ShmHeader* header, uint32_t owner);
 
-}  // namespace millrace
+}  // namespace millrace::inline weights
 
 #endif  // MILLRACE_WEIGHTS_ITERATION_CLOCK_H_

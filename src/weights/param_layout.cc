@@ -2,7 +2,7 @@
 
 #include "base/fnv1a.h"
 
-namespace millrace {
+namespace millrace::inline weights {
 
 int ParamLayout::Add(const std::string& name, const std::vector<int64_t>& shape) {
   ParamEntry entry{name, shape, size_, 1};
@@ -33,4 +33,4 @@ uint64_t ParamLayout::Digest() const {
   return Fnv1a(all);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline weights

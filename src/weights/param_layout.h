@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline weights {
 
 struct ParamEntry {
   std::string name;            // "<layer>/<index>", unique
@@ -38,6 +38,6 @@ class ParamLayout {
   int64_t size_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline weights
 
 #endif  // MILLRACE_WEIGHTS_PARAM_LAYOUT_H_

@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/private_file.h"
 
-namespace millrace {
+namespace millrace::inline weights {
 namespace {
 
 constexpr char kFolder[] = "/dev/shm";
@@ -220,4 +220,4 @@ uint64_t ShmFile::FileBytes() const {
   return static_cast<uint64_t>(status.st_size);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline weights

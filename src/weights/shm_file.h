@@ -12,7 +12,7 @@
 
 #include "weights/shm_header.h"
 
-namespace millrace {
+namespace millrace::inline weights {
 
 // Returns "/dev/shm/NAME". Throws Error unless `name` is 1 to 200 letters, digits, '.', '_' or '-'
 // and does not begin with '.'.
@@ -94,6 +94,6 @@ class ShmFile {
   Mapping header_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline weights
 
 #endif  // MILLRACE_WEIGHTS_SHM_FILE_H_

@@ -13,7 +13,7 @@
 
 #include "base/range_lock.h"
 
-namespace millrace {
+namespace millrace::inline weights {
 
 constexpr char kShmMagic[8] = {'M', 'I', 'L', 'L', 'R', 'A', 'C', 'E'};
 constexpr uint32_t kShmVersion = 3;
@@ -83,6 +83,6 @@ static_assert(std::atomic<int64_t>::is_always_lock_free &&
                   std::atomic<uint32_t>::is_always_lock_free,
               "processes share these words: they must not need a lock");
 
-}  // namespace millrace
+}  // namespace millrace::inline weights
 
 #endif  // MILLRACE_WEIGHTS_SHM_HEADER_H_

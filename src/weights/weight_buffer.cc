@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/thread.h"
 
-namespace millrace {
+namespace millrace::inline weights {
 namespace {
 
 ProcessIdentity IdentityOf(const ShmProcess& process) { return {process.pid, process.start_time}; }
@@ -236,4 +236,4 @@ bool WeightBuffer::StopTraining() {
   return stopped_last_;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline weights

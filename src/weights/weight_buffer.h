@@ -25,7 +25,7 @@
 #include "weights/param_layout.h"
 #include "weights/shm_file.h"
 
-namespace millrace {
+namespace millrace::inline weights {
 
 // How to wait for another process that is still filling the weights. By default the wait ends after
 // one minute, and its pauses are interruption points.
@@ -115,6 +115,6 @@ class MILLRACE_API WeightBuffer {
   std::unique_ptr<RangeLock> locks_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline weights
 
 #endif  // MILLRACE_WEIGHTS_WEIGHT_BUFFER_H_

@@ -368,11 +368,11 @@ TEST_F(AnnotatedDataLayerTest, ShapesTheLayersAfterItInEveryPass) {
     const std::string more =
         device == &fake ? "" : "layer { name: 'none' type: 'Silence' bottom: 'label' }";
     ParseText(text + more, "net.prototxt", &param, &source);
-    nn::NetOptions options;
+    BuiltNetOptions options;
     options.device = device;
     options.data = &service;
     options.layout = Layout::kPlain;
-    nn::Net net(param, source, options);
+    BuiltNet net(param, source, options);
     std::vector<float>& all = seen.emplace_back();
     for (const int64_t rows : {2, 1, 3, 1, 1, 2}) {
       net.Forward();

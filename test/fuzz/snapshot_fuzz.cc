@@ -32,15 +32,15 @@ class SmallNet {
         "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y'\n"
         "  inner_product_param { num_output: 3 } }\n",
         "net", &param, nullptr);
-    net_ = std::make_unique<nn::Net>(param, SourceMap(), nn::NetOptions());
+    net_ = std::make_unique<BuiltNet>(param, SourceMap(), BuiltNetOptions());
     weights_.resize(net_->layout().size());
     net_->BindWeights(weights_.data());
   }
-  nn::Net* get() { return net_.get(); }
+  BuiltNet* get() { return net_.get(); }
 
  private:
   std::vector<float> weights_;
-  std::unique_ptr<nn::Net> net_;
+  std::unique_ptr<BuiltNet> net_;
 };
 
 void AddBlob(const Shape& shape, caffe::BlobProto* blob) {

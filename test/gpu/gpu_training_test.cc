@@ -290,11 +290,11 @@ TEST(GpuTrainingTest, CopiesBatchesFromPageableMemoryWhereNoneCanBeLocked) {
   std::vector<std::vector<float>> batches;
   for (Device* device : {static_cast<Device*>(&gpu), &HostDevice()}) {
     DataService data{DataOptions{}};
-    nn::NetOptions options;
+    BuiltNetOptions options;
     options.data = &data;
     options.device = device;
     options.state.set_phase(caffe::TRAIN);
-    nn::Net net(param, source, options);
+    BuiltNet net(param, source, options);
     DeviceWeights weights(device, net.layout().size());
     net.BindWeights(weights.data());
     for (int i = 0; i < 3; ++i) {

@@ -25,9 +25,9 @@ std::string DiagramOf(const std::string& text, bool with_net,
   caffe::NetParameter param;
   SourceMap source;
   ParseText(text, "net", &param, &source);
-  nn::NetOptions options;
-  std::unique_ptr<nn::Net> net;
-  if (with_net) net = std::make_unique<nn::Net>(param, source, options);
+  BuiltNetOptions options;
+  std::unique_ptr<BuiltNet> net;
+  if (with_net) net = std::make_unique<BuiltNet>(param, source, options);
   return NetDiagram(param, source, options.state, net.get(), direction);
 }
 

@@ -8,9 +8,9 @@
 namespace millrace::test {
 namespace {
 
-using nn::ArenaItem;
-using nn::ArenaPlan;
-using nn::PlanArena;
+using ArenaItem;
+using ArenaPlan;
+using PlanArena;
 
 // The most bytes in use at one step: no plan needs less.
 size_t MostInUse(const std::vector<ArenaItem>& items) {
@@ -57,8 +57,8 @@ TEST(ArenaPlan, KeepsArraysApartThatAreInUseTogether) {
     const ArenaPlan plan = PlanArena(items);
     size_t sum = 0, end = 0;
     for (size_t i = 0; i < items.size(); ++i) {
-      EXPECT_EQ(plan.offsets[i] % nn::kArenaAlignment, 0u);
-      sum += items[i].bytes + nn::kArenaAlignment;
+      EXPECT_EQ(plan.offsets[i] % kArenaAlignment, 0u);
+      sum += items[i].bytes + kArenaAlignment;
       end = std::max(end, plan.offsets[i] + items[i].bytes);
       for (size_t j = 0; j < i; ++j) {
         if (items[j].last < items[i].first || items[i].last < items[j].first) continue;

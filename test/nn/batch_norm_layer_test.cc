@@ -227,7 +227,7 @@ TEST(BatchNormInANet, HasStatisticsWithoutGradientsThatAreSaved) {
   TestNet net(kBlock);
   for (int i = 0; i < 3; ++i) {
     const auto& params = net->params();
-    const auto found = std::find_if(params.begin(), params.end(), [&](const nn::NetParam& each) {
+    const auto found = std::find_if(params.begin(), params.end(), [&](const NetParam& each) {
       return each.display_name == StrCat("bn/", i);
     });
     ASSERT_NE(found, params.end());
@@ -258,7 +258,7 @@ TEST(BatchNormInANet, HasStatisticsWithoutGradientsThatAreSaved) {
 
 TEST(BatchNormInANet, ConvertsNoMemoryOrderBetweenConvolutions) {
   for (const Layout layout : kLayouts) {
-    nn::NetOptions options = InPhase(caffe::TRAIN);
+    BuiltNetOptions options = InPhase(caffe::TRAIN);
     options.layout = layout;
     TestNet net(kBlock, options);
     // Of the input, and before the inner product.
@@ -275,10 +275,10 @@ TEST(BatchNormInANet, TakesBatchesIntoItsStatisticsOnAnyDeviceAsOnTheHost) {
       caffe::NetParameter param;
       SourceMap source;
       ParseText(kBlock, "net.prototxt", &param, &source);
-      nn::NetOptions options = InPhase(caffe::TRAIN);
+      BuiltNetOptions options = InPhase(caffe::TRAIN);
       options.device = each;
       options.layout = Layout::kPlain;
-      nn::Net net(param, source, options);
+      BuiltNet net(param, source, options);
       const size_t bytes = net.layout().size() * sizeof(float);
       Buffer weights(each->memory(), bytes);
       each->memory().Fill(weights.get(), 0, bytes);

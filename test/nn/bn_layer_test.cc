@@ -288,10 +288,10 @@ TEST(BnInANet, TakesBatchesIntoItsAveragesOnAnyDeviceAsOnTheHost) {
       caffe::NetParameter param;
       SourceMap source;
       ParseText(kNet, "net.prototxt", &param, &source);
-      nn::NetOptions options = InPhase(caffe::TRAIN);
+      BuiltNetOptions options = InPhase(caffe::TRAIN);
       options.device = each;
       options.layout = Layout::kPlain;
-      nn::Net net(param, source, options);
+      BuiltNet net(param, source, options);
       Buffer weights(each->memory(), net.layout().size() * sizeof(float));
       each->memory().Fill(weights.get(), 0, weights.bytes());
       net.BindWeights(weights.get<float>());

@@ -59,9 +59,9 @@ class Trainer {
     caffe::NetParameter param;
     SourceMap source;
     ParseText(kNet, "net.prototxt", &param, &source);
-    nn::NetOptions options = InPhase(caffe::TRAIN);
+    BuiltNetOptions options = InPhase(caffe::TRAIN);
     options.device = &device;
-    net_ = std::make_unique<nn::Net>(param, source, options);
+    net_ = std::make_unique<BuiltNet>(param, source, options);
     const size_t bytes = net_->layout().size() * sizeof(float);
     weights_ = Buffer(device.memory(), bytes);
     device.memory().Fill(weights_.get(), 0, bytes);
@@ -92,7 +92,7 @@ class Trainer {
     return loss;
   }
 
-  nn::Net& net() { return *net_; }
+  BuiltNet& net() { return *net_; }
   float* weights() { return weights_.get<float>(); }
   Floats WeightValues() { return Values(weights()); }
   Floats GradientValues() { return Values(net_->gradients()); }
@@ -121,7 +121,7 @@ class Trainer {
   }
 
   Buffer weights_;
-  std::unique_ptr<nn::Net> net_;
+  std::unique_ptr<BuiltNet> net_;
   std::unique_ptr<UpdateRule> rule_;
 };
 
@@ -217,9 +217,9 @@ TEST_P(DeviceNet, SharesTheWeightsOfATrainNetAndFillsItsOwn) {
   caffe::NetParameter param;
   SourceMap source;
   ParseText(text, "net.prototxt", &param, &source);
-  nn::NetOptions options = InPhase(caffe::TEST);
+  BuiltNetOptions options = InPhase(caffe::TEST);
   options.device = &device_;
-  nn::Net net(param, source, options);
+  BuiltNet net(param, source, options);
   net.BindWeights(train.net().layout(), train.weights());
   EXPECT_EQ(net.FindLayer("hidden")->params()[0].blob->data(),
             train.net().FindLayer("hidden")->params()[0].blob->data());
@@ -241,11 +241,11 @@ TEST_P(DeviceNet, ReadsTheSyntheticDataOfEachPassHoweverLate) {
       "layer { name: 'data' type: 'DummyData' top: 'data' dummy_data_param {"
       "  shape { dim: 50 } data_filler { type: 'uniform' } } }",
       "net.prototxt", &param, &source);
-  nn::NetOptions options = InPhase(caffe::TRAIN);
-  nn::Net host(param, source, options);
+  BuiltNetOptions options = InPhase(caffe::TRAIN);
+  BuiltNet host(param, source, options);
   options.device = &device_;
   const Buffer seen(device_.memory(), 10 * 50 * sizeof(float));
-  nn::Net net(param, source, options);
+  BuiltNet net(param, source, options);
   for (int pass = 0; pass < 10; ++pass) {
     net.set_pass(pass);
     net.EnqueueForward();
@@ -322,14 +322,14 @@ TEST(DeviceNetErrors, NameTheLayerAndTheDeviceThatItCannotRunOn) {
       "} } }\nlayer { name: 'norm'\n  type: 'HostOnly' bottom: 'x' top: 'y' }",
       "net.prototxt", &param, &source);
   FakeDevice device;
-  nn::NetOptions options;
+  BuiltNetOptions options;
   options.device = &device;
   EXPECT_EQ(
-      ErrorOf([&] { nn::Net(param, source, options); }),
+      ErrorOf([&] { BuiltNet(param, source, options); }),
       "net.prototxt:3: layer 'norm': type: a layer of type HostOnly cannot run on fake device 0: "
       "this build has code for it on cpu only");
   param.mutable_layer(1)->set_type("HostOnlx");
-  const std::string unknown = ErrorOf([&] { nn::Net(param, source, options); });
+  const std::string unknown = ErrorOf([&] { BuiltNet(param, source, options); });
   EXPECT_TRUE(unknown.starts_with(
       "net.prototxt:3: layer 'norm': type: there is no layer type 'HostOnlx' on fake device 0; "
       "known: AbsVal, Accuracy, "))

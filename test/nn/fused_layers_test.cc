@@ -52,13 +52,13 @@ struct Result {
   Floats top, input_diff, gradients;
 };
 
-Result Pass(const std::string& text, Device& device, const nn::NetOptions& given) {
+Result Pass(const std::string& text, Device& device, const BuiltNetOptions& given) {
   caffe::NetParameter param;
   SourceMap source;
   ParseText(text, "net.prototxt", &param, &source);
-  nn::NetOptions options = given;
+  BuiltNetOptions options = given;
   options.device = &device;
-  nn::Net net(param, source, options);
+  BuiltNet net(param, source, options);
   const int64_t size = net.layout().size();
   Buffer weights(device.memory(), size * sizeof(float));
   device.memory().Fill(weights.get(), 0, size * sizeof(float));
@@ -115,7 +115,7 @@ std::vector<Chain> Chains() {
 
 TEST(FusedLayers, ComputeTheSameInEveryMemoryOrder) {
   for (const Chain& chain : Chains()) {
-    nn::NetOptions options = InPhase(caffe::TRAIN);
+    BuiltNetOptions options = InPhase(caffe::TRAIN);
     options.fuse = false;
     const std::string text = Text(chain);
     const Result expected = Pass(text, HostDevice(), options);
@@ -132,7 +132,7 @@ TEST(FusedLayers, ComputeTheSameInEveryMemoryOrder) {
 // The first layer does the work: nothing is left for the others.
 TEST(FusedLayers, LeaveTheLastValuesInTheTopOfTheFirst) {
   for (const bool fuse : {true, false}) {
-    nn::NetOptions options = InPhase(caffe::TRAIN);
+    BuiltNetOptions options = InPhase(caffe::TRAIN);
     options.fuse = fuse;
     TestNet net(Text({}), options);
     FillRandom(net->FindBlob("in"), 3);
@@ -162,7 +162,7 @@ TEST(FusedLayers, WorkOnTheirOwnWithDebugInfo) {
 }
 
 TEST(FusedLayers, AreNotThoseWhoseBlobAnotherLayerReads) {
-  nn::NetOptions options = InPhase(caffe::TRAIN);
+  BuiltNetOptions options = InPhase(caffe::TRAIN);
   const std::string text =
       "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 } } }"
       "layer { name: 'bn' type: 'BatchNorm' bottom: 'x' top: 'n' }"
@@ -184,7 +184,7 @@ TEST(FusedLayers, ComputeOnAnyDeviceAsOnTheHost) {
   for (const FakeMode mode : {FakeMode::kAtOnce, FakeMode::kLate, FakeMode::kThread}) {
     for (const Chain& chain : Chains()) {
       FakeDevice device({.mode = mode});
-      nn::NetOptions options = InPhase(caffe::TRAIN);
+      BuiltNetOptions options = InPhase(caffe::TRAIN);
       options.layout = Layout::kPlain;
       const std::string text = Text(chain);
       SCOPED_TRACE(text);

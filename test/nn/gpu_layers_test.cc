@@ -30,10 +30,10 @@ class Subject {
     caffe::NetParameter param;
     SourceMap source;
     ParseText((to_input ? "force_backward: true\n" : "") + text, "net.prototxt", &param, &source);
-    nn::NetOptions options = InPhase(phase);
+    BuiltNetOptions options = InPhase(phase);
     options.device = &device;
     options.layout = Layout::kPlain;
-    net_ = std::make_unique<nn::Net>(param, source, options);
+    net_ = std::make_unique<BuiltNet>(param, source, options);
     weights_ = Buffer(device.memory(), (net_->layout().size() + 1) * sizeof(float));
     device.memory().Fill(weights_.get(), 0, weights_.bytes());
     net_->BindWeights(weights_.get<float>());
@@ -44,7 +44,7 @@ class Subject {
   void SetInputs(int classes, uint64_t seed) {
     net_->queue().Synchronize();
     uint64_t number = 0;
-    for (const nn::Net::Node& node : net_->nodes()) {
+    for (const BuiltNet::Node& node : net_->nodes()) {
       if (node.layer->type() != "Input") continue;
       for (size_t i = 0; i < node.top.size(); ++i) {
         Rng rng(seed, {number++});
@@ -66,7 +66,7 @@ class Subject {
     return loss;
   }
   Floats Gradients() { return OnHost(net_->gradients(), net_->layout().size()); }
-  nn::Net& net() { return *net_; }
+  BuiltNet& net() { return *net_; }
   float* weights() { return weights_.get<float>(); }
   Floats OnHost(const float* from, int64_t count) {
     Floats values(count);
@@ -76,7 +76,7 @@ class Subject {
 
  private:
   Buffer weights_;
-  std::unique_ptr<nn::Net> net_;
+  std::unique_ptr<BuiltNet> net_;
 };
 
 void ExpectNear(const Floats& actual, const Floats& expected, float tolerance,
@@ -223,7 +223,7 @@ class GpuLayers : public testing::TestWithParam<GpuCase> {
       ExpectNear(gpu.Gradients(), host.Gradients(), tolerance, "gradient");
       ExpectNear(gpu.net().OutputValues(), host.net().OutputValues(), tolerance, "output");
       for (size_t i = 0; i < host.net().nodes().size(); ++i) {
-        const nn::Net::Node &a = gpu.net().nodes()[i], &b = host.net().nodes()[i];
+        const BuiltNet::Node &a = gpu.net().nodes()[i], &b = host.net().nodes()[i];
         ASSERT_EQ(a.layer->name(), b.layer->name());
         for (size_t j = 0; j < b.top.size(); ++j) {
           const std::string what = b.layer->name() + " top " + b.top_names[j];

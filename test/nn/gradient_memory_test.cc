@@ -35,7 +35,7 @@ std::string Text(int layers) {
 }
 
 TEST(GradientMemory, GivesTheSameGradients) {
-  nn::NetOptions keep = InPhase(caffe::TRAIN);
+  BuiltNetOptions keep = InPhase(caffe::TRAIN);
   keep.keep_gradients = true;
   TestNet kept(Text(6), keep), shared(Text(6));
   for (int pass = 0; pass < 3; ++pass) {
@@ -53,9 +53,9 @@ TEST(GradientMemory, GivesTheSameGradients) {
 }
 
 TEST(GradientMemory, DoesNotGrowWithTheLayers) {
-  nn::NetOptions keep = InPhase(caffe::TRAIN);
+  BuiltNetOptions keep = InPhase(caffe::TRAIN);
   keep.keep_gradients = true;
-  const auto added = [&](const nn::NetOptions& options) {
+  const auto added = [&](const BuiltNetOptions& options) {
     return TestNet(Text(40), options)->activation_bytes() -
            TestNet(Text(20), options)->activation_bytes();
   };

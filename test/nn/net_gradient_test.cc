@@ -130,7 +130,7 @@ TEST(NetDropout, MasksDependOnSeedLayerAndPassAndOnNothingElse) {
   EXPECT_NE(first, Dropped(&net, 3, "drop2"));
   EXPECT_EQ(first, Dropped(&net, 3));
   EXPECT_EQ(first, Dropped(&twin, 3));
-  nn::NetOptions other = InPhase(caffe::TRAIN);
+  BuiltNetOptions other = InPhase(caffe::TRAIN);
   other.seed = 8;
   TestNet another(kDropout, other);
   EXPECT_NE(first, Dropped(&another, 3));

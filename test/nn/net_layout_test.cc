@@ -99,7 +99,7 @@ const char* LayoutName(Layout layout) {
 }
 
 TestNet Build(const NamedNet& named, std::optional<Layout> layout) {
-  nn::NetOptions options = InPhase(caffe::TRAIN);
+  BuiltNetOptions options = InPhase(caffe::TRAIN);
   options.layout = layout;
   TestNet net(named.text, options);
   FillRandom(net->FindBlob("data"), 1);
@@ -181,7 +181,7 @@ TEST(NetReorder, GroupsThatFillNoBlockAreComputedInAnotherOrder) {
                channels, " dim: 9 dim: 9 } } }\n",
                "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv'\n",
                "  convolution_param { num_output: 32 group: 2 kernel_size: 5 } }");
-    nn::NetOptions options = InPhase(caffe::TRAIN);
+    BuiltNetOptions options = InPhase(caffe::TRAIN);
     options.layout = Layout::kBlocked8;
     TestNet net(text, options);
     EXPECT_EQ(net.NodeOf("conv").bottom[0]->layout(), net.NodeOf("conv").top[0]->layout());

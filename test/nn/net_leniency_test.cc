@@ -21,14 +21,14 @@ std::string Ip(const std::string& name, const std::string& bottom, const std::st
                 " weight_filler { type: 'gaussian' } } }\n");
 }
 
-Strings EntryNames(const nn::Net& net) {
+Strings EntryNames(const BuiltNet& net) {
   Strings names;
   for (const ParamEntry& entry : net.layout().entries()) names.push_back(entry.name);
   return names;
 }
 
-nn::NetOptions OtherSeed() {
-  nn::NetOptions options = InPhase(caffe::TRAIN);
+BuiltNetOptions OtherSeed() {
+  BuiltNetOptions options = InPhase(caffe::TRAIN);
   options.seed = 99;
   return options;
 }
@@ -158,7 +158,7 @@ TEST(NetTypes, OfOtherPhasesAreNotAsked) {
   const auto check = [&](caffe::Phase phase) {
     caffe::NetState state;
     state.set_phase(phase);
-    nn::CheckLayerTypes(param, source, state);
+    CheckLayerTypes(param, source, state);
   };
   EXPECT_NO_THROW(check(caffe::TRAIN));
   EXPECT_CONTAINS(ErrorOf([&] { check(caffe::TEST); }),

@@ -45,9 +45,9 @@ layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' loss_weight: 3
 Strings LinesOf(const std::string& text, bool set = true, Device& device = HostDevice()) {
   caffe::NetParameter param;
   ParseText(text, "net.prototxt", &param, nullptr);
-  nn::NetOptions options = InPhase(caffe::TRAIN);
+  BuiltNetOptions options = InPhase(caffe::TRAIN);
   options.device = &device;
-  nn::Net net(param, SourceMap(), options);
+  BuiltNet net(param, SourceMap(), options);
   const Buffer weights(device.memory(), net.layout().size() * sizeof(float) + 1);
   device.memory().Fill(weights.get(), 0, weights.bytes());
   net.BindWeights(weights.get<float>());

@@ -175,7 +175,7 @@ TEST(NetFreezing, ForceBackwardBringsTheGradientToTheInputs) {
   SetInputs(&forced);
   forced.Pass();
   EXPECT_FALSE(plain.NodeOf("c").propagate_down[0]);
-  const nn::Net::Node& node = forced.NodeOf("c");
+  const BuiltNet::Node& node = forced.NodeOf("c");
   ASSERT_TRUE(node.propagate_down[0]);
   double size = 0;
   for (int64_t i = 0; i < node.bottom[0]->count(); ++i) size += std::abs(node.bottom[0]->diff()[i]);
@@ -223,7 +223,7 @@ TEST(NetBinding, ATestNetSharesWeightsByLayerNameAndFillsTheRestItself) {
   ParseText(kInput + Ip("b", "data", "b", 2) + Ip("a", "data", "a", 5), "net.prototxt", &param,
             nullptr);
   param.mutable_layer(1)->set_name("own");
-  nn::Net net(param, SourceMap(), InPhase(caffe::TEST));
+  BuiltNet net(param, SourceMap(), InPhase(caffe::TEST));
   net.BindWeights(train->layout(), train.weights());
   EXPECT_EQ(net.FindLayer("a")->params()[0].blob->data(),
             train->FindLayer("a")->params()[0].blob->data());
@@ -236,7 +236,7 @@ TEST(NetBinding, AnotherShapeUnderTheSameNameIsRefused) {
   TestNet train(kInput + Ip("a", "data", "a", 5));
   caffe::NetParameter param;
   ParseText(kInput + Ip("a", "data", "a", 4), "net.prototxt", &param, nullptr);
-  nn::Net net(param, SourceMap(), InPhase(caffe::TEST));
+  BuiltNet net(param, SourceMap(), InPhase(caffe::TEST));
   EXPECT_CONTAINS(ErrorOf([&] { net.BindWeights(train->layout(), train.weights()); }),
                   "parameter 'a/0' has shape 4 6 (24) in the test net '', but 5 6 (30)");
 }
@@ -244,7 +244,7 @@ TEST(NetBinding, AnotherShapeUnderTheSameNameIsRefused) {
 TEST(NetSaving, ToProtoAndCopyWeightsFromAreInverse) {
   const std::string text = TwoLayers("", "");
   TestNet saved(text);
-  nn::NetOptions other = InPhase(caffe::TRAIN);
+  BuiltNetOptions other = InPhase(caffe::TRAIN);
   other.seed = 8;
   TestNet loaded(text, other);
   EXPECT_NE(loaded.Weights("a/0"), saved.Weights("a/0"));
@@ -278,7 +278,7 @@ TEST(NetSaving, WritesTheLayersWithShapesAndOnRequestGradients) {
 TEST(NetLoading, LayersThatOnlyOneSideHasAreLeftAlone) {
   TestNet net(kInput + Ip("a", "data", "a", 5) + Ip("new", "a", "last", 3));
   TestNet other(kInput + Ip("a", "data", "a", 5) + Ip("old", "a", "last", 2), [] {
-    nn::NetOptions o = InPhase(caffe::TRAIN);
+    BuiltNetOptions o = InPhase(caffe::TRAIN);
     o.seed = 9;
     return o;
   }());
@@ -313,7 +313,7 @@ TEST(NetWithoutLoss, HasABackwardPassOnRequest) {
   const std::string text = kInput + Ip("a", "data", "a", 6) + Ip("b", "a", "last", 3);
   TestNet plain(text);
   EXPECT_FALSE(plain.NodeOf("a").need_backward);
-  nn::NetOptions options = InPhase(caffe::TRAIN);
+  BuiltNetOptions options = InPhase(caffe::TRAIN);
   options.backward_without_loss = true;
   TestNet net(text, options);
   SetInputs(&net);
@@ -336,7 +336,7 @@ TEST(NetWithoutLoss, HasABackwardPassOnRequest) {
 
 // Where a layer has no backward pass, as the one that ranks classes, the layers below it have one.
 TEST(NetWithoutLoss, HasABackwardPassBelowLayersThatHaveNone) {
-  nn::NetOptions options = InPhase(caffe::TRAIN);
+  BuiltNetOptions options = InPhase(caffe::TRAIN);
   options.backward_without_loss = true;
   TestNet net(kInput + Ip("a", "data", "a", 3) +
                   "layer { name: 'rank' type: 'ArgMax' bottom: 'a' top: 'rank' }",
@@ -382,7 +382,7 @@ TEST(NetLoading, ATestNetLoadsWhatItsTrainNetDoesNotHave) {
   caffe::NetParameter param, saved;
   SourceMap source;
   ParseText(text, "net.prototxt", &param, &source);
-  nn::Net test(param, source, InPhase(caffe::TEST));
+  BuiltNet test(param, source, InPhase(caffe::TEST));
   test.BindWeights(train->layout(), train.weights());
   TestNet(text)->ToProto(&saved, false);
   for (caffe::LayerParameter& layer : *saved.mutable_layer()) {

@@ -12,8 +12,8 @@
 
 namespace millrace::test {
 
-inline nn::NetOptions InPhase(caffe::Phase phase) {
-  nn::NetOptions options;
+inline BuiltNetOptions InPhase(caffe::Phase phase) {
+  BuiltNetOptions options;
   options.state.set_phase(phase);
   options.seed = 7;
   return options;
@@ -22,35 +22,36 @@ inline nn::NetOptions InPhase(caffe::Phase phase) {
 // A net with its own, filled weights. Errors name its file "net.prototxt".
 class TestNet {
  public:
-  explicit TestNet(const std::string& text, const nn::NetOptions& options = InPhase(caffe::TRAIN)) {
+  explicit TestNet(const std::string& text,
+                   const BuiltNetOptions& options = InPhase(caffe::TRAIN)) {
     caffe::NetParameter param;
     SourceMap source;
     ParseText(text, "net.prototxt", &param, &source);
-    net_ = std::make_unique<nn::Net>(param, source, options);
+    net_ = std::make_unique<BuiltNet>(param, source, options);
     weights_ = WeightBuffer::CreatePrivate(net_->layout());
     net_->BindWeights(weights_->data());
     net_->FillWeights();
   }
 
-  nn::Net* operator->() { return net_.get(); }
-  nn::Net& operator*() { return *net_; }
+  BuiltNet* operator->() { return net_.get(); }
+  BuiltNet& operator*() { return *net_; }
   float* weights() { return weights_->data(); }
 
-  const nn::Net::Node& NodeOf(const std::string& layer) const {
-    for (const nn::Net::Node& node : net_->nodes()) {
+  const BuiltNet::Node& NodeOf(const std::string& layer) const {
+    for (const BuiltNet::Node& node : net_->nodes()) {
       if (node.layer->name() == layer) return node;
     }
     throw Error("no layer '", layer, "'");
   }
   std::vector<std::string> LayerNames() const {
     std::vector<std::string> names;
-    for (const nn::Net::Node& node : net_->nodes()) names.push_back(node.layer->name());
+    for (const BuiltNet::Node& node : net_->nodes()) names.push_back(node.layer->name());
     return names;
   }
   // Number of layout conversions in the net.
   int Reorders() const {
     int count = 0;
-    for (const nn::Net::Node& node : net_->nodes()) count += node.layer->type() == "Reorder";
+    for (const BuiltNet::Node& node : net_->nodes()) count += node.layer->type() == "Reorder";
     return count;
   }
 
@@ -80,7 +81,7 @@ class TestNet {
     return net_->layout().entries()[index];
   }
 
-  std::unique_ptr<nn::Net> net_;
+  std::unique_ptr<BuiltNet> net_;
   std::unique_ptr<WeightBuffer> weights_;
 };
 

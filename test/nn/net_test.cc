@@ -25,9 +25,9 @@ bool Has(const TestNet& net, const std::string& layer) {
   return false;
 }
 
-nn::NetOptions State(caffe::Phase phase, int level = 0,
-                     const std::vector<std::string>& stages = {}) {
-  nn::NetOptions options = InPhase(phase);
+BuiltNetOptions State(caffe::Phase phase, int level = 0,
+                      const std::vector<std::string>& stages = {}) {
+  BuiltNetOptions options = InPhase(phase);
   options.state.set_level(level);
   for (const std::string& stage : stages) options.state.add_stage(stage);
   return options;
@@ -95,7 +95,7 @@ TEST(NetInputs, MissingDimensionsAreCounted) {
 
 TEST(NetSplits, ABlobForSeveralLayersIsSplitUnderCaffesNames) {
   TestNet net(kInput + Ruled("x", "") + Ruled("y", ""));
-  const nn::Net::Node& split = net.NodeOf("data_data_0_split");
+  const BuiltNet::Node& split = net.NodeOf("data_data_0_split");
   EXPECT_EQ(split.layer->type(), "Split");
   EXPECT_EQ(split.top_names,
             (std::vector<std::string>{"data_data_0_split_0", "data_data_0_split_1"}));

@@ -55,7 +55,7 @@ RandomNet::RandomNet(const caffe::NetParameter& param) {
 
 void RandomNet::FillWeights() {
   uint64_t key = 0;
-  for (const nn::Net::Node& node : net().nodes()) {
+  for (const BuiltNet::Node& node : net().nodes()) {
     const std::string& type = node.layer->type();
     for (size_t i = 0; i < node.layer->params().size(); ++i) {
       Blob& blob = *node.layer->params()[i].blob;
@@ -72,7 +72,7 @@ void RandomNet::FillWeights() {
 }
 
 void RandomNet::FillInputs() {
-  for (const nn::Net::Node& node : net().nodes()) {
+  for (const BuiltNet::Node& node : net().nodes()) {
     if (node.layer->type() != "Input") continue;
     for (size_t i = 0; i < node.top.size(); ++i) {
       Blob& blob = *net().FindBlob(node.top_names[i]);
@@ -88,7 +88,7 @@ void RandomNet::SetIndices(const std::string& input, int below) {
   blob.CopyDataFromHost(values.data());
 }
 
-void OnnxModels::Add(const std::string& name, nn::Net* net) {
+void OnnxModels::Add(const std::string& name, BuiltNet* net) {
   const std::string folder = folder_ / name;
   std::filesystem::create_directory(folder);
   const onnx::ModelProto model = onnx_export::ModelOf(*net);

@@ -19,7 +19,7 @@ class RandomNet {
   explicit RandomNet(const std::string& text);
   explicit RandomNet(const caffe::NetParameter& param);
 
-  nn::Net& net() { return loaded_->net(); }
+  BuiltNet& net() { return loaded_->net(); }
   // Writes whole numbers from 0 to `below` - 1 to an input.
   void SetIndices(const std::string& input, int below);
 
@@ -34,7 +34,7 @@ class RandomNet {
 class OnnxModels {
  public:
   // Runs `net` and writes its model, its inputs and its outputs to a folder of the name.
-  void Add(const std::string& name, nn::Net* net);
+  void Add(const std::string& name, BuiltNet* net);
 
   struct Result {
     double error = -1;   // relative; -1: the model was not run

@@ -110,7 +110,7 @@ struct TestNet {
   explicit TestNet(const std::string& text = kNet) {
     caffe::NetParameter param;
     ParseText(text, "net", &param, nullptr);
-    net = std::make_unique<nn::Net>(param, SourceMap(), nn::NetOptions());
+    net = std::make_unique<BuiltNet>(param, SourceMap(), BuiltNetOptions());
     weights.resize(net->layout().size());
     net->BindWeights(weights.data());
   }
@@ -120,7 +120,7 @@ struct TestNet {
   }
 
   std::vector<float> weights;
-  std::unique_ptr<nn::Net> net;
+  std::unique_ptr<BuiltNet> net;
 };
 
 TEST(Hdf5Snapshot, IsNamedAsCaffeNamesIt) {

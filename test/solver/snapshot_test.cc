@@ -384,19 +384,19 @@ class SmallNet {
         "  param { lr_mult: 1 decay_mult: 1 } param { lr_mult: 2 decay_mult: 0 } "
         "  inner_product_param { num_output: 1 weight_filler { type: 'xavier' } } }",
         "small.prototxt", &param, &source);
-    nn::NetOptions options;
+    BuiltNetOptions options;
     options.seed = seed;
-    net_ = std::make_unique<nn::Net>(param, source, options);
+    net_ = std::make_unique<BuiltNet>(param, source, options);
     weights_.resize(net_->layout().size());
     net_->BindWeights(weights_.data());
     net_->FillWeights();
   }
-  nn::Net& net() { return *net_; }
+  BuiltNet& net() { return *net_; }
   const std::vector<float>& weights() const { return weights_; }
 
  private:
   std::vector<float> weights_;
-  std::unique_ptr<nn::Net> net_;
+  std::unique_ptr<BuiltNet> net_;
 };
 
 TEST(Weights, OfANetComeBackFromItsSnapshot) {

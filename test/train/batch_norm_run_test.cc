@@ -44,7 +44,7 @@ caffe::LayerParameter StatisticsOf(const Workspace& work, const std::string& nam
 }
 
 std::unique_ptr<WeightBuffer> NewWeights(const SolverConfig& config, DataService* data) {
-  nn::Net net(config.train.param, config.train.source, TrainNetOptions(config, data));
+  BuiltNet net(config.train.param, config.train.source, TrainNetOptions(config, data));
   auto weights = WeightBuffer::CreatePrivate(net.layout());
   net.BindWeights(weights->data());
   net.FillWeights();

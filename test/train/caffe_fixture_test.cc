@@ -97,10 +97,10 @@ TEST_F(CaffeFixture, EveryOutputOfAModelIsWhatCaffePrinted) {
   SourceMap source;
   LoadText(folder_ / "net.prototxt", &param, &source);
   DataService data(DataOptions{});
-  nn::NetOptions options;
+  BuiltNetOptions options;
   options.state.set_phase(caffe::TEST);
   options.data = &data;
-  nn::Net net(param, source, options);
+  BuiltNet net(param, source, options);
   const auto weights = WeightBuffer::CreatePrivate(net.layout());
   net.BindWeights(weights->data());
   LoadWeights(folder_ / "caffe_iter_60.caffemodel", &net);

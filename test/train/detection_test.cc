@@ -200,10 +200,10 @@ TEST_F(DetectionRuns, RefuseANetThatDetectsNothing) {
 TEST_F(DetectionRuns, AreTestedByOneNode) {
   const SolverConfig config = LoadSolverConfig(work_.Write("cluster", Solver()));
   DataService data(DataOptions{.seed = 7});
-  nn::NetOptions options;
+  BuiltNetOptions options;
   options.state = config.train.state;
   options.data = &data;
-  nn::Net net(config.train.param, config.train.source, options);
+  BuiltNet net(config.train.param, config.train.source, options);
   const auto weights = WeightBuffer::CreatePrivate(net.layout());
   net.BindWeights(weights->data());
   net.FillWeights();

@@ -134,11 +134,11 @@ class DistributedEvaluations : public testing::Test {
     solver.set_test_iter(0, kBatches);
     config_ = LoadSolverConfig(work_.Write("solver", solver));
     data_ = std::make_unique<DataService>(DataOptions{.seed = 7});
-    nn::NetOptions options;
+    BuiltNetOptions options;
     options.state = config_.train.state;
     options.seed = 7;
     options.data = data_.get();
-    net_ = std::make_unique<nn::Net>(config_.train.param, config_.train.source, options);
+    net_ = std::make_unique<BuiltNet>(config_.train.param, config_.train.source, options);
     weights_ = WeightBuffer::CreatePrivate(net_->layout());
     net_->BindWeights(weights_->data());
     net_->FillWeights();
@@ -172,7 +172,7 @@ class DistributedEvaluations : public testing::Test {
   SolverConfig config_;
   FakeClock clock_;
   std::unique_ptr<DataService> data_;
-  std::unique_ptr<nn::Net> net_;
+  std::unique_ptr<BuiltNet> net_;
   std::unique_ptr<WeightBuffer> weights_;
   sim::GossipBoard gossip_;
   NodeId leader_ = 0;

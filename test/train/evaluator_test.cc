@@ -13,10 +13,10 @@ class Evaluating : public testing::Test {
     caffe::NetParameter param;
     SourceMap source;
     LoadText(work_ / "net.prototxt", &param, &source);
-    nn::NetOptions options;
+    BuiltNetOptions options;
     options.state.set_phase(caffe::TEST);
     options.data = &data_;
-    net_ = std::make_unique<nn::Net>(param, source, options);
+    net_ = std::make_unique<BuiltNet>(param, source, options);
     weights_ = WeightBuffer::CreatePrivate(net_->layout());
     net_->BindWeights(weights_->data());
     net_->FillWeights();
@@ -24,7 +24,7 @@ class Evaluating : public testing::Test {
 
   Workspace work_;
   DataService data_;
-  std::unique_ptr<nn::Net> net_;
+  std::unique_ptr<BuiltNet> net_;
   std::unique_ptr<WeightBuffer> weights_;
 };
 

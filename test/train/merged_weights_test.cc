@@ -19,7 +19,7 @@ namespace {
 
 // One of two nodes, with the weights of a net.
 struct TrainingNode {
-  TrainingNode(LoopbackHub* hub, uint16_t node, const nn::Net& net, const float* fill)
+  TrainingNode(LoopbackHub* hub, uint16_t node, const BuiltNet& net, const float* fill)
       : weights(WeightBuffer::CreatePrivate(net.layout())) {
     std::copy_n(fill, weights->size(), weights->data());
     NetSegmentConfig config = EndConfig(node, 2, NewIncarnation());
@@ -51,8 +51,8 @@ class MergedWeightsTest : public testing::Test {
     solver.set_snapshot(1);
     options_.solver_file = work_.Write("b", solver);
     config_ = LoadSolverConfig(options_.solver_file);
-    net_ = std::make_unique<nn::Net>(config_.train.param, config_.train.source,
-                                     TrainNetOptions(config_, &data_));
+    net_ = std::make_unique<BuiltNet>(config_.train.param, config_.train.source,
+                                      TrainNetOptions(config_, &data_));
     fill_ = WeightBuffer::CreatePrivate(net_->layout());
     net_->BindWeights(fill_->data());
     net_->FillWeights();
@@ -102,7 +102,7 @@ class MergedWeightsTest : public testing::Test {
   LoopbackHub hub_{LoopbackOptions{.nodes = 2}};
   DataService data_{DataOptions{}};
   std::vector<std::unique_ptr<DataService>> test_data_;
-  std::unique_ptr<nn::Net> net_;
+  std::unique_ptr<BuiltNet> net_;
   std::unique_ptr<WeightBuffer> fill_, expected_;
   std::unique_ptr<TrainingNode> a_, b_;
   std::unique_ptr<MergedWeights> merged_;

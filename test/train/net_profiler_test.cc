@@ -18,9 +18,9 @@ TEST(NetProfiler, GivesMediansPerLayerAndTheirSums) {
   caffe::NetParameter param;
   SourceMap source;
   ParseText(text, "net.prototxt", &param, &source);
-  nn::NetOptions options;
+  BuiltNetOptions options;
   options.state.set_phase(caffe::TRAIN);
-  nn::Net net(param, source, options);
+  BuiltNet net(param, source, options);
   const auto weights = WeightBuffer::CreatePrivate(net.layout());
   net.BindWeights(weights->data());
   net.FillWeights();

@@ -18,8 +18,8 @@ class Reporting : public testing::Test {
     solver.set_average_loss(2);
     options_.solver_file = work_.Write("run", solver);
     config_ = LoadSolverConfig(options_.solver_file);
-    net_ = std::make_unique<nn::Net>(config_.train.param, config_.train.source,
-                                     TrainNetOptions(config_, &data_));
+    net_ = std::make_unique<BuiltNet>(config_.train.param, config_.train.source,
+                                      TrainNetOptions(config_, &data_));
     writer_ = std::make_unique<MetricsWriter>(work_ / "run.jsonl");
     reporter_ = std::make_unique<Reporter>(config_, options_, clock_, writer_.get());
     reporter_->Start("net", 0, 8);
@@ -41,7 +41,7 @@ class Reporting : public testing::Test {
   TrainOptions options_;
   SolverConfig config_;
   DataService data_{DataOptions{}};
-  std::unique_ptr<nn::Net> net_;
+  std::unique_ptr<BuiltNet> net_;
   std::unique_ptr<MetricsWriter> writer_;
   std::unique_ptr<Reporter> reporter_;
 };

@@ -18,7 +18,7 @@ struct OwnLoop {
         data(DataOptions{config.seed}) {}
 
   std::unique_ptr<WeightBuffer> NewWeights() {
-    nn::Net net(config.train.param, config.train.source, TrainNetOptions(config, &data));
+    BuiltNet net(config.train.param, config.train.source, TrainNetOptions(config, &data));
     auto weights = WeightBuffer::CreatePrivate(net.layout());
     net.BindWeights(weights->data());
     net.FillWeights();

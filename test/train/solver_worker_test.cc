@@ -15,8 +15,8 @@ TEST(SolverWorker, KnowsHowLongItsLongestIterationTook) {
   const SolverConfig config = LoadSolverConfig(options.solver_file);
   const LrPolicy policy(config.param);
   DataService data{DataOptions{}};
-  auto net = std::make_unique<nn::Net>(config.train.param, config.train.source,
-                                       TrainNetOptions(config, &data));
+  auto net = std::make_unique<BuiltNet>(config.train.param, config.train.source,
+                                        TrainNetOptions(config, &data));
   const auto weights = WeightBuffer::CreatePrivate(net->layout());
   net->BindWeights(weights->data());
   net->FillWeights();

@@ -11,7 +11,7 @@
 #include "data/images/to_byte.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 constexpr int kRow = 8;  // numbers of a box in the second top
@@ -270,4 +270,4 @@ void AnnotatedTransform::Write(float* const* tops) {
   added_ = 0;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

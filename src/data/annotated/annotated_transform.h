@@ -28,7 +28,7 @@
 #include "data/transformer.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Tops: images {N, C, H, W}, all of one size in a batch; and boxes {1, 1, K, 8}, a row per box:
 //
@@ -84,6 +84,6 @@ class AnnotatedTransform : public BatchTransform {
   size_t added_ = 0;               // examples of this batch
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_ANNOTATED_ANNOTATED_TRANSFORM_H_

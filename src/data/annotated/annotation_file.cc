@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 ParsedAnnotation Parse(std::string_view text, const std::string& file, AnnotationFormat format) {
@@ -99,4 +99,4 @@ Annotations ReadAnnotations(std::string_view text, const std::string& file, Anno
   return result;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -21,7 +21,7 @@
 #include "data/annotated/label_map.h"
 #include "data/annotated/object.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 class UnknownClass : public Error {
  public:
@@ -62,6 +62,6 @@ struct Annotations {
 Annotations ReadAnnotations(std::string_view text, const std::string& file, AnnotationFormat format,
                             const LabelMap& labels, int height, int width);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_ANNOTATED_ANNOTATION_FILE_H_

@@ -8,7 +8,7 @@
 #include "data/annotated/uniform.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 void CheckSampler(const caffe::Sampler& sampler, const std::string& name) {
@@ -87,4 +87,4 @@ std::vector<Box> BoxSampler::Sample(const std::vector<Object>& objects, Rng* rng
   return boxes;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

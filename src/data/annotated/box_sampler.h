@@ -8,7 +8,7 @@
 #include "data/annotated/object.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Thread-safe.
 class BoxSampler {
@@ -29,6 +29,6 @@ class BoxSampler {
   const std::vector<caffe::BatchSampler> samplers_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_ANNOTATED_BOX_SAMPLER_H_

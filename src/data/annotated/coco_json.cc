@@ -6,7 +6,7 @@
 
 #include "data/annotated/annotation_file.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 using google::protobuf::Struct;
@@ -89,4 +89,4 @@ ParsedAnnotation ParseCoco(std::string_view text, const std::string& file) {
   return parsed;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

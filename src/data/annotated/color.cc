@@ -7,7 +7,7 @@
 
 #include "data/images/to_byte.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 // Calls change(&blue, &green, &red) for each pixel.
@@ -123,4 +123,4 @@ void EqualizeHistogram(Image* image) {
   YcrcbToBgr(image);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -6,7 +6,7 @@
 
 #include "data/image_decoder.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Hue (degrees / 2, 0 to 179), saturation and value (0 to 255).
 void BgrToHsv(Image* image);
@@ -17,6 +17,6 @@ void Decolorize(Image* image);
 // Spreads the histogram of grey values, or of the brightness (YCrCb) of an image of three channels.
 void EqualizeHistogram(Image* image);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_ANNOTATED_COLOR_H_

@@ -15,7 +15,7 @@
 #include "data/images/image_pair_list.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 // Objects of a class are a group, in the order in which the classes occur.
@@ -135,4 +135,4 @@ ConvertImagesResult ConvertAnnotated(const std::string& root_folder, const std::
   return ConvertRecords(root_folder, list_file, output, names, make, options.images);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -8,7 +8,7 @@
 #include "data/images/convert_images.h"
 #include "millrace/export.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 struct ConvertAnnotatedOptions {
   ConvertImagesOptions images;
@@ -28,6 +28,6 @@ MILLRACE_API ConvertImagesResult ConvertAnnotated(const std::string& root_folder
                                                   const std::string& output,
                                                   const ConvertAnnotatedOptions& options);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_ANNOTATED_CONVERT_ANNOTATED_H_

@@ -11,7 +11,7 @@
 #include "data/images/to_byte.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 std::string Field(const char* name) { return StrCat("transform_param.distort_param.", name); }
@@ -108,4 +108,4 @@ void Distortion::Order(Rng* rng, Image* image) const {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -8,7 +8,7 @@
 #include "data/image_decoder.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Thread-safe.
 class Distortion {
@@ -28,6 +28,6 @@ class Distortion {
   const caffe::DistortionParameter param_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_ANNOTATED_DISTORTION_H_

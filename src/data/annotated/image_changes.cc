@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 ImageChanges::ImageChanges(const caffe::TransformationParameter& param, int channels, uint64_t seed,
                            uint64_t stream)
@@ -26,4 +26,4 @@ void ImageChanges::Apply(uint64_t item, Image* image) {
   if (noise_) noise_->Apply(&rng, image);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -10,7 +10,7 @@
 #include "data/image_decoder.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Used by one thread at a time.
 class ImageChanges {
@@ -34,6 +34,6 @@ class ImageChanges {
   std::optional<Noise> noise_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_ANNOTATED_IMAGE_CHANGES_H_

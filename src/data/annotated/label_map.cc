@@ -6,7 +6,7 @@
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 LabelMap ParseLabelMap(const std::string& text, const std::string& file, bool unique) {
   caffe::LabelMap items;
@@ -25,4 +25,4 @@ LabelMap ParseLabelMap(const std::string& text, const std::string& file, bool un
   return map;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

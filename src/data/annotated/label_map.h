@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace millrace {
+namespace millrace::inline data {
 
 // The number of each class, by its name.
 using LabelMap = std::map<std::string, int32_t>;
@@ -16,6 +16,6 @@ using LabelMap = std::map<std::string, int32_t>;
 // twice. `unique`: also if it gives a number twice.
 LabelMap ParseLabelMap(const std::string& text, const std::string& file, bool unique);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_ANNOTATED_LABEL_MAP_H_

@@ -13,7 +13,7 @@
 #include "data/images/to_byte.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 std::string Field(const char* name) { return StrCat("transform_param.noise_param.", name); }
@@ -148,4 +148,4 @@ void Noise::SaltAndPepper(Rng* rng, Image* image) const {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -9,7 +9,7 @@
 #include "data/image_decoder.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Used by one thread at a time.
 class Noise {
@@ -28,6 +28,6 @@ class Noise {
   ImageDecoder decoder_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_ANNOTATED_NOISE_H_

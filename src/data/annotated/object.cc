@@ -1,6 +1,6 @@
 #include "data/annotated/object.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 float CoverageOf(const Box& box, const Box& by) {
   const float common = Area(Intersection(box, by));
@@ -25,4 +25,4 @@ bool MeetsConstraint(const caffe::EmitConstraint& constraint, const Box& frame, 
   return x >= frame.xmin && x <= frame.xmax && y >= frame.ymin && y <= frame.ymax;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -7,7 +7,7 @@
 #include "data/box.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // A box and what it contains.
 struct Object {
@@ -23,6 +23,6 @@ bool Project(const Box& frame, const Box& box, Box* projected);
 // Whether an object with `box` stays when the image is cut to `frame`.
 bool MeetsConstraint(const caffe::EmitConstraint& constraint, const Box& frame, const Box& box);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_ANNOTATED_OBJECT_H_

@@ -7,7 +7,7 @@
 #include "data/images/to_byte.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 Interpolation InterpolationOf(caffe::ResizeParameter::Interp_mode mode) {
@@ -153,4 +153,4 @@ Box ResizePolicy::Extrapolate(const Box& box, const Box& crop, int height, int w
   return {box.xmin * x, box.ymin * y, box.xmax * x, box.ymax * y};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -16,7 +16,7 @@
 #include "data/images/resample.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Used by one thread at a time.
 class ResizePolicy {
@@ -58,6 +58,6 @@ class ResizePolicy {
   Image resized_, padded_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_ANNOTATED_RESIZE_POLICY_H_

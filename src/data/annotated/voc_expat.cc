@@ -8,7 +8,7 @@
 
 #include "data/annotated/annotation_file.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 constexpr std::string_view kSpace = " \t\r\n";
@@ -152,4 +152,4 @@ ParsedAnnotation ParseVoc(std::string_view text, const std::string& file) {
   return VocReader(text, file).parsed();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline data {
 
 class Hdf5Handle {
  public:
@@ -39,6 +39,6 @@ inline void SilenceHdf5() {
   (void)silent;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_HDF5_HDF5_HANDLE_H_

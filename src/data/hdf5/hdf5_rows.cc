@@ -8,7 +8,7 @@
 #include "data/hdf5/hdf5_handle.h"
 #include "millrace/file_descriptor.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 Hdf5Handle OpenFile(const std::string& path) {
@@ -94,4 +94,4 @@ std::vector<float> ReadHdf5Rows(const std::string& path, const std::vector<std::
   return values;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -8,7 +8,7 @@
 
 #include "millrace/blob.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // The shapes of the datasets `names` of a file, which have the same first axis of 1 or more. Throws
 // Error naming file and dataset.
@@ -19,6 +19,6 @@ std::vector<Shape> Hdf5Shapes(const std::string& path, const std::vector<std::st
 std::vector<float> ReadHdf5Rows(const std::string& path, const std::vector<std::string>& names,
                                 const std::vector<Shape>& shapes);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_HDF5_HDF5_ROWS_H_

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "data/hdf5/hdf5_rows.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 std::string TextOf(const std::vector<Shape>& rows) {
@@ -82,4 +82,4 @@ std::unique_ptr<RecordReader> Hdf5Source::MakeReader(bool) {
   return std::make_unique<Reader>(*this);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

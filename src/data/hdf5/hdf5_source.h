@@ -11,7 +11,7 @@
 #include "millrace/blob.h"
 #include "millrace/data_source.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Records keep the values of their file in memory. A reader keeps those of the two files that it
 // used last. Thread-safe.
@@ -43,6 +43,6 @@ class Hdf5Source : public DataSource {
   std::vector<uint64_t> first_rows_ = {0};  // of each file; the last entry is the number of rows
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_HDF5_HDF5_SOURCE_H_

@@ -8,7 +8,7 @@
 #include "data/hdf5/hdf5_handle.h"
 #include "data/open_once.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 struct Hdf5Writer::File {
   Hdf5Handle handle;
@@ -89,4 +89,4 @@ void Hdf5Writer::Append(const Part& part) {
   dataset->shape[0] += part.shape[0];
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -10,7 +10,7 @@
 
 #include "millrace/blob.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Thread-safe.
 class Hdf5Writer {
@@ -46,6 +46,6 @@ class Hdf5Writer {
   std::map<std::string, std::unique_ptr<Dataset>> datasets_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_HDF5_HDF5_WRITER_H_

@@ -6,7 +6,7 @@
 #include "data/images/convert_records.h"
 #include "data/images/image_list.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 ConvertImagesResult ConvertImages(const std::string& root_folder, const std::string& list_file,
                                   const std::string& output, const ConvertImagesOptions& options) {
@@ -22,4 +22,4 @@ ConvertImagesResult ConvertImages(const std::string& root_folder, const std::str
   return ConvertRecords(root_folder, list_file, output, names, make, options);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -8,7 +8,7 @@
 #include "data/database.h"
 #include "millrace/export.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 struct ConvertImagesOptions {
   DatabaseKind kind = DatabaseKind::kLmdb;
@@ -44,6 +44,6 @@ MILLRACE_API ConvertImagesResult ConvertImages(const std::string& root_folder,
                                                const std::string& output,
                                                const ConvertImagesOptions& options);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_IMAGES_CONVERT_IMAGES_H_

@@ -12,7 +12,7 @@
 
 #include "base/rng.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 // Images that are decoded before they are written, together.
@@ -140,4 +140,4 @@ ConvertImagesResult ConvertRecords(const std::string& root_folder, const std::st
   return result;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -12,7 +12,7 @@
 #include "data/images/convert_images.h"
 #include "data/images/image_record.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Thrown by a MakeRecord: ends the conversion even if images that cannot be used are skipped.
 class ConversionError : public Error {
@@ -36,6 +36,6 @@ ConvertImagesResult ConvertRecords(const std::string& root_folder, const std::st
                                    const std::string& output, const std::vector<std::string>& names,
                                    const MakeRecord& make, const ConvertImagesOptions& options);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_IMAGES_CONVERT_RECORDS_H_

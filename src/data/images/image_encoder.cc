@@ -7,7 +7,7 @@
 #include "data/images/jpeg_encoder.h"
 #include "data/images/png_encoder.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 Image WithInterleavedChannels(const Image& planar) {
@@ -38,4 +38,4 @@ std::string EncodeImage(const Image& image, ImageFormat format, int quality) {
   return format == ImageFormat::kJpeg ? EncodeJpeg(rows, quality) : EncodePng(rows);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

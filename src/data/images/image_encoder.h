@@ -6,7 +6,7 @@
 
 #include "data/image_decoder.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 enum class ImageFormat { kJpeg, kPng };
 
@@ -22,6 +22,6 @@ inline constexpr int kJpegQuality = 95;
 // image. Thread-safe.
 std::string EncodeImage(const Image& image, ImageFormat format, int quality = kJpegQuality);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_IMAGES_IMAGE_ENCODER_H_

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 ListedImage ParseLine(std::string_view line, const std::string& file, uint64_t number) {
@@ -41,4 +41,4 @@ std::vector<ListedImage> ParseImageList(std::string_view text, const std::string
   return images;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline data {
 
 struct ListedImage {
   std::string name;  // relative to a root folder
@@ -23,6 +23,6 @@ struct ListedImage {
 // or if there are no lines.
 std::vector<ListedImage> ParseImageList(std::string_view text, const std::string& file);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_IMAGES_IMAGE_LIST_H_

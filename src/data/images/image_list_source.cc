@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 std::string EncodedRecord(const std::string& file, int32_t label,
                           const std::vector<float>& values) {
@@ -48,4 +48,4 @@ std::unique_ptr<RecordReader> ImageListSource::MakeReader(bool) {
   return std::make_unique<Reader>(*this);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -9,7 +9,7 @@
 #include "data/images/image_list.h"
 #include "millrace/data_source.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // A serialized Datum of an image file and its label, for the decoders of records. `values`: put
 // into float_data. Throws Error naming the file if it cannot be read or is empty.
@@ -35,6 +35,6 @@ class ImageListSource : public DataSource {
   const std::vector<ListedImage> images_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_IMAGES_IMAGE_LIST_SOURCE_H_

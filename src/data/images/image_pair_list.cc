@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 constexpr std::string_view kSpace = " \t\r\f\v";
@@ -41,4 +41,4 @@ std::vector<ImagePair> ParseImagePairs(std::string_view text, const std::string&
   return pairs;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

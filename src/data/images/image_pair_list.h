@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline data {
 
 struct ImagePair {
   std::string image, label;  // names relative to a root folder
@@ -20,6 +20,6 @@ struct ImagePair {
 // names, or if there are no lines.
 std::vector<ImagePair> ParseImagePairs(std::string_view text, const std::string& file);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_IMAGES_IMAGE_PAIR_LIST_H_

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 // A record: the size of the image's file, that file, the label image's file.
@@ -65,4 +65,4 @@ std::unique_ptr<RecordReader> ImagePairSource::MakeReader(bool) {
   return std::make_unique<Reader>(*this);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

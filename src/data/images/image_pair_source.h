@@ -10,7 +10,7 @@
 #include "data/images/image_pair_list.h"
 #include "millrace/data_source.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // The contents of the two files of a record of an ImagePairSource, views of its bytes.
 struct ImagePairFiles {
@@ -37,6 +37,6 @@ class ImagePairSource : public DataSource {
   const std::vector<ImagePair> pairs_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_IMAGES_IMAGE_PAIR_SOURCE_H_

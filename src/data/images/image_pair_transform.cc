@@ -9,7 +9,7 @@
 #include "data/pixel_reader.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 constexpr uint32_t kLongestSide = 1 << 14;
@@ -150,4 +150,4 @@ void ImagePairTransform::Apply(const std::string& source, const RecordView& reco
   std::copy(cut_.values.begin(), cut_.values.end(), tops[1]);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

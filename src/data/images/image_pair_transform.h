@@ -13,7 +13,7 @@
 #include "data/transformer.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Tops: C x H x W values, and 1 x H x W labels.
 class ImagePairTransform : public RecordTransform {
@@ -49,6 +49,6 @@ class ImagePairTransform : public RecordTransform {
   std::vector<Shape> shapes_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_IMAGES_IMAGE_PAIR_TRANSFORM_H_

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 // Of a file that can be decoded, whatever its name.
@@ -72,4 +72,4 @@ ImageRecord ImageRecordMaker::Make(const std::string& file, int32_t label) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -11,7 +11,7 @@
 #include "data/images/image_encoder.h"
 #include "data/images/resize.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 struct ImageRecordOptions {
   bool gray = false;                  // one channel instead of three
@@ -47,6 +47,6 @@ class ImageRecordMaker {
   Image resized_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_IMAGES_IMAGE_RECORD_H_

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 // The library reports errors through a callback that must not return. It jumps back into Write,
@@ -77,4 +77,4 @@ std::string EncodeJpeg(const Image& image, int quality) {
   return JpegWriter().Encode(image, quality);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // The simplified interface of libpng: it reports errors in the control structure.
 std::string EncodePng(const Image& image) {
@@ -25,4 +25,4 @@ std::string EncodePng(const Image& image) {
   return file;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -9,7 +9,7 @@
 
 #include "data/images/to_byte.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 constexpr int kWeightBits = 11;
@@ -241,4 +241,4 @@ void Resampler::Resize(const Image& in, int height, int width, Interpolation int
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -16,7 +16,7 @@
 #include "data/image_decoder.h"
 #include "data/images/resize.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 enum class Interpolation { kLinear, kArea, kNearest, kCubic, kLanczos4 };
 
@@ -30,6 +30,6 @@ class Resampler {
   Resizer linear_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_IMAGES_RESAMPLE_H_

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 constexpr int kWeightOne = 1 << 11;
@@ -100,4 +100,4 @@ void Resizer::Resize(const Image& in, int height, int width, Image* out) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -19,7 +19,7 @@
 
 #include "data/image_decoder.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // A rectangle of a plane: `height` rows of `width` values, `stride` values apart.
 struct PlaneView {
@@ -50,6 +50,6 @@ class Resizer {
   std::vector<int> above_, below_;  // two rows of the input, resized to the output's width
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_IMAGES_RESIZE_H_

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline data {
 
 // The nearest byte, as OpenCV's saturate_cast has it: halves to even. 0 for NaN.
 inline uint8_t ToByte(float value) {
@@ -12,6 +12,6 @@ inline uint8_t ToByte(float value) {
   return value < 255 ? static_cast<uint8_t>(std::lrint(value)) : 255;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_IMAGES_TO_BYTE_H_

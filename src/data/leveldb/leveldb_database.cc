@@ -11,7 +11,7 @@
 #include "base/thread.h"
 #include "data/open_once.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 struct stat CheckFiles(const std::string& path) {
@@ -128,4 +128,4 @@ std::unique_ptr<RecordReader> LevelDbDatabase::MakeReader(bool random_access) {
   return std::make_unique<Reader>(shared_from_this(), random_access);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -15,7 +15,7 @@
 #include "data/leveldb/leveldb_env.h"
 #include "millrace/data_source.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Thread-safe.
 class LevelDbDatabase : public DataSource, public std::enable_shared_from_this<LevelDbDatabase> {
@@ -50,6 +50,6 @@ class LevelDbDatabase : public DataSource, public std::enable_shared_from_this<L
   std::vector<uint64_t> key_ends_;  // of each record, in keys_
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_LEVELDB_LEVELDB_DATABASE_H_

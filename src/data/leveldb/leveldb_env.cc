@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "millrace/file_descriptor.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 using leveldb::Slice;
@@ -147,4 +147,4 @@ Status ReadOnlyLevelDbEnv::NewLogger(const std::string&, leveldb::Logger** resul
   return Status::OK();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Thread-safe.
 class ReadOnlyLevelDbEnv : public leveldb::EnvWrapper {
@@ -55,6 +55,6 @@ class ReadOnlyLevelDbEnv : public leveldb::EnvWrapper {
   std::set<std::string> removed_;  // files of the database that count as removed
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_LEVELDB_LEVELDB_ENV_H_

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 constexpr size_t kFlushBytes = size_t{8} << 20;  // per write
@@ -79,4 +79,4 @@ void LevelDbWriter::Commit() {
 
 void LevelDbWriter::Withdraw() { RemoveFolder(path_); }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

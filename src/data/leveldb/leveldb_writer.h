@@ -11,7 +11,7 @@
 
 #include "data/database_writer.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 class LevelDbWriter : public DatabaseWriter {
  public:
@@ -36,6 +36,6 @@ class LevelDbWriter : public DatabaseWriter {
   bool has_records_ = false;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_LEVELDB_LEVELDB_WRITER_H_

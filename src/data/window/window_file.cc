@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 constexpr std::string_view kSpace = " \t\r\n\v\f";
@@ -99,4 +99,4 @@ WindowFile ParseWindowFile(std::string_view text, const std::string& file, float
   return result;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

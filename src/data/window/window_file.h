@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline data {
 
 struct Window {
   uint32_t image = 0;  // index
@@ -37,6 +37,6 @@ struct WindowFile {
 WindowFile ParseWindowFile(std::string_view text, const std::string& file, float object_overlap,
                            float background_overlap);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_WINDOW_WINDOW_FILE_H_

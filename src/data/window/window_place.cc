@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 int Round(float value) { return static_cast<int>(std::round(value)); }
@@ -67,4 +67,4 @@ WindowPlace PlaceWindow(const WindowCrop& crop, bool mirror, int image_height, i
   return place;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -2,7 +2,7 @@
 #ifndef MILLRACE_DATA_WINDOW_WINDOW_PLACE_H_
 #define MILLRACE_DATA_WINDOW_WINDOW_PLACE_H_
 
-namespace millrace {
+namespace millrace::inline data {
 
 struct WindowCrop {
   int size = 0;         // of the output: size x size
@@ -26,6 +26,6 @@ struct WindowPlace {
 WindowPlace PlaceWindow(const WindowCrop& crop, bool mirror, int image_height, int image_width,
                         WindowPlace place);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_WINDOW_WINDOW_PLACE_H_

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "data/window/window_file.h"
 
-namespace millrace {
+namespace millrace::inline data {
 namespace {
 
 // The image files of a window file. Thread-safe.
@@ -113,4 +113,4 @@ std::pair<std::shared_ptr<DataSource>, std::shared_ptr<DataSource>> OpenWindows(
           std::make_shared<WindowSource>(images, std::move(file.objects))};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

@@ -9,7 +9,7 @@
 #include "millrace/data_source.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Opens the window file of a WindowData layer: the background windows, and those of objects. With
 // cache_images, both together keep the bytes of each image that was used. Reads no images. Throws
@@ -17,6 +17,6 @@ namespace millrace {
 std::pair<std::shared_ptr<DataSource>, std::shared_ptr<DataSource>> OpenWindows(
     const caffe::WindowDataParameter& param);
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_WINDOW_WINDOW_SOURCE_H_

@@ -12,7 +12,7 @@
 #include "data/transformer.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 WindowTransform::WindowTransform(const caffe::LayerParameter& layer, uint64_t seed, uint64_t stream)
     : mirror_(layer.transform_param().mirror()),
@@ -127,4 +127,4 @@ void WindowTransform::Write(const Image& image, const WindowPlace& place, bool m
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline data

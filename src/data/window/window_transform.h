@@ -20,7 +20,7 @@
 #include "data/window/window_place.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline data {
 
 // Tops: 3 x crop_size x crop_size values, and the class.
 class WindowTransform : public RecordTransform {
@@ -53,6 +53,6 @@ class WindowTransform : public RecordTransform {
   std::vector<uint8_t> plane_;  // one channel of a resized window
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_WINDOW_WINDOW_TRANSFORM_H_

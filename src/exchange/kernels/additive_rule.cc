@@ -2,11 +2,11 @@
 
 #include "exchange/kernels/register_host_rule.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 namespace {
 
 const RegisterHostRule additive({.name = "additive"},
                                 [](const RuleParameters&) { return AdditiveRule{}; });
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline exchange

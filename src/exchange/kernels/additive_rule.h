@@ -8,7 +8,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 struct AdditiveRule {
   static constexpr bool kHasState = false;
@@ -28,6 +28,6 @@ struct AdditiveRule {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_ADDITIVE_RULE_H_

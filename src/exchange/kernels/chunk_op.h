@@ -18,7 +18,7 @@
 
 #include "millrace/device.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Encoding of a diff. The values are part of the wire format.
 enum class Codec : uint8_t {
@@ -176,6 +176,6 @@ inline constexpr uint32_t MaxPayloadBytes(int64_t floats) {
   return static_cast<uint32_t>(floats < 2 ? 8 : 4 * floats);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_CHUNK_OP_H_

@@ -26,7 +26,7 @@
 #include "base/host_device.h"
 #include "exchange/kernels/chunk_op.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 inline constexpr int32_t kMagnitudeBits = 0x7fffffff;  // all bits of a float32 except the sign
 inline constexpr int32_t kInfinityBits = 0x7f800000;
@@ -157,6 +157,6 @@ MILLRACE_HOST_DEVICE constexpr uint32_t LeastPayloadBytes(Codec codec, int64_t f
   return 0;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_CODEC_H_

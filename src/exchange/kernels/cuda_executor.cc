@@ -6,7 +6,7 @@
 #include "exchange/kernels/executor_registry.h"
 #include "exchange/kernels/stream_executor.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 namespace {
 
 class CudaLauncher : public KernelLauncher {
@@ -34,4 +34,4 @@ std::unique_ptr<ChunkExecutor> Make(Device& device, const ReplicaArrays& arrays,
 const RegisterExecutor registered(DeviceType::kCuda, Make);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline exchange

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 CudaRuleRegistry& CudaRuleRegistry::Get() {
   static CudaRuleRegistry registry;
@@ -24,4 +24,4 @@ ExchangeLaunch CudaRuleRegistry::Make(const MergeRuleConfig& rule) const {
   return found->second(descriptor.WithDefaults(rule.parameters));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

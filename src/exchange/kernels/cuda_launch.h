@@ -11,7 +11,7 @@
 #include "exchange/kernels/kernel_op.h"
 #include "exchange/kernels/merge_rule_registry.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Queues a kernel for `batch` on `stream`, with one thread block per chain. Returns
 // cudaGetLastError() after the launch.
@@ -32,6 +32,6 @@ class CudaRuleRegistry {
   std::map<std::string, Maker> makers_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_CUDA_LAUNCH_H_

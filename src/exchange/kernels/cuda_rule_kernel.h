@@ -10,7 +10,7 @@
 #include "exchange/kernels/kernel_block.h"
 #include "exchange/kernels/kernel_body.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 struct CudaLanes {
   static constexpr uint32_t kWarp = 32, kWarps = 8, kAll = 0xffffffffu;
@@ -55,6 +55,6 @@ struct RegisterCudaRule {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_CUDA_RULE_KERNEL_H_

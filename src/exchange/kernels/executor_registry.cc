@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 ExecutorRegistry& ExecutorRegistry::Get() {
   static ExecutorRegistry registry;
@@ -22,4 +22,4 @@ std::unique_ptr<ChunkExecutor> ExecutorRegistry::Make(Device& device, const Repl
   return found->second(device, arrays, codec, rule, options);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

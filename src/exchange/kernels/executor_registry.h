@@ -13,7 +13,7 @@
 #include "exchange/kernels/stream_limits.h"
 #include "millrace/device.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Each executor uses its own fields.
 struct ExecutorOptions {
@@ -50,6 +50,6 @@ struct RegisterExecutor {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_EXECUTOR_REGISTRY_H_

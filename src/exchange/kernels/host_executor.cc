@@ -2,7 +2,7 @@
 
 #include "exchange/kernels/executor_registry.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 std::unique_ptr<ChunkExecutor> MakeHostExecutor(const ReplicaArrays& arrays,
                                                 const CodecConfig& codec,
@@ -21,4 +21,4 @@ std::unique_ptr<ChunkExecutor> Make(Device&, const ReplicaArrays& arrays, const 
 const RegisterExecutor registered(DeviceType::kCpu, Make);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline exchange

@@ -21,7 +21,7 @@
 #include "exchange/kernels/chunk_op.h"
 #include "exchange/kernels/merge_rule_registry.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // The caller owns `arrays`, which must outlive the executor. weights, base and pending must not be
 // null; a master that only merges and reads, and is never demoted, may leave base and pending null.
@@ -34,6 +34,6 @@ std::unique_ptr<ChunkExecutor> MakeHostExecutor(const ReplicaArrays& arrays,
                                                 const MergeRuleConfig& rule = {},
                                                 Simd simd = BestSimd(), RangeLock* lock = nullptr);
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_HOST_EXECUTOR_H_

@@ -21,7 +21,7 @@
 // The baseline, last.
 #include "exchange/kernels/span_loops-inl.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Calls `visit` with the Target of the set and returns its result. Functions of the set are found
 // by an argument of this type.
@@ -34,6 +34,6 @@ auto VisitTarget([[maybe_unused]] Simd simd, Visit visit) {
   return visit(HWY_NAMESPACE::Target());
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_HOST_LOOPS_H_

@@ -9,7 +9,7 @@
 #include "exchange/kernels/codec.h"
 #include "exchange/kernels/host_loops.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 namespace {
 
 // Payload of `count` elements, all present.
@@ -100,4 +100,4 @@ void DecodeSparse(const std::byte* in, uint32_t bytes, int64_t count, float* val
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

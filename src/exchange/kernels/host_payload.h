@@ -8,7 +8,7 @@
 #include "base/simd.h"
 #include "exchange/kernels/chunk_op.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 struct Encoded {
   Codec codec;     // as requested, or kFloat32 if kSparse would not be smaller
@@ -27,6 +27,6 @@ uint8_t CheckPayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t c
 // Decodes a checked sparse payload into `count` floats.
 void DecodeSparse(const std::byte* in, uint32_t bytes, int64_t count, float* values);
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_HOST_PAYLOAD_H_

@@ -17,7 +17,7 @@
 #include "exchange/kernels/merge_rule.h"
 #include "exchange/kernels/op_lock.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Executes one operation at a time. host_executor.h states the requirements for the arguments.
 template <typename Rule>
@@ -278,6 +278,6 @@ class HostRuleExecutor : public ChunkExecutor {
   const std::unique_ptr<float[]> scratch_;  // holds a decoded sparse diff
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_HOST_RULE_EXECUTOR_H_

@@ -11,7 +11,7 @@
 
 #include "exchange/kernels/codec.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Arrays of one chunk; each pointer refers to the chunk's first element.
 struct ChunkSpan {
@@ -152,6 +152,6 @@ inline constexpr auto kRanksOfBits = [] {
   return ranks;
 }();
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_HOST_TYPES_H_

@@ -16,7 +16,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Exchange area of the warps of a block, in shared memory.
 template <typename Lanes>
@@ -115,6 +115,6 @@ class KernelBlock {
   const Lanes lanes_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_KERNEL_BLOCK_H_

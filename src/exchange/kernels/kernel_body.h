@@ -23,7 +23,7 @@
 #include "exchange/kernels/kernel_op.h"
 #include "exchange/kernels/merge_rule.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Population count of a bitmap word.
 MILLRACE_HOST_DEVICE uint32_t CountBits(uint32_t x) {
@@ -407,6 +407,6 @@ class KernelBody {
   uint32_t words_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_KERNEL_BODY_H_

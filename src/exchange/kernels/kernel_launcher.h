@@ -6,7 +6,7 @@
 #include "exchange/kernels/kernel_op.h"
 #include "millrace/device.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 class KernelLauncher {
  public:
@@ -16,6 +16,6 @@ class KernelLauncher {
   virtual void Launch(const KernelBatch& batch, Queue& queue) = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_KERNEL_LAUNCHER_H_

@@ -10,7 +10,7 @@
 #include "base/host_device.h"
 #include "exchange/kernels/codec.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 inline constexpr uint32_t kNoOp = UINT32_MAX;
 
@@ -75,6 +75,6 @@ MILLRACE_HOST_DEVICE constexpr uint32_t StageBytes(int64_t floats) {
 inline constexpr int64_t kMostKernelFloats = 8192;
 static_assert(StageBytes(kMostKernelFloats) <= 40 * 1024);
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_KERNEL_OP_H_

@@ -29,7 +29,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 template <typename Rule>
 concept MergeRuleType = requires(const Rule& rule, float x, float& state, uint32_t staleness) {
@@ -40,6 +40,6 @@ concept MergeRuleType = requires(const Rule& rule, float x, float& state, uint32
   { rule.Apply(x, x, state, staleness) } -> std::same_as<float>;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_MERGE_RULE_H_

@@ -16,7 +16,7 @@
 #include "exchange/kernels/chunk_op.h"
 #include "millrace/merge_rule.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // A rule, and those of its parameters that do not have their defaults. Equal on all nodes.
 struct MergeRuleConfig {
@@ -70,6 +70,6 @@ class MergeRuleRegistry {
   std::map<std::string, Entry> entries_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_MERGE_RULE_REGISTRY_H_

@@ -10,7 +10,7 @@
 #include "base/range_lock.h"
 #include "exchange/kernels/chunk_op.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Locks the chunks of several operations at once, because consecutive operations usually affect
 // adjacent chunks. Not thread-safe.
@@ -79,6 +79,6 @@ class OpLock {
   size_t alone_ = 0;             // number of next operations that are locked one at a time
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_OP_LOCK_H_

@@ -6,7 +6,7 @@
 
 #include "exchange/kernels/codec.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 namespace {
 
 constexpr int64_t kSamples = 16;
@@ -52,4 +52,4 @@ float SampledMagnitude(Codec codec, std::span<const std::byte> payload, int64_t 
   return 0;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

@@ -11,7 +11,7 @@
 #include "exchange/kernels/host_rule_executor.h"
 #include "exchange/kernels/merge_rule_registry.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Define one at namespace scope. `make(parameters)` returns the rule's struct for parameters that
 // are complete and in range. Sets the descriptor's has_state and zero_changes_nothing.
@@ -32,6 +32,6 @@ struct RegisterHostRule {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_REGISTER_HOST_RULE_H_

@@ -11,7 +11,7 @@
 
 #include "millrace/merge_rule.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Largest number of elements of one call of a rule. 8 KiB of copies.
 inline constexpr int64_t kBlockFloats = 512;
@@ -40,6 +40,6 @@ SpanRule<kState, kZero> Damped(const SpanRule<kState, kZero>& rule, float share)
   return {rule.rule, rule.block, share};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_SPAN_RULE_H_

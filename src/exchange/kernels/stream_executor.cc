@@ -9,7 +9,7 @@
 #include "base/cache_line.h"
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 namespace {
 
 StreamLimits Checked(const StreamLimits& limits, const ReplicaArrays& arrays,
@@ -251,4 +251,4 @@ void StreamExecutor::ThrowIfFailed() const {
   if (!failure_.empty()) throw DeviceError(failure_);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

@@ -26,7 +26,7 @@
 #include "exchange/kernels/stream_limits.h"
 #include "millrace/device.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 class StreamExecutor : public ChunkExecutor {
  public:
@@ -115,6 +115,6 @@ class StreamExecutor : public ChunkExecutor {
   const std::unique_ptr<Queue> queue_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_STREAM_EXECUTOR_H_

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 struct StreamLimits {
   uint32_t launch_ops = 256;       // maximum operations per kernel, at least 1
@@ -12,6 +12,6 @@ struct StreamLimits {
   uint32_t stage_bytes = 1 << 20;  // staging bytes per kernel; raised to fit one operation
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_STREAM_LIMITS_H_

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 ChunkTable::ChunkTable(int64_t count, uint16_t max_nodes)
     : chunks(count),
@@ -50,4 +50,4 @@ void ChunkTable::Reset() {
   unsynced = size();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

@@ -11,7 +11,7 @@
 #include "exchange/kernels/chunk_op.h"
 #include "exchange/protocol/frame.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 enum class ChunkState : uint8_t {
   kWorker,      // another node is the master, or becomes it
@@ -132,6 +132,6 @@ class ChunkTable {
   std::vector<uint64_t> acks_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_CHUNK_TABLE_H_

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Cluster iterations between two takes of a chunk up to which an exchange is fresh. A fresh
 // exchange is not damped.
@@ -79,6 +79,6 @@ class TakeDelay {
   float iterations_ = 0;            // recorded staleness, in cluster iterations
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_DAMPING_H_

@@ -4,7 +4,7 @@
 
 #include "base/cache_line.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 DeferredDiffs::DeferredDiffs(size_t capacity, size_t payload_bytes, MemorySpace& memory)
     : stride_(WholeCacheLines(payload_bytes)), payloads_(memory, capacity * stride_) {
@@ -23,4 +23,4 @@ void DeferredDiffs::Add(const FrameView& frame) {
   places_.push_back(place);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

@@ -15,7 +15,7 @@
 #include "exchange/protocol/frame.h"
 #include "millrace/device.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 class DeferredDiffs {
  public:
@@ -59,6 +59,6 @@ class DeferredDiffs {
   std::vector<uint32_t> free_;    // stack of free payload indices
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_DEFERRED_DIFFS_H_

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "exchange/protocol/ownership.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 namespace {
 
 // Maximum batches in flight on an asynchronous executor.
@@ -395,4 +395,4 @@ int64_t Exchange::NextEvent(int64_t now) const {
                   now + std::min(config_.push_after_ns, config_.resend_ns) / 4);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

@@ -33,7 +33,7 @@
 #include "exchange/protocol/takeover.h"
 #include "exchange/protocol/worker.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Size of the largest frame that an exchange of `arrays` sends with this configuration, in bytes,
 // including the trailer.
@@ -144,6 +144,6 @@ class Exchange {
   bool flushed_ = false, asked_to_throttle_ = false;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_EXCHANGE_H_

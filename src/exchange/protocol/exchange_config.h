@@ -8,7 +8,7 @@
 #include "exchange/kernels/chunk_op.h"
 #include "exchange/protocol/frame.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 struct ExchangeConfig {
   uint64_t run = 0;        // equal on all nodes of a run, different between runs
@@ -74,6 +74,6 @@ struct ExchangeStats {
   uint64_t merges() const { return positions_taken + takeover_states_taken + diffs_merged; }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_EXCHANGE_CONFIG_H_

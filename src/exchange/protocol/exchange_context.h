@@ -19,7 +19,7 @@
 #include "exchange/protocol/peer_metrics.h"
 #include "exchange/protocol/rtt_estimator.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 
@@ -229,6 +229,6 @@ struct ExchangeContext {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_EXCHANGE_CONTEXT_H_

@@ -5,7 +5,7 @@
 #include "base/crc32c.h"
 #include "base/wire_bytes.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 namespace {
 
 // Offsets within the header.
@@ -140,4 +140,4 @@ ChunkNumber DecodeChunkNumber(const std::byte* in) {
   return {Get<uint32_t>(in, 0), Get<uint64_t>(in, 4)};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

@@ -15,7 +15,7 @@
 #include "exchange/kernels/chunk_op.h"
 #include "millrace/node_id.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 inline constexpr uint32_t kFrameMagic = 0x43524c4d;  // "MLRC"
 inline constexpr uint8_t kFrameVersion = 2;
@@ -113,6 +113,6 @@ inline void SetBit(std::span<uint64_t> words, uint16_t node, bool bit) {
   words[node / 64] = bit ? words[node / 64] | mask : words[node / 64] & ~mask;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_FRAME_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace millrace {
+namespace millrace::inline exchange {
 namespace {
 
 constexpr int64_t kLooksPerTimeout = 32;
@@ -139,4 +139,4 @@ void LinkMonitor::Exclude() {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

@@ -20,7 +20,7 @@
 #include "exchange/protocol/frame.h"
 #include "exchange/protocol/view.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Node `from` receives no frames, or small frames only, from node `to`.
 struct BrokenLink {
@@ -114,6 +114,6 @@ class LinkMonitor {
   int64_t broken_since_ = -1;  // when the first link of `broken_` was detected; -1: none
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_LINK_MONITOR_H_

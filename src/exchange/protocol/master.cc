@@ -4,7 +4,7 @@
 
 #include "exchange/kernels/payload_magnitude.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 namespace {
 
 // Positions of a chunk without any acknowledgement after which it is sent at the pace of
@@ -235,4 +235,4 @@ void Master::SendPositions() {
   slots_.clear();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

@@ -10,7 +10,7 @@
 #include "exchange/protocol/exchange_context.h"
 #include "exchange/protocol/send_priority.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 class Master {
  public:
@@ -73,6 +73,6 @@ class Master {
   uint32_t clean_ = 0;  // consecutive chunks passed by Poll that need no position
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_MASTER_H_

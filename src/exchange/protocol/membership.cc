@@ -5,7 +5,7 @@
 #include "base/jitter.h"
 #include "base/wire_bytes.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 namespace {
 
 using Intent = NodeStatus::Intent;
@@ -413,4 +413,4 @@ uint64_t Membership::global_clock() const {
   return sum;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

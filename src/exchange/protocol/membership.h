@@ -19,7 +19,7 @@
 #include "exchange/protocol/link_monitor.h"
 #include "exchange/protocol/view.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 struct MembershipConfig {
   uint16_t node = 0;
@@ -213,6 +213,6 @@ class Membership {
   uint64_t heartbeats_ = 0;  // sent
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_MEMBERSHIP_H_

@@ -3,7 +3,7 @@
 
 #include "exchange/protocol/membership.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 namespace {
 
 using Intent = NodeStatus::Intent;
@@ -159,4 +159,4 @@ bool Membership::PollProposal(int64_t now, MembershipMessage* message, std::byte
   return true;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

@@ -6,7 +6,7 @@
 
 #include "base/cache_line.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 Outbox::Outbox(size_t slots, size_t ack_bytes, size_t payload_bytes, size_t trailer_bytes,
                MemorySpace& memory)
@@ -67,4 +67,4 @@ size_t Outbox::Drain(std::span<PostedFrame> out) {
   return count;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

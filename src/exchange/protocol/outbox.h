@@ -20,7 +20,7 @@
 #include "exchange/protocol/frame.h"
 #include "millrace/device.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // A frame to send. Its two pieces stay unchanged until the slot is released.
 struct PostedFrame {
@@ -116,6 +116,6 @@ class Outbox {
   Queue control_, weights_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_OUTBOX_H_

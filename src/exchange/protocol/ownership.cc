@@ -5,7 +5,7 @@
 
 #include "base/jitter.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 namespace {
 
 struct Candidate {
@@ -37,4 +37,4 @@ void AssignOwners(const View& view, std::span<uint16_t> owners) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

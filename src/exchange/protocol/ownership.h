@@ -8,7 +8,7 @@
 
 #include "exchange/protocol/view.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Sets owners[c] to the master of each chunk c: a synced member of the view, or kNoNode if there is
 // none. No member masters more than ceil(chunks / synced members) chunks. Rendezvous hashing
@@ -16,6 +16,6 @@ namespace millrace {
 // when a member joins or leaves, few chunks other than its own move.
 void AssignOwners(const View& view, std::span<uint16_t> owners);
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_OWNERSHIP_H_

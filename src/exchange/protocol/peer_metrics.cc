@@ -1,6 +1,6 @@
 #include "exchange/protocol/peer_metrics.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 PeerMetrics::PeerMetrics(uint16_t max_nodes, uint32_t chunks)
     : chunks_(chunks), peers_(max_nodes), left_(chunks) {}
@@ -40,4 +40,4 @@ void PeerMetrics::BeginSweeps(ChunkTable* table, bool all) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

@@ -12,13 +12,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "millrace/counter.h"
 #include "base/duration_histogram.h"
 #include "exchange/protocol/chunk_table.h"
 #include "exchange/protocol/frame.h"
 #include "millrace/counter.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Counted since construction of the exchange. Bytes are those of the exchange's frames, without
 // frame tags and transport headers.
@@ -120,6 +119,6 @@ class PeerMetrics {
   uint32_t left_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_PEER_METRICS_H_

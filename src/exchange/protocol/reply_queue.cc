@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 void ReplyQueue::Append(List* list, uint16_t to, uint32_t chunk) {
   if (list->slot == kNoSlot) list->slot = x_.outbox.Take(Outbox::Use::kRest);
@@ -62,4 +62,4 @@ void ReplyQueue::Poll(size_t budget) {
   next_ = static_cast<uint16_t>((next_ + 1) % nodes);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

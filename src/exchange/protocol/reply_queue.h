@@ -8,7 +8,7 @@
 
 #include "exchange/protocol/exchange_context.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 class ReplyQueue {
  public:
@@ -35,6 +35,6 @@ class ReplyQueue {
   uint16_t next_ = 0;  // the node that the next Poll serves first
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_REPLY_QUEUE_H_

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 // Estimates a duration that few measurements exceed: smoothed mean plus four mean deviations (RFC
 // 6298). RFC 6298 assumes one measurement per round trip; of the many in a round, the longest
@@ -123,6 +123,6 @@ class MasterReplies {
   int probes_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_RTT_ESTIMATOR_H_

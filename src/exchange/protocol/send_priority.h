@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 class SendPriority {
  public:
@@ -68,6 +68,6 @@ class SendPriority {
   float largest_now_ = 0;  // largest rate of the chunks sent in this round
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_SEND_PRIORITY_H_

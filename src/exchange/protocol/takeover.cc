@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 Takeover::Takeover(ExchangeContext* context)
     : x_(*context),
@@ -186,4 +186,4 @@ void Takeover::BecomeMaster(uint32_t index) {
   ++x_.stats.takeovers;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

@@ -16,7 +16,7 @@
 
 #include "exchange/protocol/exchange_context.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 class Takeover {
  public:
@@ -57,6 +57,6 @@ class Takeover {
   int64_t round_at_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_TAKEOVER_H_

@@ -4,7 +4,7 @@
 
 #include "base/wire_bytes.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 namespace {
 
 constexpr size_t kHeadBytes = 24, kMemberBytes = 15;
@@ -106,4 +106,4 @@ bool DecodeView(std::span<const std::byte> in, uint16_t max_nodes, View* view) {
   return true;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

@@ -12,7 +12,7 @@
 
 #include "exchange/protocol/frame.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 enum class Role : uint8_t {
   kJoining = 0,  // receives positions until it has every chunk; masters none
@@ -64,6 +64,6 @@ void EncodeView(const View& view, std::byte* out);
 // then unspecified.
 bool DecodeView(std::span<const std::byte> in, uint16_t max_nodes, View* view);
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_VIEW_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace millrace {
+namespace millrace::inline exchange {
 namespace {
 
 // Maximum chunks checked for unsolicited diffs in one Poll.
@@ -327,4 +327,4 @@ bool Worker::Drained() const {
   });
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange

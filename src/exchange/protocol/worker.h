@@ -8,7 +8,7 @@
 
 #include "exchange/protocol/exchange_context.h"
 
-namespace millrace {
+namespace millrace::inline exchange {
 
 class Worker {
  public:
@@ -75,6 +75,6 @@ class Worker {
   int64_t longest_ago_ = 0;  // earliest last_position_at of the chunks passed in this scan
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_PROTOCOL_WORKER_H_

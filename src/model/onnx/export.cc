@@ -34,13 +34,13 @@ Names NamesOf(const NetValues& all, const std::vector<int>& values) {
 
 // Appends the operators of all wanted layers. Returns what is wrong with those that cannot be
 // exported.
-std::string AddLayers(const nn::Net& net, const NetValues& all, Graph* graph) {
+std::string AddLayers(const BuiltNet& net, const NetValues& all, Graph* graph) {
   std::string problems;
   SharedConstants constants;
   for (size_t n = 0; n < all.nodes.size(); ++n) {
     const NetValues::Node& values = all.nodes[n];
     if (!values.is_wanted) continue;
-    const nn::Net::Node& node = net.nodes()[n];
+    const BuiltNet::Node& node = net.nodes()[n];
     const auto exporter = Table().find(node.layer->type());
     const std::string place =
         StrCat(problems.empty() ? "" : "; ", "layer '", node.layer->name(), "': ");
@@ -61,7 +61,7 @@ std::string AddLayers(const nn::Net& net, const NetValues& all, Graph* graph) {
 
 }  // namespace
 
-onnx::ModelProto ModelOf(const nn::Net& net) {
+onnx::ModelProto ModelOf(const BuiltNet& net) {
   onnx::ModelProto model;
   model.set_ir_version(kIrVersion);
   model.set_producer_name("millrace");
@@ -89,7 +89,7 @@ onnx::ModelProto ModelOf(const nn::Net& net) {
   return model;
 }
 
-void WriteOnnx(const nn::Net& net, const std::string& path) {
+void WriteOnnx(const BuiltNet& net, const std::string& path) {
   const onnx::ModelProto model = ModelOf(net);
   if (model.ByteSizeLong() > INT_MAX) {
     throw Error(path, ": the weights make a file of ", model.ByteSizeLong(),

@@ -14,10 +14,10 @@ namespace millrace::onnx_export {
 // The model computes what `net` computes in a test, on inputs of the same shapes. `net`: on the
 // host, in plain memory order, its weights bound. Throws Error with one line that names all layers
 // which ONNX has nothing for.
-onnx::ModelProto ModelOf(const nn::Net& net);
+onnx::ModelProto ModelOf(const BuiltNet& net);
 
 // Writes that model atomically. Throws Error naming the file.
-void WriteOnnx(const nn::Net& net, const std::string& path);
+void WriteOnnx(const BuiltNet& net, const std::string& path);
 
 }  // namespace millrace::onnx_export
 

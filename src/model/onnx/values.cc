@@ -9,30 +9,30 @@
 namespace millrace::onnx_export {
 namespace {
 
-bool IsInput(const nn::Net::Node& node) {
+bool IsInput(const BuiltNet::Node& node) {
   return node.bottom.empty() && node.layer->type() != "Parameter";
 }
 
 // What has no place in a net that is used: losses, scores, writers.
-bool IsDropped(const nn::Net::Node& node) {
+bool IsDropped(const BuiltNet::Node& node) {
   static const std::set<std::string> kTypes = {"Accuracy", "HDF5Output", "Silence"};
   return node.layer->type().ends_with("Loss") || kTypes.count(node.layer->type()) > 0;
 }
 
-bool PassesOn(const nn::Net::Node& node) {
+bool PassesOn(const BuiltNet::Node& node) {
   const std::string& type = node.layer->type();
   return type == "Reorder" || type == "Split" ||
          (type == "Dropout" && node.layer->param().phase() == caffe::TEST);
 }
 
 // Of Crop's second bottom, only the shape counts.
-bool UsesValues(const nn::Net::Node& node, size_t bottom) {
+bool UsesValues(const BuiltNet::Node& node, size_t bottom) {
   return node.layer->type() != "Crop" || bottom == 0;
 }
 
 class Finder {
  public:
-  explicit Finder(const nn::Net& net) : net_(net) {
+  explicit Finder(const BuiltNet& net) : net_(net) {
     for (size_t n = 0; n < net_.nodes().size(); ++n) AddNode(net_.nodes()[n]);
     FindOutputs();
     FindWanted();
@@ -42,7 +42,7 @@ class Finder {
   NetValues Take() { return std::move(all_); }
 
  private:
-  void AddNode(const nn::Net::Node& node) {
+  void AddNode(const BuiltNet::Node& node) {
     NetValues::Node own;
     for (const std::string& name : node.bottom_names) own.bottom.push_back(current_.at(name));
     const bool labels_only =
@@ -70,7 +70,7 @@ class Finder {
   }
 
   bool Computes(size_t n) const {
-    const nn::Net::Node& node = net_.nodes()[n];
+    const BuiltNet::Node& node = net_.nodes()[n];
     if (IsInput(node) || IsDropped(node) || PassesOn(node)) return false;
     const std::vector<int>& top = all_.nodes[n].top;
     return !std::all_of(top.begin(), top.end(), [&](int v) { return all_.values[v].is_label; });
@@ -127,13 +127,13 @@ class Finder {
     }
   }
 
-  const nn::Net& net_;
+  const BuiltNet& net_;
   NetValues all_;
   std::map<std::string, int> current_;  // the value of a blob that the next layer reads
 };
 
 }  // namespace
 
-NetValues FindValues(const nn::Net& net) { return Finder(net).Take(); }
+NetValues FindValues(const BuiltNet& net) { return Finder(net).Take(); }
 
 }  // namespace millrace::onnx_export

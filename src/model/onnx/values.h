@@ -14,7 +14,7 @@ namespace millrace::onnx_export {
 // Layers that pass values on unchanged (Split, Dropout) make none.
 struct Value {
   std::string blob;
-  int node = -1;           // of nn::Net::nodes()
+  int node = -1;           // of BuiltNet::nodes()
   int top = 0;             // of that node
   bool is_input = false;   // of the graph, if it is wanted
   bool is_output = false;  // of the graph
@@ -36,7 +36,7 @@ struct NetValues {
 // Data layers and Input layers make inputs. Losses, scores, and what only they need (labels) are
 // not wanted. What no other layer reads is an output. An input has the name of its blob, and so
 // have an output and the last value of a blob, if no input has it.
-NetValues FindValues(const nn::Net& net);
+NetValues FindValues(const BuiltNet& net);
 
 }  // namespace millrace::onnx_export
 

@@ -7,7 +7,7 @@
 
 #include "data/box.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // In the order in which blobs hold it.
 inline std::array<float, 4> ValuesOf(const Box& box) {
@@ -21,6 +21,6 @@ inline bool CrossesImage(const Box& box) {
   return std::any_of(values.begin(), values.end(), [](float x) { return x < 0 || x > 1; });
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_BOXES_BOX_H_

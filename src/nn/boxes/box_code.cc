@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 using caffe::PriorBoxParameter;
@@ -73,4 +73,4 @@ Box BoxCode::Decode(const Prior& prior, const float* code) const {
           p.xmax + v[2] * code[2] * size.width, p.ymax + v[3] * code[3] * size.height};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -16,7 +16,7 @@
 #include "nn/boxes/box.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 struct Prior {
   Box box;
@@ -49,6 +49,6 @@ class BoxCode {
   bool variance_in_target_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_BOXES_BOX_CODE_H_

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 constexpr float kLeastOverlap = 1e-6f;
@@ -66,4 +66,4 @@ BoxMatches MatchBoxes(std::span<const GroundTruth> objects, std::span<const Box>
   return matches;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -10,7 +10,7 @@
 #include "nn/boxes/ground_truth.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 struct BoxMatches {
   static constexpr int kNone = -1, kIgnored = -2;
@@ -34,6 +34,6 @@ struct MatchRules {
 BoxMatches MatchBoxes(std::span<const GroundTruth> objects, std::span<const Box> boxes,
                       std::optional<int> label, const MatchRules& rules);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_BOXES_BOX_MATCH_H_

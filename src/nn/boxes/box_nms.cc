@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 constexpr float kLeastArea = 1e-5f;
@@ -65,4 +65,4 @@ std::vector<int> SuppressExamples(std::span<const Box> boxes, std::span<const fl
   return kept;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

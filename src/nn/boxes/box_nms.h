@@ -8,7 +8,7 @@
 
 #include "nn/boxes/box.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Indices of `scores`, best first; equal ones in their order. NaN is the best of all scores.
 std::vector<int> BestFirst(std::span<const float> scores);
@@ -28,6 +28,6 @@ std::vector<int> SuppressBoxes(std::span<const Box> boxes, std::span<const float
 std::vector<int> SuppressExamples(std::span<const Box> boxes, std::span<const float> scores,
                                   float threshold, int64_t top_k);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_BOXES_BOX_NMS_H_

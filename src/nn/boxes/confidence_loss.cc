@@ -4,7 +4,7 @@
 #include <cfloat>
 #include <cmath>
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 float Largest(const float* scores, int classes) {
@@ -53,4 +53,4 @@ void ConfidenceLoss::Gradient(const float* scores, std::span<const int> targets,
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

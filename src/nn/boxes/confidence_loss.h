@@ -9,7 +9,7 @@
 
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class ConfidenceLoss {
  public:
@@ -29,6 +29,6 @@ class ConfidenceLoss {
   int classes_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_BOXES_CONFIDENCE_LOSS_H_

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 constexpr const char* kParam = "detection_output_param.save_output_param";
@@ -153,4 +153,4 @@ void DetectionFiles::WriteCoco(const std::string& path) const {
   Save(path, out.str());
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -20,7 +20,7 @@
 #include "nn/boxes/image_box.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class DetectionFiles {
  public:
@@ -54,6 +54,6 @@ class DetectionFiles {
   std::vector<Row> rows_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_BOXES_DETECTION_FILES_H_

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "nn/boxes/box_nms.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 constexpr float kLeastStep = 1e-6f;  // of recall
@@ -123,4 +123,4 @@ float DetectionScores::Mean(std::span<const ClassPrecision> classes) {
   return sum / static_cast<float>(classes.size());
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -11,7 +11,7 @@
 
 #include "millrace/export.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // How the precisions p at the recalls r that falling scores give become one number.
 enum class ApVersion {
@@ -54,6 +54,6 @@ class DetectionScores {
   std::map<int, std::vector<Judged>> judged_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_BOXES_DETECTION_SCORES_H_

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 int64_t Whole(float value, int64_t row, const char* what) {
@@ -39,4 +39,4 @@ DetectionsOfImages ReadDetections(const float* values, int64_t rows, int backgro
   return images;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

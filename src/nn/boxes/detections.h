@@ -9,7 +9,7 @@
 
 #include "nn/boxes/box.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 struct Detection {
   static constexpr int64_t kColumns = 7;
@@ -28,6 +28,6 @@ struct Detection {
 using DetectionsOfImages = std::map<int64_t, std::map<int, std::vector<Detection>>>;
 DetectionsOfImages ReadDetections(const float* values, int64_t rows, int background);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_BOXES_DETECTIONS_H_

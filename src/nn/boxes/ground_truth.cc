@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 constexpr int64_t kColumns = 8;
@@ -54,4 +54,4 @@ std::map<int64_t, std::vector<GroundTruth>> ReadGroundTruth(const float* values,
   return images;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

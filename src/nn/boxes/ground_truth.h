@@ -12,7 +12,7 @@
 #include "millrace/blob.h"
 #include "nn/boxes/box.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 struct GroundTruth {
   int label = 0;
@@ -34,6 +34,6 @@ void CheckGroundTruthShape(const Blob& blob, const char* field);
 std::map<int64_t, std::vector<GroundTruth>> ReadGroundTruth(const float* values, int64_t rows,
                                                             const GroundTruthRules& rules);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_BOXES_GROUND_TRUTH_H_

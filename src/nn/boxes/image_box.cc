@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 using caffe::ResizeParameter;
@@ -88,4 +88,4 @@ PixelBox InPixels(const Box& box, const NamedImage& image, const ResizeParameter
   return {pixels, width > 1 || height > 1 ? PixelArea(pixels) : Area(pixels)};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -8,7 +8,7 @@
 #include "nn/boxes/box.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 struct NamedImage {
   std::string name;
@@ -27,6 +27,6 @@ void CheckResize(const caffe::ResizeParameter& resize, const std::string& field)
 // height_scale and width_scale, shares are of these sizes.
 PixelBox InPixels(const Box& box, const NamedImage& image, const caffe::ResizeParameter* resize);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_BOXES_IMAGE_BOX_H_

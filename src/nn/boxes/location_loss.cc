@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 LocationLoss::LocationLoss(const caffe::MultiBoxLossParameter& param)
     : code_(param.code_type(), param.encode_variance_in_target()),
@@ -47,4 +47,4 @@ float LocationLoss::Slope(float difference) const {
   return difference > 0 ? 1.0f : difference < 0 ? -1.0f : difference;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

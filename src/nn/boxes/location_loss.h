@@ -7,7 +7,7 @@
 #include "nn/boxes/box_code.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class LocationLoss {
  public:
@@ -30,6 +30,6 @@ class LocationLoss {
   bool smooth_, inside_, by_prior_, variance_in_target_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_BOXES_LOCATION_LOSS_H_

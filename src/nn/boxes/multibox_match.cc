@@ -5,7 +5,7 @@
 
 #include "nn/boxes/box_nms.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 using caffe::MultiBoxLossParameter;
 
@@ -136,4 +136,4 @@ void MultiBoxMatcher::Mine(std::span<const GroundTruth> objects, std::span<const
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -23,7 +23,7 @@
 #include "nn/boxes/ground_truth.h"
 #include "nn/boxes/location_loss.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 struct ImageMatches {
   // By class of the location output: with share_location one entry, whose key is 0.
@@ -76,6 +76,6 @@ class MultiBoxMatcher {
   ConfidenceLoss confidence_loss_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_BOXES_MULTIBOX_MATCH_H_

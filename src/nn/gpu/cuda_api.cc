@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 // A library that stays loaded.
@@ -51,4 +51,4 @@ const CudnnApi& Cudnn() {
 
 #undef MILLRACE_FIND
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "millrace/queue.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 #define MILLRACE_CUBLAS_FUNCTIONS(F) \
   F(cublasCreate_v2)                 \
@@ -72,6 +72,6 @@ struct CudnnApi {
 const CublasApi& Cublas();
 const CudnnApi& Cudnn();
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_GPU_CUDA_API_H_

@@ -7,7 +7,7 @@
 
 #include "nn/gpu/cuda_api.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 constexpr size_t kMostWorkspace = size_t{1} << 30;
@@ -145,4 +145,4 @@ std::unique_ptr<ConvolutionPlan> PlanCudnnConvolution(const ConvolutionProblem& 
   return std::make_unique<CudnnConvolution>(problem, handle, queue);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

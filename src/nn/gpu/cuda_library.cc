@@ -7,7 +7,7 @@
 #include "nn/gpu/cuda_convolution.h"
 #include "nn/gpu/gpu_library.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class CudaLibrary final : public GpuLibrary {
@@ -66,4 +66,4 @@ const RegisterGpuLibrary registered(DeviceType::kCuda, [](Queue& queue) {
 });
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -7,7 +7,7 @@
 #include "device/gpu_types.h"
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Define one at namespace scope in a layer's _gpu.cc.
 template <typename LayerClass>
@@ -17,6 +17,6 @@ struct RegisterGpuLayer {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_GPU_GPU_LAYER_H_

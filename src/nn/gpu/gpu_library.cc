@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 std::map<DeviceType, RegisterGpuLibrary::Maker>& Makers() {
@@ -27,4 +27,4 @@ RegisterGpuLibrary::RegisterGpuLibrary(DeviceType type, Maker maker) : type_(typ
   Makers()[type] = std::move(maker);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -12,7 +12,7 @@
 #include "millrace/queue.h"
 #include "nn/layers/convolution_plan.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // A convolution in plain order (nn/layers/convolution_layer.h has the formula): bottom {images,
 // channels, height, width}, top {images, outputs, out_height, out_width}, weights {outputs,
@@ -55,6 +55,6 @@ struct RegisterGpuLibrary {
   RegisterGpuType type_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_GPU_GPU_LIBRARY_H_

@@ -2,7 +2,7 @@
 #include "nn/layers/neuron_formulas.h"
 #include "nn/layers/neuron_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class AbsvalLayer : public FormulaLayer<AbsFormula> {
@@ -15,4 +15,4 @@ class AbsvalLayer : public FormulaLayer<AbsFormula> {
 const RegisterLayer<AbsvalLayer> registered("AbsVal");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void AccuracyLayer::SetUp(const Blobs&, const Blobs&) {
   const caffe::AccuracyParameter& accuracy = param_.accuracy_param();
@@ -34,4 +34,4 @@ void AccuracyLayer::Backward(const Blobs&, const std::vector<bool>& propagate_do
   })) << "an accuracy has no gradient";
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -14,7 +14,7 @@
 #include "nn/layers/labels.h"
 #include "nn/layers/softmax_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class AccuracyLayer : public Layer {
  public:
@@ -36,6 +36,6 @@ class AccuracyLayer : public Layer {
   int64_t top_k_ = 1;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_ACCURACY_LAYER_H_

@@ -3,7 +3,7 @@
 
 #include "nn/layers/accuracy_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class AccuracyLayerCpu : public AccuracyLayer {
@@ -51,4 +51,4 @@ class AccuracyLayerCpu : public AccuracyLayer {
 const RegisterLayer<AccuracyLayerCpu> registered("Accuracy", DeviceType::kCpu);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -2,7 +2,7 @@
 #include "nn/layers/accuracy_layer.h"
 #include "nn/layers/position_results_gpu.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class AccuracyGpu : public AccuracyLayer {
@@ -41,4 +41,4 @@ class AccuracyGpu : public AccuracyLayer {
 const RegisterGpuLayer<AccuracyGpu> registered("Accuracy");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -2,7 +2,7 @@
 
 #include "data/annotated/annotated_transform.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 std::unique_ptr<BatchTransform> AnnotatedDataLayer::MakeTransform(const BatchStream& stream) {
   RecordView first;
@@ -19,4 +19,4 @@ namespace {
 const RegisterLayer<AnnotatedDataLayer> registered("AnnotatedData");
 }  // namespace
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -16,7 +16,7 @@
 
 #include "nn/layers/batch_data_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class AnnotatedDataLayer : public BatchDataLayer {
  public:
@@ -31,6 +31,6 @@ class AnnotatedDataLayer : public BatchDataLayer {
   std::unique_ptr<BatchTransform> MakeTransform(const BatchStream& stream) override;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_ANNOTATED_DATA_LAYER_H_

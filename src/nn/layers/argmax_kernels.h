@@ -6,7 +6,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The bottom is {outer, length, inner}. A row of the kernel is a position (outer, inner): its
 // top_k largest values in descending order; of equal values the one with the larger index is
@@ -62,6 +62,6 @@ struct LargestOfRows {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_ARGMAX_KERNELS_H_

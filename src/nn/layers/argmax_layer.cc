@@ -6,7 +6,7 @@
 #include "nn/layers/argmax_kernels.h"
 #include "nn/layers/axis_field.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 constexpr int64_t kMostIndices = 1 << 24;  // that a float represents exactly
@@ -58,4 +58,4 @@ namespace {
 const RegisterLayer<ArgMaxLayer> registered("ArgMax");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -13,7 +13,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class ArgMaxLayer : public Layer {
  public:
@@ -29,6 +29,6 @@ class ArgMaxLayer : public Layer {
   int64_t outer_ = 1, length_ = 1, inner_ = 1;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_ARGMAX_LAYER_H_

@@ -5,7 +5,7 @@
 #include "base/simd.h"
 #include "nn/layers/pool_windows.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 // A one-lane vector set, for channels that do not fill a vector.
@@ -118,4 +118,4 @@ void AveragePoolBackward(const PoolingGeometry& g, const SpatialView& bottom_vie
             [&](auto set) { Backward(set, rows, columns, top_view, top_diff, bottom_diff); });
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

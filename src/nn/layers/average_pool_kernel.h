@@ -6,7 +6,7 @@
 #include "nn/layers/pooling_layer.h"
 #include "nn/layout.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // `bottom` and `top` are [outer][height][width][inner] with the same outer and inner.
 void AveragePoolForward(const PoolingGeometry& geometry, const SpatialView& bottom_view,
@@ -16,6 +16,6 @@ void AveragePoolForward(const PoolingGeometry& geometry, const SpatialView& bott
 void AveragePoolBackward(const PoolingGeometry& geometry, const SpatialView& bottom_view,
                          const SpatialView& top_view, const float* top_diff, float* bottom_diff);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_AVERAGE_POOL_KERNEL_H_

@@ -7,7 +7,7 @@
 #include "millrace/blob.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // `axis` counted from the front; it may be negative, counted from the end. Throws
 // FieldError(`field`, ...) if the blob has no such axis.
@@ -18,6 +18,6 @@ inline int CheckedAxis(const Blob& blob, int axis, const std::string& field) {
   return axis < 0 ? axis + blob.num_axes() : axis;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_AXIS_FIELD_H_

@@ -7,7 +7,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // A row is a channel: out = factor * x + y. `y` may be null: 0.
 struct AxpyOfChannels {
@@ -51,6 +51,6 @@ struct AxpyFactorGradient {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_AXPY_KERNELS_H_

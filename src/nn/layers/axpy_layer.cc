@@ -3,7 +3,7 @@
 #include "device/kernel.h"
 #include "nn/layers/axpy_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void AxpyLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   const Blob &a = *bottom[0], &x = *bottom[1];
@@ -50,4 +50,4 @@ namespace {
 const RegisterLayer<AxpyLayer> registered("Axpy");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

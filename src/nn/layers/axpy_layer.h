@@ -9,7 +9,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class AxpyLayer : public Layer {
  public:
@@ -22,6 +22,6 @@ class AxpyLayer : public Layer {
                 const Blobs& bottom) override;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_AXPY_LAYER_H_

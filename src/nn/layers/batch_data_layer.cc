@@ -5,7 +5,7 @@
 #include "data/data_service.h"
 #include "data/stream_options.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 BatchDataLayer::~BatchDataLayer() = default;
 
@@ -71,4 +71,4 @@ void BatchDataLayer::MarkPast() {
   unmarked_.clear();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

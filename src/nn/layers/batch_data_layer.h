@@ -16,7 +16,7 @@
 #include "data/prefetcher.h"
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class BatchDataLayer : public Layer {
  public:
@@ -60,6 +60,6 @@ class BatchDataLayer : public Layer {
   bool mark_in_forward_ = true;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_BATCH_DATA_LAYER_H_

@@ -9,7 +9,7 @@
 #include "nn/layers/relu_layer.h"
 #include "nn/layers/scale_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 constexpr int kMean = 0, kVariance = 1, kWeight = 2;
@@ -221,4 +221,4 @@ namespace {
 const RegisterLayer<BatchNormLayer> registered("BatchNorm");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -39,7 +39,7 @@
 #include "nn/layers/normalize_scale_kernels.h"
 #include "nn/layers/takes_in.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class ReluLayer;
 class ScaleLayer;
@@ -92,6 +92,6 @@ class BatchNormLayer : public Layer, public TakesIn {
   Blob no_bias_;                   // zeros, with scale_
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_BATCH_NORM_LAYER_H_

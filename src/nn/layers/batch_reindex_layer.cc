@@ -1,6 +1,6 @@
 #include "nn/layers/batch_reindex_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void BatchReindexLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   if (bottom[0]->num_axes() < 1) throw FieldError("bottom[0]", "has no axes, expected at least 1");
@@ -30,4 +30,4 @@ namespace {
 const RegisterLayer<BatchReindexLayer> registered("BatchReindex");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -9,7 +9,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/row_gather.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class BatchReindexLayer : public Layer {
  public:
@@ -28,6 +28,6 @@ class BatchReindexLayer : public Layer {
   RowGather gather_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_BATCH_REINDEX_LAYER_H_

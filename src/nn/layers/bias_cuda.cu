@@ -1,10 +1,10 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/bias_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<AddBias, BiasGradient> registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -7,7 +7,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // An element is a value.
 struct AddBias {
@@ -43,6 +43,6 @@ struct BiasGradient {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_BIAS_KERNELS_H_

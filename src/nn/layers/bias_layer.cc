@@ -3,7 +3,7 @@
 #include "nn/layers/channel_kernels.h"
 #include "nn/layers/scale_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 BiasLayer::BiasLayer(const caffe::LayerParameter& param, const LayerContext& context)
     : Layer(param, context),
@@ -50,4 +50,4 @@ namespace {
 const RegisterLayer<BiasLayer> registered("Bias");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -7,7 +7,7 @@
 
 #include "nn/layers/matched_axes.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class BiasLayer : public Layer {
  public:
@@ -33,6 +33,6 @@ class BiasLayer : public Layer {
   ChannelView view_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_BIAS_LAYER_H_

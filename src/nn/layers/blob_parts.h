@@ -7,7 +7,7 @@
 #include "millrace/blob.h"
 #include "nn/layers/strided_copy.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // `part` has the values [offset, offset + part.dim(axis)) of `whole` along the axis. The members
 // enqueue copies of them between two arrays that are laid out like the blobs.
@@ -31,6 +31,6 @@ class BlobPart {
   StridedCopy insert_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_BLOB_PARTS_H_

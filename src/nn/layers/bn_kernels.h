@@ -10,7 +10,7 @@
 #include "device/atomic_update.h"
 #include "nn/layers/channel_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The variance of a channel, biased. Also takes mean and variance into the sums of the passes of
 // this iteration: sum = kept * sum + share * value.
@@ -70,6 +70,6 @@ struct BnOfAverages {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_BN_KERNELS_H_

@@ -9,7 +9,7 @@
 #include "nn/layers/normalize_kernels.h"
 #include "nn/layers/normalize_scale_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 constexpr int kSlope = 0, kBias = 1, kMean = 2, kVariance = 3;
@@ -192,4 +192,4 @@ namespace {
 const RegisterLayer<BnLayer> registered("BN");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -34,7 +34,7 @@
 #include "nn/layers/kept_bottom.h"
 #include "nn/layers/normalize_scale_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class BnLayer : public Layer {
  public:
@@ -75,6 +75,6 @@ class BnLayer : public Layer {
   int64_t batches_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_BN_LAYER_H_

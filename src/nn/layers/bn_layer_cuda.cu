@@ -2,10 +2,10 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/bn_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<SumsOfChannels<BnVariance>, BnOfAverages> registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -2,7 +2,7 @@
 #include "nn/layers/neuron_formulas.h"
 #include "nn/layers/neuron_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class BnllLayer : public FormulaLayer<BnllFormula> {
@@ -13,4 +13,4 @@ class BnllLayer : public FormulaLayer<BnllFormula> {
 const RegisterLayer<BnllLayer> registered("BNLL");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

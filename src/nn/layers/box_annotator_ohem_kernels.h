@@ -6,7 +6,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // An element is a region: position s of item n, of `area` positions per item.
 struct KeepHardRegions {
@@ -45,6 +45,6 @@ struct KeepHardRegions {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_BOX_ANNOTATOR_OHEM_KERNELS_H_

@@ -3,7 +3,7 @@
 #include "device/kernel.h"
 #include "nn/layers/box_annotator_ohem_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 constexpr int kRegions = 0, kLoss = 1, kLabels = 2, kWeights = 3;
@@ -53,4 +53,4 @@ namespace {
 const RegisterLayer<BoxAnnotatorOhemLayer> registered("BoxAnnotatorOHEM");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

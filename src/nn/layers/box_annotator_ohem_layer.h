@@ -11,7 +11,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class BoxAnnotatorOhemLayer : public Layer {
  public:
@@ -27,6 +27,6 @@ class BoxAnnotatorOhemLayer : public Layer {
   void Backward(const Blobs&, const std::vector<bool>&, const Blobs&) override {}
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_BOX_ANNOTATOR_OHEM_LAYER_H_

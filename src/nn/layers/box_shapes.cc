@@ -1,6 +1,6 @@
 #include "nn/layers/box_shapes.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 void CheckPredictions(const Blob& blob, const char* field, const BoxShapes& shapes, int64_t each) {
@@ -32,4 +32,4 @@ BoxShapes BoxShapesOf(const Blobs& bottom, int64_t location_classes, int64_t cla
   return shapes;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -10,7 +10,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 struct BoxShapes {
   int64_t images = 0, priors = 0;
@@ -19,6 +19,6 @@ struct BoxShapes {
 // Throws FieldError if bottoms 0 to 2 do not fit to each other and to these numbers of classes.
 BoxShapes BoxShapesOf(const Blobs& bottom, int64_t location_classes, int64_t classes);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_BOX_SHAPES_H_

@@ -7,7 +7,7 @@
 #include "base/host_device.h"
 #include "nn/layers/loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Terms of the loss (loss_kernels.h). An element is a feature of an example.
 struct CenterTerms {
@@ -81,6 +81,6 @@ struct CenterGradient {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_CENTER_LOSS_KERNELS_H_

@@ -3,7 +3,7 @@
 #include "nn/filler.h"
 #include "nn/layers/center_loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 namespace {
 
@@ -66,4 +66,4 @@ namespace {
 const RegisterLayer<CenterLossLayer> registered("CenterLoss");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -11,7 +11,7 @@
 
 #include "nn/layers/loss_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class CenterLossLayer : public LossLayer {
  public:
@@ -30,6 +30,6 @@ class CenterLossLayer : public LossLayer {
   AxisView view_;         // of the labels: examples, classes
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_CENTER_LOSS_LAYER_H_

@@ -21,7 +21,7 @@
 #include "device/kernel.h"
 #include "nn/layers/channel_view.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 struct ChannelSums {
   float first, second;
@@ -199,6 +199,6 @@ void LaunchSums(Queue& queue, const ChannelView& view, const Op& op) {
 
 #endif  // __CUDACC__
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_CHANNEL_KERNELS_H_

@@ -6,7 +6,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // In memory, values are [outer][blocks][area][inner]; the channel is block * inner + the innermost
 // index. Plain order has an `inner` of 1, channels innermost have one block.
@@ -34,6 +34,6 @@ struct ChannelView {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_CHANNEL_VIEW_H_

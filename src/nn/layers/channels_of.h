@@ -5,7 +5,7 @@
 #include "nn/layers/channel_view.h"
 #include "nn/layout.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // `blob` has at least two axes and any memory order.
 inline ChannelView ChannelsOf(const Blob& blob) {
@@ -16,6 +16,6 @@ inline ChannelView ChannelsOf(const Blob& blob) {
   return {blob.dim(0), blob.dim(1) / view.inner, view.height * view.width, view.inner};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_CHANNELS_OF_H_

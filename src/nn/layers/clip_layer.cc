@@ -2,7 +2,7 @@
 #include "nn/layers/neuron_formulas.h"
 #include "nn/layers/neuron_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class ClipLayer : public FormulaLayer<ClipFormula> {
@@ -24,4 +24,4 @@ class ClipLayer : public FormulaLayer<ClipFormula> {
 const RegisterLayer<ClipLayer> registered("Clip");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

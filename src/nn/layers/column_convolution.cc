@@ -4,7 +4,7 @@
 
 #include "device/kernel.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 // Computes image by image, so that the columns of one image suffice as workspace.
@@ -93,4 +93,4 @@ std::unique_ptr<ConvolutionPlan> PlanColumnConvolution(const ConvolutionGeometry
   return std::make_unique<ColumnConvolution>(geometry, bottom, top, queue, std::move(product));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -11,7 +11,7 @@
 #include "nn/layers/column_shape.h"
 #include "nn/layers/convolution_plan.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // c = a b, or c = c + a b if `add`, for row-major matrices: a {m, k}, or {k, m} if transpose_a;
 // b {k, n}, or {n, k} if transpose_b; c {m, n}. Enqueues the work.
@@ -25,6 +25,6 @@ std::unique_ptr<ConvolutionPlan> PlanColumnConvolution(const ConvolutionGeometry
                                                        const Shape& bottom, Queue& queue,
                                                        MatrixProduct product);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_COLUMN_CONVOLUTION_H_

@@ -10,7 +10,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 struct ColumnShape {
   static constexpr int kMostAxes = 6;
@@ -84,6 +84,6 @@ struct ColumnsToImage {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_COLUMN_KERNELS_H_

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 ColumnShape ColumnsOf(const ConvolutionGeometry& g, const Shape& bottom, const Shape& top) {
   if (g.axes() > ColumnShape::kMostAxes) {
@@ -24,4 +24,4 @@ ColumnShape ColumnsOf(const ConvolutionGeometry& g, const Shape& bottom, const S
   return shape;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -5,12 +5,12 @@
 #include "nn/layers/column_kernels.h"
 #include "nn/layers/convolution_geometry.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // `bottom` and `top` are folded shapes of the geometry's convolution. Throws FieldError for more
 // spatial axes than ColumnShape::kMostAxes.
 ColumnShape ColumnsOf(const ConvolutionGeometry& geometry, const Shape& bottom, const Shape& top);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_COLUMN_SHAPE_H_

@@ -3,7 +3,7 @@
 #include "nn/layers/old_axis_field.h"
 #include "nn/layout.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void ConcatLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   const caffe::ConcatParameter& param = param_.concat_param();
@@ -25,4 +25,4 @@ void ConcatLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   top[0]->Reshape(shape, FittingLayout(layout, shape));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -9,7 +9,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class ConcatLayer : public Layer {
  public:
@@ -27,6 +27,6 @@ class ConcatLayer : public Layer {
   int axis_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_CONCAT_LAYER_H_

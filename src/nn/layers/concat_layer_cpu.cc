@@ -1,7 +1,7 @@
 #include "nn/layers/concat_layer.h"
 #include "nn/onednn/parts.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class ConcatCpu : public ConcatLayer {
@@ -31,4 +31,4 @@ class ConcatCpu : public ConcatLayer {
 const RegisterLayer<ConcatCpu> registered("Concat", DeviceType::kCpu);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

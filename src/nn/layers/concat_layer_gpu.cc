@@ -2,7 +2,7 @@
 #include "nn/layers/blob_parts.h"
 #include "nn/layers/concat_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class ConcatGpu : public ConcatLayer {
@@ -37,4 +37,4 @@ class ConcatGpu : public ConcatLayer {
 const RegisterGpuLayer<ConcatGpu> registered("Concat");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

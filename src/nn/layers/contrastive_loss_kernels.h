@@ -8,7 +8,7 @@
 #include "base/host_device.h"
 #include "nn/layers/loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // A row is a pair: the square of its distance.
 struct PairDistances {
@@ -84,6 +84,6 @@ struct ContrastiveBackward {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_CONTRASTIVE_LOSS_KERNELS_H_

@@ -2,7 +2,7 @@
 
 #include "nn/layers/contrastive_loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 namespace {
 
@@ -56,4 +56,4 @@ namespace {
 const RegisterLayer<ContrastiveLossLayer> registered("ContrastiveLoss");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

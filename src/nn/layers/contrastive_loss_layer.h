@@ -12,7 +12,7 @@
 
 #include "nn/layers/loss_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class ContrastiveLossLayer : public LossLayer {
  public:
@@ -30,6 +30,6 @@ class ContrastiveLossLayer : public LossLayer {
   Blob distance_sq_{memory()};  // d^2 of each pair in the last Forward
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_CONTRASTIVE_LOSS_LAYER_H_

@@ -1,11 +1,11 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/contrastive_loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<PairDistances, LossParts<ContrastiveTerms>, ContrastiveBackward>
     registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

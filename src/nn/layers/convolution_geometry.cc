@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "nn/layers/axis_field.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 using Values = google::protobuf::RepeatedField<uint32_t>;
@@ -166,4 +166,4 @@ Shape ConvolutionGeometry::GroupedWeightShape() const {
   return shape;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -8,7 +8,7 @@
 #include "millrace/blob.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // A convolution from blobs with `channels` channels to blobs with `num_output` channels. Blobs have
 // any number of axes before the channels, which count images, and any number of spatial axes behind
@@ -51,6 +51,6 @@ ConvolutionGeometry ReadConvolutionGeometry(const caffe::LayerParameter& layer, 
 // Reads the windows alone; group and num_output are 1.
 ConvolutionGeometry ReadConvolutionWindows(const caffe::LayerParameter& layer, const Blob& bottom);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_CONVOLUTION_GEOMETRY_H_

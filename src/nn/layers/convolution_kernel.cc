@@ -6,8 +6,7 @@
 
 #include "base/simd.h"
 
-
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 using Float = Avx2::Float;
@@ -176,4 +175,4 @@ void ConvolutionKernel::Run(const float* bottom, const float* weights, const flo
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -12,7 +12,7 @@
 #include "millrace/device.h"
 #include "nn/layers/convolution_shape.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Whether the kernel supports the shape: this processor has AVX2, the channels of a group fill
 // whole blocks, and its outputs fill pairs of blocks.
@@ -52,6 +52,6 @@ class ConvolutionKernel {
   std::vector<Part> parts_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_CONVOLUTION_KERNEL_H_

@@ -4,7 +4,7 @@
 
 #include "nn/filler.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 Arity ConvolutionLayer::arity() const {
   const int most = std::numeric_limits<int>::max();
@@ -44,4 +44,4 @@ Shape ConvolutionLayer::CheckedTopShape(const Blobs& bottom) const {
   return reversed() ? geometry_.BottomShape(shape) : geometry_.TopShape(shape);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

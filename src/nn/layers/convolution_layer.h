@@ -22,7 +22,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/convolution_geometry.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Also the base of Deconvolution.
 class ConvolutionLayer : public Layer {
@@ -49,6 +49,6 @@ class ConvolutionLayer : public Layer {
   ConvolutionGeometry geometry_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_CONVOLUTION_LAYER_H_

@@ -6,7 +6,7 @@
 #include "nn/onednn/convolution_ops.h"
 #include "nn/onednn/gemm_convolution.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 using onednn::Desc;
@@ -253,4 +253,4 @@ const RegisterLayer<ConvolutionCpu> depthwise("DepthwiseConvolution", DeviceType
 const RegisterLayer<ConvolutionCpu> other_name("ConvolutionDepthwise", DeviceType::kCpu);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -6,7 +6,7 @@
 #include "nn/layers/deconvolution_layer.h"
 #include "nn/layers/planned_convolution.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 // Base: ConvolutionLayer or DeconvolutionLayer.
@@ -45,4 +45,4 @@ const RegisterGpuLayer<ConvolutionGpu<ConvolutionLayer>> other_name("Convolution
 const RegisterGpuLayer<ConvolutionGpu<DeconvolutionLayer>> deconvolution("Deconvolution");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // All functions enqueue work on the queue that the plan was made for, which outlives it, allocate
 // nothing, and throw Error if the device has failed. Arrays are in the device's memory; `workspace`
@@ -22,6 +22,6 @@ class ConvolutionPlan {
                                float* weight_diff, void* workspace) = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_CONVOLUTION_PLAN_H_

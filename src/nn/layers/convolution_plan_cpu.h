@@ -8,7 +8,7 @@
 #include "nn/layers/planned_convolution.h"
 #include "nn/onednn/matrix_product.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // `bottom`: the shape of the bottom of the geometry's convolution.
 inline std::unique_ptr<PlannedConvolution> MakeColumnConvolutionCpu(
@@ -19,6 +19,6 @@ inline std::unique_ptr<PlannedConvolution> MakeColumnConvolutionCpu(
       PlanColumnConvolution(geometry, geometry.Folded(bottom), *context.queue, onednn::Multiply));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_CONVOLUTION_PLAN_CPU_H_

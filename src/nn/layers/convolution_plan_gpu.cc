@@ -3,7 +3,7 @@
 #include "nn/gpu/gpu_library.h"
 #include "nn/layers/column_convolution.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 std::unique_ptr<ConvolutionPlan> PlanGpuConvolution(const ConvolutionGeometry& g,
                                                     const Shape& bottom, const Shape& top,
@@ -29,4 +29,4 @@ std::unique_ptr<ConvolutionPlan> PlanGpuConvolution(const ConvolutionGeometry& g
   return library.PlanConvolution(problem);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -8,7 +8,7 @@
 #include "nn/layers/convolution_geometry.h"
 #include "nn/layers/convolution_plan.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // A plan for the geometry's convolution from a blob of shape `bottom` to one of shape `top`: the
 // vendor's library computes up to two spatial axes, matrix products compute more. Throws Error.
@@ -16,6 +16,6 @@ std::unique_ptr<ConvolutionPlan> PlanGpuConvolution(const ConvolutionGeometry& g
                                                     const Shape& bottom, const Shape& top,
                                                     Queue& queue);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_CONVOLUTION_PLAN_GPU_H_

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void CopyIntoPlanes(const ConvolutionShape& s, const float* image, float* planes) {
   const int64_t height = s.padded_height(), width = s.padded_width();
@@ -19,4 +19,4 @@ void CopyIntoPlanes(const ConvolutionShape& s, const float* image, float* planes
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // No dilation. Bottom {images, channels, height, width} in plain order (`block` 1) or in blocks of
 // 8 channels (`block` 8). Top {images, outputs, out_h, out_w} in blocks of 8 channels. Weights
@@ -25,6 +25,6 @@ struct ConvolutionShape {
 // the padding there unchanged.
 void CopyIntoPlanes(const ConvolutionShape& shape, const float* image, float* planes);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_CONVOLUTION_SHAPE_H_

@@ -2,7 +2,7 @@
 
 #include "nn/layers/axis_field.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void CropLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   const caffe::CropParameter& param = param_.crop_param();
@@ -53,4 +53,4 @@ namespace {
 const RegisterLayer<CropLayer> registered("Crop");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

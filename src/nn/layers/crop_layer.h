@@ -8,7 +8,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/strided_copy.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class CropLayer : public Layer {
  public:
@@ -32,6 +32,6 @@ class CropLayer : public Layer {
   int64_t begin_ = 0;  // index in the bottom of the top's first value
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_CROP_LAYER_H_

@@ -4,7 +4,7 @@
 
 #include "data/image_transform.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 std::unique_ptr<RecordTransform> MakeImageTransform(const caffe::LayerParameter& layer,
                                                     caffe::Phase phase, const ImageReading& reading,
@@ -46,4 +46,4 @@ namespace {
 const RegisterLayer<DataLayer> registered("Data");
 }  // namespace
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

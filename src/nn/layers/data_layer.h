@@ -13,7 +13,7 @@
 #include "data/pixel_reader.h"
 #include "nn/layers/batch_data_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class DataLayer : public BatchDataLayer {
  public:
@@ -34,6 +34,6 @@ std::unique_ptr<RecordTransform> MakeImageTransform(const caffe::LayerParameter&
                                                     const char* source_field,
                                                     const BatchStream& stream);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_DATA_LAYER_H_

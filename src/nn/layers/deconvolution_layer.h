@@ -15,7 +15,7 @@
 
 #include "nn/layers/convolution_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class DeconvolutionLayer : public ConvolutionLayer {
  public:
@@ -25,6 +25,6 @@ class DeconvolutionLayer : public ConvolutionLayer {
   bool reversed() const override { return true; }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_DECONVOLUTION_LAYER_H_

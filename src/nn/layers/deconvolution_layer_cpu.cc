@@ -3,7 +3,7 @@
 #include "nn/layout.h"
 #include "nn/onednn/convolution_ops.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 using onednn::Desc;
@@ -147,4 +147,4 @@ class DeconvolutionCpu : public DeconvolutionLayer {
 const RegisterLayer<DeconvolutionCpu> registered("Deconvolution", DeviceType::kCpu);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -2,7 +2,7 @@
 
 #include "data/images/image_pair_transform.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 std::unique_ptr<BatchTransform> DenseImageDataLayer::MakeTransform(const BatchStream& stream) {
   RecordView first;
@@ -21,4 +21,4 @@ namespace {
 const RegisterLayer<DenseImageDataLayer> registered("DenseImageData");
 }  // namespace
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

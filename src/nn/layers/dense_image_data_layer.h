@@ -15,7 +15,7 @@
 
 #include "nn/layers/batch_data_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class DenseImageDataLayer : public BatchDataLayer {
  public:
@@ -30,6 +30,6 @@ class DenseImageDataLayer : public BatchDataLayer {
   std::unique_ptr<BatchTransform> MakeTransform(const BatchStream& stream) override;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_DENSE_IMAGE_DATA_LAYER_H_

@@ -4,7 +4,7 @@
 
 #include "nn/boxes/box_nms.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 constexpr int64_t kColumns = 5;
@@ -143,4 +143,4 @@ namespace {
 const RegisterLayer<DetectionEvaluateLayer> registered("DetectionEvaluate");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

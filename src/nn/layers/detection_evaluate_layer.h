@@ -25,7 +25,7 @@
 #include "nn/boxes/ground_truth.h"
 #include "nn/boxes/image_box.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class DetectionEvaluateLayer : public Layer {
  public:
@@ -61,6 +61,6 @@ class DetectionEvaluateLayer : public Layer {
   std::vector<float> rows_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_DETECTION_EVALUATE_LAYER_H_

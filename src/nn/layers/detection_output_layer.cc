@@ -7,7 +7,7 @@
 
 #include "nn/boxes/box_nms.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 NmsRules RulesOf(const caffe::DetectionOutputParameter& param) {
@@ -142,4 +142,4 @@ namespace {
 const RegisterLayer<DetectionOutputLayer> registered("DetectionOutput");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

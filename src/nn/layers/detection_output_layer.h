@@ -23,7 +23,7 @@
 #include "nn/boxes/detections.h"
 #include "nn/layers/box_shapes.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class DetectionOutputLayer : public Layer {
  public:
@@ -57,6 +57,6 @@ class DetectionOutputLayer : public Layer {
   std::unique_ptr<DetectionFiles> files_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_DETECTION_OUTPUT_LAYER_H_

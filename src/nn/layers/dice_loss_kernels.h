@@ -8,7 +8,7 @@
 #include "base/host_device.h"
 #include "nn/layers/loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Terms of the loss (loss_kernels.h): what a value adds to U, and as its count to D.
 struct DiceTerms {
@@ -76,6 +76,6 @@ struct DiceBackward {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_DICE_LOSS_KERNELS_H_

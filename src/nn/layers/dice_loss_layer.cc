@@ -2,7 +2,7 @@
 
 #include "nn/layers/dice_loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 namespace {
 
@@ -36,4 +36,4 @@ namespace {
 const RegisterLayer<DiceLossLayer> registered("DiceLoss");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

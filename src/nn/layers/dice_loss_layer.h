@@ -10,7 +10,7 @@
 
 #include "nn/layers/loss_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class DiceLossLayer : public LossLayer {
  public:
@@ -26,6 +26,6 @@ class DiceLossLayer : public LossLayer {
   Blob ratio_{memory()};  // U and D of the last Forward
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_DICE_LOSS_LAYER_H_

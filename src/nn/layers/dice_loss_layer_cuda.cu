@@ -1,10 +1,10 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/dice_loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<LossParts<DiceTerms>, DiceOfParts, DiceBackward> registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

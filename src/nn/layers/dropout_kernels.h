@@ -7,7 +7,7 @@
 #include "base/host_device.h"
 #include "base/philox.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Multiplies by the mask of a pass: out = in * scale where a value is kept, in * 0 elsewhere.
 // Forward and backward both make the mask from its key; none is stored.
@@ -39,6 +39,6 @@ struct DropoutMask {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_DROPOUT_KERNELS_H_

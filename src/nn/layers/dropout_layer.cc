@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void DropoutLayer::SetUp(const Blobs&, const Blobs&) {
   const double ratio = param_.dropout_param().dropout_ratio();
@@ -28,4 +28,4 @@ uint64_t DropoutLayer::MaskKey() const {
   return Rng(context_.seed, {kRngDropout, context_.layer_id, pass}).Next64();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

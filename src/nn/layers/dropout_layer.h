@@ -10,7 +10,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class DropoutLayer : public Layer {
  public:
@@ -34,6 +34,6 @@ class DropoutLayer : public Layer {
   float scale_ = 1;  // 1 / (1 - p)
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_DROPOUT_LAYER_H_

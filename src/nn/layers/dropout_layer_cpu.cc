@@ -3,7 +3,7 @@
 #include "nn/layers/dropout_layer.h"
 #include "nn/layers/lanes.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 // Computes Philox4x32-10 (see base/rng.h) for kCounters consecutive counters at once, so that the
@@ -99,4 +99,4 @@ class DropoutLayerCpu : public DropoutLayer {
 const RegisterLayer<DropoutLayerCpu> registered("Dropout", DeviceType::kCpu);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -3,7 +3,7 @@
 #include "nn/layers/dropout_kernels.h"
 #include "nn/layers/dropout_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class DropoutGpu : public DropoutLayer {
@@ -36,4 +36,4 @@ class DropoutGpu : public DropoutLayer {
 const RegisterGpuLayer<DropoutGpu> registered("Dropout");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -4,7 +4,7 @@
 #include "nn/filler.h"
 #include "nn/layers/shape_field.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 using Dims = google::protobuf::RepeatedField<uint32_t>;
@@ -107,4 +107,4 @@ namespace {
 const RegisterLayer<DummyDataLayer> registered("DummyData");
 }  // namespace
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -12,7 +12,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class DummyDataLayer : public Layer {
  public:
@@ -39,6 +39,6 @@ class DummyDataLayer : public Layer {
   Event copied_;  // of `staged_`
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_DUMMY_DATA_LAYER_H_

@@ -6,7 +6,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // sum = first_factor * first + second_factor * second. `sum` may be one of them.
 struct EltwiseSum {
@@ -120,6 +120,6 @@ struct EltwiseMaxGradient {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_ELTWISE_KERNELS_H_

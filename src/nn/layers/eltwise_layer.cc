@@ -4,7 +4,7 @@
 #include "nn/layers/eltwise_kernels.h"
 #include "nn/layout.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 using caffe::EltwiseParameter;
 
@@ -121,4 +121,4 @@ namespace {
 const RegisterLayer<EltwiseLayer> registered("Eltwise");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

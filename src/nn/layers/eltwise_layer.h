@@ -15,7 +15,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class EltwiseLayer : public Layer {
  public:
@@ -43,6 +43,6 @@ class EltwiseLayer : public Layer {
   Buffer chosen_;                           // MAX: int32_t, number of the chosen bottom per value
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_ELTWISE_LAYER_H_

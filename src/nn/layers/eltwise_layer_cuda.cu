@@ -1,7 +1,7 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/eltwise_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<EltwiseSum, EltwiseScale, EltwiseProduct, EltwiseQuotientGradient,
@@ -9,4 +9,4 @@ const RegisterCudaKernels<EltwiseSum, EltwiseScale, EltwiseProduct, EltwiseQuoti
     registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -2,7 +2,7 @@
 #include "nn/layers/neuron_formulas.h"
 #include "nn/layers/neuron_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class EluLayer : public FormulaLayer<EluFormula> {
@@ -16,4 +16,4 @@ class EluLayer : public FormulaLayer<EluFormula> {
 const RegisterLayer<EluLayer> registered("ELU");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -5,7 +5,7 @@
 #include "nn/layers/bias_kernels.h"
 #include "nn/layers/shape_field.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 constexpr int64_t kMostIndices = 1 << 24;  // that a float represents exactly
@@ -64,4 +64,4 @@ namespace {
 const RegisterLayer<EmbedLayer> registered("Embed");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -9,7 +9,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/row_gather.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class EmbedLayer : public Layer {
  public:
@@ -32,6 +32,6 @@ class EmbedLayer : public Layer {
   RowGather gather_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_EMBED_LAYER_H_

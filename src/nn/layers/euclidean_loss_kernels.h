@@ -7,7 +7,7 @@
 #include "base/host_device.h"
 #include "nn/layers/loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Terms of the loss (loss_kernels.h): squared differences.
 struct EuclideanTerms {
@@ -40,6 +40,6 @@ struct EuclideanBackward {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_EUCLIDEAN_LOSS_KERNELS_H_

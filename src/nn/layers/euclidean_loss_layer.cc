@@ -2,7 +2,7 @@
 
 #include "nn/layers/euclidean_loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void EuclideanLossLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   CheckSameCount(bottom, 1);
@@ -28,4 +28,4 @@ namespace {
 const RegisterLayer<EuclideanLossLayer> registered("EuclideanLoss");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

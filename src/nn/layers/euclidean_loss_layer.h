@@ -8,7 +8,7 @@
 
 #include "nn/layers/loss_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class EuclideanLossLayer : public LossLayer {
  public:
@@ -21,6 +21,6 @@ class EuclideanLossLayer : public LossLayer {
                 const Blobs& bottom) override;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_EUCLIDEAN_LOSS_LAYER_H_

@@ -5,7 +5,7 @@
 #include "nn/layers/neuron_formulas.h"
 #include "nn/layers/neuron_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class ExpLayer : public FormulaLayer<ExpFormula> {
@@ -24,4 +24,4 @@ class ExpLayer : public FormulaLayer<ExpFormula> {
 const RegisterLayer<ExpLayer> registered("Exp");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -1,6 +1,6 @@
 #include "nn/layers/filter_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void FilterLayer::SetUp(const Blobs& bottom, const Blobs& top) {
   if (top.size() + 1 == bottom.size()) return;
@@ -75,4 +75,4 @@ namespace {
 const RegisterLayer<FilterLayer> registered("Filter");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -10,7 +10,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class FilterLayer : public Layer {
  public:
@@ -42,6 +42,6 @@ class FilterLayer : public Layer {
   std::vector<Run> runs_;  // ascending
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_FILTER_LAYER_H_

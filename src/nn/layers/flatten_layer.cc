@@ -2,7 +2,7 @@
 
 #include "nn/layers/axis_field.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 Shape FlattenLayer::TopShape(const Blob& bottom) const {
   const caffe::FlattenParameter& param = param_.flatten_param();
@@ -24,4 +24,4 @@ namespace {
 const RegisterLayer<FlattenLayer> registered("Flatten");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

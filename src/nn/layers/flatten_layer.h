@@ -5,7 +5,7 @@
 
 #include "nn/layers/view_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class FlattenLayer : public ViewLayer {
  public:
@@ -17,6 +17,6 @@ class FlattenLayer : public ViewLayer {
   Shape TopShape(const Blob& bottom) const override;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_FLATTEN_LAYER_H_

@@ -9,7 +9,7 @@
 #include "base/host_device.h"
 #include "nn/layers/loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Terms of the loss (loss_kernels.h). An element is a position.
 struct FocalTerms {
@@ -68,6 +68,6 @@ struct FocalBackward {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_FOCAL_LOSS_KERNELS_H_

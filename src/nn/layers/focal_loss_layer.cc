@@ -4,7 +4,7 @@
 #include "nn/layers/kernel_labels.h"
 #include "nn/layers/loss_normalization.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 namespace {
 
@@ -73,4 +73,4 @@ namespace {
 const RegisterLayer<FocalLossLayer> registered("FocalLoss");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

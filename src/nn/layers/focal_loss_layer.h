@@ -14,7 +14,7 @@
 
 #include "nn/layers/loss_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class FocalLossLayer : public LossLayer {
  public:
@@ -37,6 +37,6 @@ class FocalLossLayer : public LossLayer {
   Blob probability_{memory()};  // p of the last Forward
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_FOCAL_LOSS_LAYER_H_

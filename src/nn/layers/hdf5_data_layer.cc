@@ -3,7 +3,7 @@
 #include "data/hdf5/hdf5_source.h"
 #include "data/row_transform.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 std::unique_ptr<BatchTransform> Hdf5DataLayer::MakeTransform(const BatchStream& stream) {
   const auto& source = dynamic_cast<const Hdf5Source&>(stream.source(0));
@@ -14,4 +14,4 @@ namespace {
 const RegisterLayer<Hdf5DataLayer> registered("HDF5Data");
 }  // namespace
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -13,7 +13,7 @@
 
 #include "nn/layers/batch_data_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class Hdf5DataLayer : public BatchDataLayer {
  public:
@@ -27,6 +27,6 @@ class Hdf5DataLayer : public BatchDataLayer {
   std::unique_ptr<BatchTransform> MakeTransform(const BatchStream& stream) override;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_HDF5_DATA_LAYER_H_

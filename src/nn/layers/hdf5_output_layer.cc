@@ -1,6 +1,6 @@
 #include "nn/layers/hdf5_output_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 constexpr int kAxes = 4;
@@ -49,4 +49,4 @@ namespace {
 const RegisterLayer<Hdf5OutputLayer> registered("HDF5Output");
 }  // namespace
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -10,7 +10,7 @@
 #include "data/hdf5/hdf5_writer.h"
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Runs on every device: the values are copied to the host.
 class Hdf5OutputLayer : public Layer {
@@ -31,6 +31,6 @@ class Hdf5OutputLayer : public Layer {
   std::shared_ptr<Hdf5Writer> writer_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_HDF5_OUTPUT_LAYER_H_

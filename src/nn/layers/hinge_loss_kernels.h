@@ -7,7 +7,7 @@
 #include "base/host_device.h"
 #include "nn/layers/loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Terms of the loss (loss_kernels.h). An element is a score.
 struct HingeTerms {
@@ -55,6 +55,6 @@ struct HingeBackward {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_HINGE_LOSS_KERNELS_H_

@@ -2,7 +2,7 @@
 
 #include "nn/layers/hinge_loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 namespace {
 
@@ -45,4 +45,4 @@ namespace {
 const RegisterLayer<HingeLossLayer> registered("HingeLoss");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

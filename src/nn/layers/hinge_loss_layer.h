@@ -10,7 +10,7 @@
 
 #include "nn/layers/loss_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class HingeLossLayer : public LossLayer {
  public:
@@ -27,6 +27,6 @@ class HingeLossLayer : public LossLayer {
   AxisView view_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_HINGE_LOSS_LAYER_H_

@@ -3,7 +3,7 @@
 #include "device/kernel.h"
 #include "nn/layers/shape_field.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void Im2colLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   ConvolutionGeometry g = ReadConvolutionWindows(param_, *bottom[0]);
@@ -32,4 +32,4 @@ namespace {
 const RegisterLayer<Im2colLayer> registered("Im2col");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -10,7 +10,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/column_shape.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class Im2colLayer : public Layer {
  public:
@@ -26,6 +26,6 @@ class Im2colLayer : public Layer {
   ColumnShape columns_{};
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_IM2COL_LAYER_H_

@@ -4,7 +4,7 @@
 
 #include "nn/layers/data_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 std::unique_ptr<BatchTransform> ImageDataLayer::MakeTransform(const BatchStream& stream) {
   constexpr uint32_t kLongestSide = 1 << 14;
@@ -35,4 +35,4 @@ namespace {
 const RegisterLayer<ImageDataLayer> registered("ImageData");
 }  // namespace
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

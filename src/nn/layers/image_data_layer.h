@@ -13,7 +13,7 @@
 
 #include "nn/layers/batch_data_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class ImageDataLayer : public BatchDataLayer {
  public:
@@ -28,6 +28,6 @@ class ImageDataLayer : public BatchDataLayer {
   std::unique_ptr<BatchTransform> MakeTransform(const BatchStream& stream) override;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_IMAGE_DATA_LAYER_H_

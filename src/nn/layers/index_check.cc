@@ -6,7 +6,7 @@
 #include "device/kernel.h"
 #include "nn/layers/row_index_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void IndexCheck::Reserve(Queue& queue) {
   if (invalid_.bytes() > 0) return;
@@ -32,4 +32,4 @@ void IndexCheck::Check(const std::string& layer, int64_t limit, const Blob& blob
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -9,7 +9,7 @@
 #include "millrace/device.h"
 #include "millrace/queue.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Used by the thread that uses the queue.
 class IndexCheck {
@@ -27,6 +27,6 @@ class IndexCheck {
   Buffer invalid_on_host_;  // the same in staging memory
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_INDEX_CHECK_H_

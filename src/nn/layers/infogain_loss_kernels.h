@@ -9,7 +9,7 @@
 #include "nn/layers/loss_kernels.h"
 #include "nn/layers/multinomial_logistic_loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Terms of the loss (loss_kernels.h). An element is a probability.
 struct InfogainTerms {
@@ -74,6 +74,6 @@ struct InfogainBackward {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_INFOGAIN_LOSS_KERNELS_H_

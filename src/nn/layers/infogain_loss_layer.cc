@@ -5,7 +5,7 @@
 #include "nn/layers/loss_normalization.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 namespace {
 
@@ -89,4 +89,4 @@ namespace {
 const RegisterLayer<InfogainLossLayer> registered("InfogainLoss");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

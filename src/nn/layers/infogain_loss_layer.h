@@ -14,7 +14,7 @@
 
 #include "nn/layers/loss_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class InfogainLossLayer : public LossLayer {
  public:
@@ -40,6 +40,6 @@ class InfogainLossLayer : public LossLayer {
   Blob probability_{memory()};  // p of the last Forward
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_INFOGAIN_LOSS_LAYER_H_

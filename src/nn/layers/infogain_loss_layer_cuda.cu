@@ -1,10 +1,10 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/infogain_loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<LossParts<InfogainTerms>, InfogainRowSums, InfogainBackward> registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

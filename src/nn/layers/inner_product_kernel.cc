@@ -4,7 +4,7 @@
 
 #include "base/simd.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 using Float = Avx2::Float;
@@ -240,4 +240,4 @@ void InnerProductBackwardWeights(const InnerProductShape& s, const float* bottom
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Row-major: bottom {rows, inputs}, top {rows, outputs}, weights {outputs, inputs}.
 struct InnerProductShape {
@@ -39,6 +39,6 @@ void InnerProductBackwardWeights(const InnerProductShape& shape, const float* bo
                                  const float* top_diff, float* weight_diff, float* bias_diff,
                                  float* scratch);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_INNER_PRODUCT_KERNEL_H_

@@ -2,7 +2,7 @@
 
 #include "nn/filler.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void InnerProductLayer::SetUp(const Blobs& bottom, const Blobs&) {
   const caffe::InnerProductParameter& param = param_.inner_product_param();
@@ -31,4 +31,4 @@ Shape InnerProductLayer::TopShape(const Shape& bottom) const {
   return top;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -8,7 +8,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class InnerProductLayer : public Layer {
  public:
@@ -27,6 +27,6 @@ class InnerProductLayer : public Layer {
   bool bias_ = true;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_INNER_PRODUCT_LAYER_H_

@@ -2,7 +2,7 @@
 #include "nn/layers/inner_product_layer.h"
 #include "nn/onednn/onednn.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 using onednn::Desc;
@@ -121,4 +121,4 @@ class InnerProductCpu : public InnerProductLayer {
 const RegisterLayer<InnerProductCpu> registered("InnerProduct", DeviceType::kCpu);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -4,7 +4,7 @@
 #include "nn/layers/bias_kernels.h"
 #include "nn/layers/inner_product_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class InnerProductGpu : public InnerProductLayer {
@@ -58,4 +58,4 @@ class InnerProductGpu : public InnerProductLayer {
 const RegisterGpuLayer<InnerProductGpu> registered("InnerProduct");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

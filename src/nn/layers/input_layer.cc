@@ -2,7 +2,7 @@
 
 #include "nn/layers/shape_field.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void InputLayer::SetUp(const Blobs&, const Blobs& top) {
   const caffe::InputParameter& input = param_.input_param();
@@ -23,4 +23,4 @@ namespace {
 const RegisterLayer<InputLayer> registered("Input");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

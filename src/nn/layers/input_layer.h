@@ -8,7 +8,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Runs on every device, because it computes nothing.
 class InputLayer : public Layer {
@@ -28,6 +28,6 @@ class InputLayer : public Layer {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_INPUT_LAYER_H_

@@ -6,7 +6,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Linear interpolation along an axis. The first and last values of the top are those of the
 // bottom's part, [begin, begin + size).
@@ -98,6 +98,6 @@ struct InterpGradient {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_INTERP_KERNELS_H_

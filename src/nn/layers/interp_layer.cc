@@ -3,7 +3,7 @@
 #include "device/kernel.h"
 #include "nn/layers/shape_field.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 InterpAxis InterpLayer::AxisOf(int64_t size, int64_t wanted) const {
   const caffe::InterpParameter& param = param_.interp_param();
@@ -70,4 +70,4 @@ namespace {
 const RegisterLayer<InterpLayer> registered("Interp");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

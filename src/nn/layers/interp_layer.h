@@ -14,7 +14,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/interp_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class InterpLayer : public Layer {
  public:
@@ -32,6 +32,6 @@ class InterpLayer : public Layer {
   InterpAxis rows_{}, columns_{};
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_INTERP_LAYER_H_

@@ -4,7 +4,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class KeptBottom {
  public:
@@ -32,6 +32,6 @@ class KeptBottom {
   Blob copy_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_KEPT_BOTTOM_H_

@@ -5,13 +5,13 @@
 #include "nn/layers/labels.h"
 #include "nn/layers/softmax_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 inline KernelLabels LabelsForKernels(const Labels& labels, const AxisView& view) {
   const float ignored = static_cast<float>(labels.ignored().value_or(0));
   return {view.classes, labels.ignored().has_value(), ignored};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_KERNEL_LABELS_H_

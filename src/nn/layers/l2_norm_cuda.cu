@@ -2,7 +2,7 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/l2_norm_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<InverseNormOfPosition, InverseNormOfImage, L2NormForward,
@@ -11,4 +11,4 @@ const RegisterCudaKernels<InverseNormOfPosition, InverseNormOfImage, L2NormForwa
     registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

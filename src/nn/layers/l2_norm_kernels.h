@@ -8,7 +8,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // An element is a position of one image.
 struct InverseNormOfPosition {
@@ -206,6 +206,6 @@ struct L2NormSharedGradient {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_L2_NORM_KERNELS_H_

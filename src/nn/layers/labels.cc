@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void Labels::CheckShape(const Blob& labels, const AxisView& view) const {
   const int64_t expected = view.outer * view.inner;
@@ -18,4 +18,4 @@ void Labels::ThrowNotAClass(float value, const AxisView& view, int64_t outer, in
               " is not one of the ", view.classes, " classes 0 to ", view.classes - 1);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

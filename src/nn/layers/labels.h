@@ -11,7 +11,7 @@
 #include "millrace/blob.h"
 #include "nn/layers/softmax_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class Labels {
  public:
@@ -53,6 +53,6 @@ class Labels {
   std::optional<int> ignored_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_LABELS_H_

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Calls body(0), ..., body(count - 1), 16 at a time. The calls may happen in any order and must be
 // independent.
@@ -20,6 +20,6 @@ inline void ForEachLane(int64_t count, Body body) {
   for (; i < count; ++i) body(i);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_LANES_H_

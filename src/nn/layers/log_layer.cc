@@ -3,7 +3,7 @@
 #include "nn/layers/neuron_formulas.h"
 #include "nn/layers/neuron_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class LogLayer : public FormulaLayer<LogFormula> {
@@ -22,4 +22,4 @@ class LogLayer : public FormulaLayer<LogFormula> {
 const RegisterLayer<LogLayer> registered("Log");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

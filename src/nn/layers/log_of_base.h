@@ -6,7 +6,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The natural logarithm of `base`; -1 means e. Throws FieldError(`field`, ...) for a base that is
 // not positive or not finite.
@@ -18,6 +18,6 @@ inline double LogOfBase(const char* field, float base) {
   return std::log(double{base});
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_LOG_OF_BASE_H_

@@ -1,10 +1,10 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<LossOfParts> registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

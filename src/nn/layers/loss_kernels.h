@@ -16,7 +16,7 @@
 #include "base/host_device.h"
 #include "nn/layers/softmax_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Sums over the elements of one part.
 struct LossPart {
@@ -132,6 +132,6 @@ struct LabelsOfPositions {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_LOSS_KERNELS_H_

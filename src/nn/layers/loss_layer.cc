@@ -1,6 +1,6 @@
 #include "nn/layers/loss_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 int64_t LossLayer::Examples(const Blobs& bottom, size_t i) {
   if (bottom[0]->num_axes() < 1) {
@@ -28,4 +28,4 @@ void LossLayer::CheckOneLabelPerExample(const Blobs& bottom) {
                    examples, " labels: one for each example");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

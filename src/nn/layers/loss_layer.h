@@ -7,7 +7,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/loss_sum.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class LossLayer : public Layer {
  public:
@@ -35,6 +35,6 @@ class LossLayer : public Layer {
   LossSum sum_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_LOSS_LAYER_H_

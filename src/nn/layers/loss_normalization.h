@@ -12,7 +12,7 @@
 #include "nn/layers/loss_kernels.h"
 #include "proto/caffe.pb.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The mode that a net file asks for. Without `normalization`, the legacy `normalize` means VALID
 // (true) or BATCH_SIZE (false); without both it is `fallback`.
@@ -37,6 +37,6 @@ inline std::optional<int> IgnoredLabelOf(const caffe::LossParameter& loss) {
   return loss.has_ignore_label() ? std::optional<int>(loss.ignore_label()) : std::nullopt;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_LOSS_NORMALIZATION_H_

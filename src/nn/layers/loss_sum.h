@@ -11,7 +11,7 @@
 #include "nn/layers/labels.h"
 #include "nn/layers/loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The memory belongs to this object. Used by the thread that uses the queue.
 class LossSum {
@@ -64,6 +64,6 @@ class LossSum {
   Buffer sums_, totals_, totals_on_host_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_LOSS_SUM_H_

@@ -7,7 +7,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The region around a value: `reach` channels on each side, or `reach` rows and columns.
 struct LrnRegion {
@@ -75,6 +75,6 @@ struct LrnBackward {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_LRN_KERNELS_H_

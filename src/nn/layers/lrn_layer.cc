@@ -1,6 +1,6 @@
 #include "nn/layers/lrn_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void LrnLayer::SetUp(const Blobs& bottom, const Blobs&) {
   const caffe::LRNParameter& param = param_.lrn_param();
@@ -16,4 +16,4 @@ void LrnLayer::SetUp(const Blobs& bottom, const Blobs&) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

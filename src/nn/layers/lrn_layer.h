@@ -10,7 +10,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class LrnLayer : public Layer {
  public:
@@ -25,6 +25,6 @@ class LrnLayer : public Layer {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_LRN_LAYER_H_

@@ -2,7 +2,7 @@
 #include "nn/layout.h"
 #include "nn/onednn/onednn.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 using onednn::Desc;
@@ -79,4 +79,4 @@ class LrnCpu : public LrnLayer {
 const RegisterLayer<LrnCpu> registered("LRN", DeviceType::kCpu);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

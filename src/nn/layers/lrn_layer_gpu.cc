@@ -3,7 +3,7 @@
 #include "nn/layers/lrn_kernels.h"
 #include "nn/layers/lrn_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class LrnGpu : public LrnLayer {
@@ -47,4 +47,4 @@ class LrnGpu : public LrnLayer {
 const RegisterGpuLayer<LrnGpu> registered("LRN");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

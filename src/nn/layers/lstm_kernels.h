@@ -9,7 +9,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 struct LstmForward {
   int64_t cells;          // D
@@ -76,6 +76,6 @@ struct LstmBackward {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_LSTM_KERNELS_H_

@@ -3,7 +3,7 @@
 #include "device/kernel.h"
 #include "nn/layers/lstm_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void LstmLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   RecurrentLayer::Reshape(bottom, top);
@@ -45,4 +45,4 @@ namespace {
 const RegisterLayer<LstmLayer> registered("LSTM");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

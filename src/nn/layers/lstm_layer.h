@@ -6,7 +6,7 @@
 
 #include "nn/layers/recurrent_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class LstmLayer : public RecurrentLayer {
  public:
@@ -27,6 +27,6 @@ class LstmLayer : public RecurrentLayer {
   Blob cell_diff_{memory()};  // {N, D}: dE/dc that a step hands to the one before
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_LSTM_LAYER_H_

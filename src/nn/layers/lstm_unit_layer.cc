@@ -3,7 +3,7 @@
 #include "device/kernel.h"
 #include "nn/layers/lstm_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void LstmUnitLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   const auto check = [&](int i, const Shape& expected) {
@@ -53,4 +53,4 @@ namespace {
 const RegisterLayer<LstmUnitLayer> registered("LSTMUnit");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

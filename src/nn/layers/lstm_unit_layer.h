@@ -10,7 +10,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class LstmUnitLayer : public Layer {
  public:
@@ -27,6 +27,6 @@ class LstmUnitLayer : public Layer {
   Blob gates_{memory()};  // of the last Forward
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_LSTM_UNIT_LAYER_H_

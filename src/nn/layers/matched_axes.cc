@@ -4,7 +4,7 @@
 
 #include "nn/layers/channels_of.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 int MatchedAxes::FirstAxis(const Blob& bottom) const {
   const int axes = bottom.num_axes();
@@ -41,4 +41,4 @@ Layout MatchedAxes::LayoutOf(const Blob& bottom) const {
   return channels || num_axes == 0 ? bottom.layout() : Layout::kPlain;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -9,7 +9,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/channel_view.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The parameters of such a layer. `field` is their name in LayerParameter: "scale_param".
 struct MatchedAxes {
@@ -30,6 +30,6 @@ struct MatchedAxes {
   int FirstAxis(const Blob& bottom) const;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_MATCHED_AXES_H_

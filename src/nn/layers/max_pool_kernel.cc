@@ -6,7 +6,7 @@
 #include "base/simd.h"
 #include "nn/layers/pool_windows.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 // The loops process kLanes channels at a time. The last vector may overlap the one before. With
@@ -226,4 +226,4 @@ void MaxPoolBackward(const PoolingGeometry& g, const SpatialView& bottom_view,
   });
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

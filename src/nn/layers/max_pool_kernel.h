@@ -8,7 +8,7 @@
 #include "nn/layers/pooling_layer.h"
 #include "nn/layout.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // `bottom` and `top` are [outer][height][width][inner] with the same outer and inner. `which`
 // receives, per top value, the window position (row * kernel width + column) of the first largest
@@ -22,6 +22,6 @@ void MaxPoolBackward(const PoolingGeometry& geometry, const SpatialView& bottom_
                      const SpatialView& top_view, const float* top_diff, const int32_t* which,
                      float* bottom_diff);
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_MAX_POOL_KERNEL_H_

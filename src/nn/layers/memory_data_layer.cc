@@ -7,7 +7,7 @@
 #include "data/image_transform.h"
 #include "nn/layers/shape_field.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void MemoryDataLayer::SetUp(const Blobs&, const Blobs&) {
   const caffe::MemoryDataParameter& param = param_.memory_data_param();
@@ -105,4 +105,4 @@ namespace {
 const RegisterLayer<MemoryDataLayer> registered("MemoryData");
 }  // namespace
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -12,7 +12,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Runs on every device: batches are copied from staging memory.
 class MemoryDataLayer : public Layer {
@@ -53,6 +53,6 @@ class MemoryDataLayer : public Layer {
   Event copied_;               // of the last batch to the device
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_MEMORY_DATA_LAYER_H_

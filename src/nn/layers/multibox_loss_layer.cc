@@ -5,7 +5,7 @@
 
 #include "nn/layers/loss_normalization.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 using caffe::MultiBoxLossParameter;
@@ -199,4 +199,4 @@ namespace {
 const RegisterLayer<MultiBoxLossLayer> registered("MultiBoxLoss");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

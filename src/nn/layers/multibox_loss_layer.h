@@ -21,7 +21,7 @@
 #include "nn/boxes/multibox_match.h"
 #include "nn/layers/box_shapes.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class MultiBoxLossLayer : public Layer {
  public:
@@ -72,6 +72,6 @@ class MultiBoxLossLayer : public Layer {
   std::vector<int> targets_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_MULTIBOX_LOSS_LAYER_H_

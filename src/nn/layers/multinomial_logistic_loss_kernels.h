@@ -9,7 +9,7 @@
 #include "base/host_device.h"
 #include "nn/layers/loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Caffe's least probability whose logarithm a loss takes. NaN stays NaN.
 MILLRACE_HOST_DEVICE float AtLeastLogThreshold(float probability) {
@@ -55,6 +55,6 @@ struct MultinomialLogisticBackward {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_MULTINOMIAL_LOGISTIC_LOSS_KERNELS_H_

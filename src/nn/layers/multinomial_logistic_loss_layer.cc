@@ -2,7 +2,7 @@
 
 #include "nn/layers/multinomial_logistic_loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 namespace {
 
@@ -42,4 +42,4 @@ namespace {
 const RegisterLayer<MultinomialLogisticLossLayer> registered("MultinomialLogisticLoss");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -9,7 +9,7 @@
 
 #include "nn/layers/loss_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class MultinomialLogisticLossLayer : public LossLayer {
  public:
@@ -25,6 +25,6 @@ class MultinomialLogisticLossLayer : public LossLayer {
   AxisView view_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_MULTINOMIAL_LOGISTIC_LOSS_LAYER_H_

@@ -4,7 +4,7 @@
 #include "nn/layers/normalize_kernels.h"
 #include "nn/layout.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 // The rows that are normalised, as channels of a view of one image. Their order does not matter.
@@ -78,4 +78,4 @@ namespace {
 const RegisterLayer<MvnLayer> registered("MVN");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -12,7 +12,7 @@
 #include "nn/layers/channel_view.h"
 #include "nn/layers/kept_bottom.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class MvnLayer : public Layer {
  public:
@@ -32,6 +32,6 @@ class MvnLayer : public Layer {
   Blob mean_, inverse_, diff_mean_, product_mean_;  // of each channel of the view
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_MVN_LAYER_H_

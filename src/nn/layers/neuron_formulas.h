@@ -14,7 +14,7 @@
 #include "base/host_device.h"
 #include "device/kernel_math.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // y = 1 / (1 + e^-x)
 struct SigmoidFormula {
@@ -174,6 +174,6 @@ struct ThresholdFormula {
   bool SlopeNeedsBottom() const { return false; }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_NEURON_FORMULAS_H_

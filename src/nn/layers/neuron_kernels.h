@@ -6,7 +6,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 template <typename Formula>
 struct NeuronForward {
@@ -38,6 +38,6 @@ struct NeuronBackward {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_NEURON_KERNELS_H_

@@ -10,7 +10,7 @@
 #include "nn/layers/kept_bottom.h"
 #include "nn/layers/neuron_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class NeuronLayer : public Layer {
  public:
@@ -62,6 +62,6 @@ class FormulaLayer : public NeuronLayer {
   Formula formula_{};
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_NEURON_LAYER_H_

@@ -3,7 +3,7 @@
 #include "nn/layers/neuron_formulas.h"
 #include "nn/layers/neuron_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 template <typename... Formulas>
@@ -17,4 +17,4 @@ const RegisterFormulas<SigmoidFormula, TanhFormula, EluFormula, SwishFormula, Cl
     registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

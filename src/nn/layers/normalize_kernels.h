@@ -12,7 +12,7 @@
 #include "device/atomic_update.h"
 #include "nn/layers/channel_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 struct MeanOfChannels {
   int64_t count;  // values of a channel
@@ -225,6 +225,6 @@ struct AverageInto {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_NORMALIZE_KERNELS_H_

@@ -3,7 +3,7 @@
 #include "device/kernel.h"
 #include "nn/filler.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 NormalizeLayer::NormalizeLayer(const caffe::LayerParameter& param, const LayerContext& context)
     : Layer(param, context), inverse_(memory()), product_(memory()), of_channels_(memory()) {}
@@ -92,4 +92,4 @@ namespace {
 const RegisterLayer<NormalizeLayer> registered("Normalize");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

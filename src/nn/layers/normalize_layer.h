@@ -12,7 +12,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/l2_norm_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class NormalizeLayer : public Layer {
  public:
@@ -36,6 +36,6 @@ class NormalizeLayer : public Layer {
   Blob of_channels_;        // derivatives by the scale, if it is shared
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_NORMALIZE_LAYER_H_

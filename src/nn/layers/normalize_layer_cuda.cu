@@ -2,7 +2,7 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/normalize_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<SumsOfChannels<MeanOfChannels>, SumsOfChannels<DeviationOfChannels>,
@@ -14,4 +14,4 @@ const RegisterCudaKernels<SumsOfChannels<MeanOfChannels>, SumsOfChannels<Deviati
     registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -2,7 +2,7 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/normalize_scale_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<
@@ -17,4 +17,4 @@ const RegisterCudaKernels<
     registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -15,7 +15,7 @@
 #include "nn/layers/channel_kernels.h"
 #include "nn/layers/scale_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The numbers of a channel.
 template <bool kRelu>
@@ -123,6 +123,6 @@ struct NormalizeScaleBackward {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_NORMALIZE_SCALE_KERNELS_H_

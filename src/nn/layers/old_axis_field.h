@@ -8,7 +8,7 @@
 #include "millrace/blob.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The number of an axis of `bottom`: `axis`, which may be negative, or `old_axis` if the field
 // <message>.<old_name> is set. Throws FieldError if both are set or if there is no such axis.
@@ -26,6 +26,6 @@ inline int AxisOf(const Blob& bottom, const std::string& message, bool has_axis,
   return static_cast<int>(wanted < 0 ? wanted + axes : wanted);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_OLD_AXIS_FIELD_H_

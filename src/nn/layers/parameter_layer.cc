@@ -4,7 +4,7 @@
 #include "nn/layers/shape_field.h"
 #include "nn/layers/split_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void ParameterLayer::SetUp(const Blobs&, const Blobs&) {
   if (!param_.parameter_param().has_shape()) {
@@ -39,4 +39,4 @@ namespace {
 const RegisterLayer<ParameterLayer> registered("Parameter");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

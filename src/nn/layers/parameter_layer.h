@@ -5,7 +5,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class ParameterLayer : public Layer {
  public:
@@ -20,6 +20,6 @@ class ParameterLayer : public Layer {
                 const Blobs& bottom) override;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_PARAMETER_LAYER_H_

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void PermuteLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   const auto& given = param_.permute_param().order();
@@ -46,4 +46,4 @@ namespace {
 const RegisterLayer<PermuteLayer> registered("Permute");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -6,7 +6,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/strided_copy.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class PermuteLayer : public Layer {
  public:
@@ -22,6 +22,6 @@ class PermuteLayer : public Layer {
   StridedCopy copy_;  // from the bottom to the top
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_PERMUTE_LAYER_H_

@@ -5,7 +5,7 @@
 #include "device/kernel.h"
 #include "nn/layers/bias_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 PlannedConvolution::PlannedConvolution(const ConvolutionGeometry& geometry, bool reversed,
                                        const LayerContext& context,
@@ -62,4 +62,4 @@ void PlannedConvolution::Backward(const std::vector<Param>& params, const Blobs&
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

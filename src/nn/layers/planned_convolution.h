@@ -10,7 +10,7 @@
 #include "nn/layers/convolution_geometry.h"
 #include "nn/layers/convolution_plan.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Used by the layer's thread. A deconvolution (`reversed`) exchanges the passes of the plan.
 class PlannedConvolution {
@@ -34,6 +34,6 @@ class PlannedConvolution {
   const std::unique_ptr<ConvolutionPlan> plan_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_PLANNED_CONVOLUTION_H_

@@ -10,7 +10,7 @@
 #include "base/simd.h"
 #include "nn/layers/pooling_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 struct Range {
   int64_t begin, end;
@@ -37,6 +37,6 @@ inline Simd FittingSimd(int64_t inner) {
   return best == Simd::kAvx512 && inner < Avx512::kLanes ? Simd::kAvx2 : best;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_POOL_WINDOWS_H_

@@ -8,7 +8,7 @@
 #include "base/host_device.h"
 #include "nn/layers/pooling_shape.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // An element is a value of the top.
 struct MaxPoolForward {
@@ -112,6 +112,6 @@ struct AveragePoolBottom {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_POOLING_KERNELS_H_

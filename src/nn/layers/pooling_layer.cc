@@ -2,7 +2,7 @@
 
 #include <limits>
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void PoolingLayer::SetUp(const Blobs& bottom, const Blobs&) {
   const caffe::PoolingParameter& param = param_.pooling_param();
@@ -85,4 +85,4 @@ PoolingShape PoolingLayer::ShapeForKernels(const Shape& bottom, const Shape& top
   return shape;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -18,7 +18,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/pooling_shape.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 struct PoolingGeometry {
   int64_t kernel[2], stride[2], pad[2];  // height, width
@@ -43,6 +43,6 @@ class PoolingLayer : public Layer {
   PoolingGeometry geometry_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_POOLING_LAYER_H_

@@ -6,7 +6,7 @@
 #include "nn/layout.h"
 #include "nn/onednn/onednn.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 using onednn::Desc;
@@ -178,4 +178,4 @@ class PoolingCpu : public PoolingLayer {
 const bool registered = (RegisterPooling<PoolingCpu>(DeviceType::kCpu), true);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

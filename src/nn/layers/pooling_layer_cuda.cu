@@ -1,11 +1,11 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/pooling_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<MaxPoolForward, MaxPoolBackward, AveragePoolTop, AveragePoolBottom>
     registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

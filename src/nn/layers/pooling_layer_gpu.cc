@@ -3,7 +3,7 @@
 #include "nn/layers/pooling_kernels.h"
 #include "nn/layers/stochastic_pooling_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class PoolingGpu : public PoolingLayer {
@@ -52,4 +52,4 @@ class PoolingGpu : public PoolingLayer {
 const bool registered = (GpuTypes::ForEach(RegisterPooling<PoolingGpu>), true);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -6,7 +6,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Pairs are (height, width).
 struct PoolingShape {
@@ -39,6 +39,6 @@ struct PoolingShape {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_POOLING_SHAPE_H_

@@ -11,7 +11,7 @@
 #include "nn/layers/labels.h"
 #include "nn/layers/softmax_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The memory belongs to this object. Used by the thread that uses the queue.
 class PositionResultsGpu {
@@ -54,6 +54,6 @@ class PositionResultsGpu {
   Buffer results_, totals_, totals_on_host_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_POSITION_RESULTS_GPU_H_

@@ -5,7 +5,7 @@
 #include "nn/layers/neuron_formulas.h"
 #include "nn/layers/neuron_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class PowerLayer : public NeuronLayer {
@@ -44,4 +44,4 @@ class PowerLayer : public NeuronLayer {
 const RegisterLayer<PowerLayer> registered("Power");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -4,7 +4,7 @@
 #include "nn/layers/channels_of.h"
 #include "nn/layers/scale_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void PreluLayer::SetUp(const Blobs& bottom, const Blobs&) {
   if (bottom[0]->num_axes() < 2) {
@@ -52,4 +52,4 @@ namespace {
 const RegisterLayer<PreluLayer> registered("PReLU");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -9,7 +9,7 @@
 #include "nn/layers/channel_view.h"
 #include "nn/layers/kept_bottom.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class PreluLayer : public Layer {
  public:
@@ -31,6 +31,6 @@ class PreluLayer : public Layer {
   KeptBottom kept_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_PRELU_LAYER_H_

@@ -5,7 +5,7 @@
 
 #include "nn/boxes/box.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 using caffe::PriorBoxParameter;
@@ -173,4 +173,4 @@ namespace {
 const RegisterLayer<PriorBoxLayer> registered("PriorBox");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -19,7 +19,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class PriorBoxLayer : public Layer {
  public:
@@ -51,6 +51,6 @@ class PriorBoxLayer : public Layer {
   Blob boxes_;                    // the values of the top
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_PRIOR_BOX_LAYER_H_

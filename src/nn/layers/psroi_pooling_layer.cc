@@ -3,7 +3,7 @@
 #include "device/kernel.h"
 #include "nn/layers/shape_field.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void PsRoiPoolingLayer::SetUp(const Blobs& bottom, const Blobs&) {
   const caffe::PSROIPoolingParameter& param = param_.psroi_pooling_param();
@@ -72,4 +72,4 @@ namespace {
 const RegisterLayer<PsRoiPoolingLayer> registered("PSROIPooling");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -17,7 +17,7 @@
 #include "nn/layers/roi_kernels.h"
 #include "nn/layers/roi_list.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class PsRoiPoolingLayer : public Layer {
  public:
@@ -40,6 +40,6 @@ class PsRoiPoolingLayer : public Layer {
   RoiList list_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_PSROI_POOLING_LAYER_H_

@@ -1,10 +1,10 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/recurrent_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<ContinueState, TanhForward, TanhStepBackward> registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

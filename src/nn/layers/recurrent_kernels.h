@@ -8,7 +8,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // out = cont * hidden: a stream whose cont is 0 begins anew.
 struct ContinueState {
@@ -56,6 +56,6 @@ struct TanhStepBackward {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_RECURRENT_KERNELS_H_

@@ -6,7 +6,7 @@
 #include "nn/layers/recurrent_kernels.h"
 #include "nn/matrix_product.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 Arity RecurrentLayer::arity() const {
   const int more = exposed() ? states() : 0;
@@ -176,4 +176,4 @@ void RecurrentLayer::BiasGradientOf(int i, int64_t width, const float* diffs) {
            *param.has_gradient, param.blob->diff());
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -26,7 +26,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class RecurrentLayer : public Layer {
  public:
@@ -94,6 +94,6 @@ class RecurrentLayer : public Layer {
   Blob ones_{memory()};            // {T N}
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_RECURRENT_LAYER_H_

@@ -6,7 +6,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 enum class Reduced : int32_t { kValues, kMagnitudes, kSquares };
 
@@ -57,6 +57,6 @@ struct ReductionGradient {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_REDUCTION_KERNELS_H_

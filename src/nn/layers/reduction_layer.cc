@@ -3,7 +3,7 @@
 #include "device/kernel.h"
 #include "nn/layers/axis_field.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 using caffe::ReductionParameter;
 
@@ -38,4 +38,4 @@ namespace {
 const RegisterLayer<ReductionLayer> registered("Reduction");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

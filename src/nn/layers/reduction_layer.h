@@ -10,7 +10,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/reduction_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class ReductionLayer : public Layer {
  public:
@@ -28,6 +28,6 @@ class ReductionLayer : public Layer {
   float factor_ = 1;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_REDUCTION_LAYER_H_

@@ -2,7 +2,7 @@
 #include "nn/layers/neuron_formulas.h"
 #include "nn/layers/neuron_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class Relu6Layer : public FormulaLayer<Relu6Formula> {
@@ -13,4 +13,4 @@ class Relu6Layer : public FormulaLayer<Relu6Formula> {
 const RegisterLayer<Relu6Layer> registered("ReLU6");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -1,6 +1,6 @@
 #include "nn/layers/relu_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void ReluLayer::SetUp(const Blobs& bottom, const Blobs& top) {
   if (bottom[0] == top[0] && slope() < 0) {
@@ -10,4 +10,4 @@ void ReluLayer::SetUp(const Blobs& bottom, const Blobs& top) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

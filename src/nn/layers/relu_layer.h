@@ -5,7 +5,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class ReluLayer : public Layer {
  public:
@@ -25,6 +25,6 @@ class ReluLayer : public Layer {
   bool taken_in_ = false;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_RELU_LAYER_H_

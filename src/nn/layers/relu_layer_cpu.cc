@@ -1,7 +1,7 @@
 #include "nn/layers/relu_layer.h"
 #include "nn/onednn/onednn.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class ReluCpu : public ReluLayer {
@@ -50,4 +50,4 @@ class ReluCpu : public ReluLayer {
 const RegisterLayer<ReluCpu> registered("ReLU", DeviceType::kCpu);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

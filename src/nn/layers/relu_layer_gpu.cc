@@ -3,7 +3,7 @@
 #include "nn/layers/relu_kernels.h"
 #include "nn/layers/relu_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class ReluGpu : public ReluLayer {
@@ -27,4 +27,4 @@ class ReluGpu : public ReluLayer {
 const RegisterGpuLayer<ReluGpu> registered("ReLU");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -2,7 +2,7 @@
 // order than its bottom has. The target order is the context's preferred_layout.
 #include "nn/onednn/onednn.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class ReorderCpu : public Layer {
@@ -32,4 +32,4 @@ class ReorderCpu : public Layer {
 const RegisterLayer<ReorderCpu> registered("Reorder", DeviceType::kCpu);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -2,7 +2,7 @@
 
 #include "nn/layers/shape_field.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 Shape ReshapeLayer::TopShape(const Blob& bottom) const {
   const caffe::ReshapeParameter& param = param_.reshape_param();
@@ -52,4 +52,4 @@ namespace {
 const RegisterLayer<ReshapeLayer> registered("Reshape");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

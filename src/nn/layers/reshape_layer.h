@@ -8,7 +8,7 @@
 
 #include "nn/layers/view_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class ReshapeLayer : public ViewLayer {
  public:
@@ -20,6 +20,6 @@ class ReshapeLayer : public ViewLayer {
   Shape TopShape(const Blob& bottom) const override;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_RESHAPE_LAYER_H_

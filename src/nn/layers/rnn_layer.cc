@@ -5,7 +5,7 @@
 #include "nn/layers/recurrent_kernels.h"
 #include "nn/matrix_product.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void RnnLayer::SetUp(const Blobs& bottom, const Blobs& top) {
   RecurrentLayer::SetUp(bottom, top);
@@ -60,4 +60,4 @@ namespace {
 const RegisterLayer<RnnLayer> registered("RNN");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

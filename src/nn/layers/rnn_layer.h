@@ -7,7 +7,7 @@
 
 #include "nn/layers/recurrent_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class RnnLayer : public RecurrentLayer {
  public:
@@ -33,6 +33,6 @@ class RnnLayer : public RecurrentLayer {
   size_t output_weights_ = 0;   // number of W_o among the parameters
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_RNN_LAYER_H_

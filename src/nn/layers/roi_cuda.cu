@@ -3,7 +3,7 @@
 #include "nn/layers/box_annotator_ohem_kernels.h"
 #include "nn/layers/roi_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<RoiMaxForward, RoiMaxGather, RoiSensitiveForward, RoiSensitiveGather,
@@ -11,4 +11,4 @@ const RegisterCudaKernels<RoiMaxForward, RoiMaxGather, RoiSensitiveForward, RoiS
     registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -10,7 +10,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The number as a pixel index. Numbers that are no indices of any image, and NaN, are bounded.
 MILLRACE_HOST_DEVICE int64_t PixelIndex(float number) {
@@ -286,6 +286,6 @@ struct RoiSensitiveScatter {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_ROI_KERNELS_H_

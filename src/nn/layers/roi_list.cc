@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "nn/layers/strided_copy.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void RoiList::Reshape(const Blob& regions, int index) {
   if (regions.num_axes() < 1 || regions.count(1) != 5) {
@@ -24,4 +24,4 @@ void RoiList::Check(const std::string& layer, int64_t images) const {
   check_.Check(layer, images, image_);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

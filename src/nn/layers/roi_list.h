@@ -8,7 +8,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/index_check.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Used by the thread that uses the queue.
 class RoiList {
@@ -29,6 +29,6 @@ class RoiList {
   IndexCheck check_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_ROI_LIST_H_

@@ -3,7 +3,7 @@
 #include "device/kernel.h"
 #include "nn/layers/shape_field.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void RoiPoolingLayer::SetUp(const Blobs& bottom, const Blobs&) {
   const caffe::ROIPoolingParameter& param = param_.roi_pooling_param();
@@ -75,4 +75,4 @@ namespace {
 const RegisterLayer<RoiPoolingLayer> registered("ROIPooling");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -17,7 +17,7 @@
 #include "nn/layers/roi_kernels.h"
 #include "nn/layers/roi_list.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class RoiPoolingLayer : public Layer {
  public:
@@ -41,6 +41,6 @@ class RoiPoolingLayer : public Layer {
   Buffer place_;  // int32_t for each value of the top: its place in the bottom's plane
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_ROI_POOLING_LAYER_H_

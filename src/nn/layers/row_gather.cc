@@ -6,7 +6,7 @@
 #include "device/kernel.h"
 #include "nn/layers/row_index_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void RowGather::Reserve(Queue& queue, int64_t rows, int64_t width, int64_t positions) {
   if (positions > std::numeric_limits<int32_t>::max()) {
@@ -40,4 +40,4 @@ void RowGather::AddBackward(const float* index, const float* diff, float* table_
   Launch(*queue_, positions_, AddGatheredRows{indices, width_, next, first, diff, table_diff});
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

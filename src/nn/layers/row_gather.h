@@ -13,7 +13,7 @@
 #include "millrace/queue.h"
 #include "nn/layers/index_check.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class RowGather {
  public:
@@ -38,6 +38,6 @@ class RowGather {
   IndexCheck check_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_ROW_GATHER_H_

@@ -1,7 +1,7 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/row_index_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<GatherRows, LinkEqualRows, MarkFirstRows, AddGatheredRows,
@@ -9,4 +9,4 @@ const RegisterCudaKernels<GatherRows, LinkEqualRows, MarkFirstRows, AddGatheredR
     registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -9,7 +9,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 struct RowIndices {
   int64_t rows;  // of the table
@@ -123,6 +123,6 @@ struct CountInvalidRows {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_ROW_INDEX_KERNELS_H_

@@ -9,7 +9,7 @@
 #include "device/kernel_math.h"
 #include "nn/layers/channel_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // top = bottom * scale + bias
 template <bool kBias, bool kKeep>
@@ -150,6 +150,6 @@ struct PreluGradient {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_SCALE_KERNELS_H_

@@ -6,7 +6,7 @@
 #include "nn/layers/channel_kernels.h"
 #include "nn/layers/scale_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 ScaleLayer::ScaleLayer(const caffe::LayerParameter& param, const LayerContext& context)
     : Layer(param, context),
@@ -92,4 +92,4 @@ namespace {
 const RegisterLayer<ScaleLayer> registered("Scale");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -12,7 +12,7 @@
 #include "nn/layers/kept_bottom.h"
 #include "nn/layers/matched_axes.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class BatchNormLayer;
 
@@ -52,6 +52,6 @@ class ScaleLayer : public Layer {
   BatchNormLayer* taken_in_by_ = nullptr;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_SCALE_LAYER_H_

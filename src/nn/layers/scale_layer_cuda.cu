@@ -2,7 +2,7 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/scale_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<
@@ -14,4 +14,4 @@ const RegisterCudaKernels<
     registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

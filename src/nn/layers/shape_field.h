@@ -10,7 +10,7 @@
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Caffe's limit on the number of values in one blob.
 inline constexpr int64_t kMaxBlobCount = std::numeric_limits<int32_t>::max();
@@ -34,6 +34,6 @@ inline Shape CheckedShape(const caffe::BlobShape& shape, const std::string& fiel
   return ShapeOf(shape);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_SHAPE_FIELD_H_

@@ -1,6 +1,6 @@
 #include "nn/layers/shuffle_channel_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void ShuffleChannelLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   if (bottom[0]->num_axes() < 2) {
@@ -35,4 +35,4 @@ namespace {
 const RegisterLayer<ShuffleChannelLayer> registered("ShuffleChannel");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -8,7 +8,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/strided_copy.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class ShuffleChannelLayer : public Layer {
  public:
@@ -24,6 +24,6 @@ class ShuffleChannelLayer : public Layer {
   StridedCopy copy_;  // from the bottom to the top
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_SHUFFLE_CHANNEL_LAYER_H_

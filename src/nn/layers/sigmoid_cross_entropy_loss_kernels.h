@@ -8,7 +8,7 @@
 #include "base/host_device.h"
 #include "nn/layers/loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Terms of the loss (loss_kernels.h).
 struct SigmoidCrossEntropyTerms {
@@ -51,6 +51,6 @@ struct SigmoidCrossEntropyBackward {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_SIGMOID_CROSS_ENTROPY_LOSS_KERNELS_H_

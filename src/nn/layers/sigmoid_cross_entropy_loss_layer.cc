@@ -3,7 +3,7 @@
 #include "nn/layers/loss_normalization.h"
 #include "nn/layers/sigmoid_cross_entropy_loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 namespace {
 
@@ -38,4 +38,4 @@ namespace {
 const RegisterLayer<SigmoidCrossEntropyLossLayer> registered("SigmoidCrossEntropyLoss");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

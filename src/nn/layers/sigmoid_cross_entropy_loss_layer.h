@@ -11,7 +11,7 @@
 
 #include "nn/layers/loss_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class SigmoidCrossEntropyLossLayer : public LossLayer {
  public:
@@ -27,6 +27,6 @@ class SigmoidCrossEntropyLossLayer : public LossLayer {
   LossNormalizer normalizer_{};
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_SIGMOID_CROSS_ENTROPY_LOSS_LAYER_H_

@@ -2,7 +2,7 @@
 #include "nn/layers/neuron_formulas.h"
 #include "nn/layers/neuron_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class SigmoidLayer : public FormulaLayer<SigmoidFormula> {
@@ -15,4 +15,4 @@ class SigmoidLayer : public FormulaLayer<SigmoidFormula> {
 const RegisterLayer<SigmoidLayer> registered("Sigmoid");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

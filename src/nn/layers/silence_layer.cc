@@ -5,7 +5,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class SilenceLayer : public Layer {
@@ -29,4 +29,4 @@ class SilenceLayer : public Layer {
 const RegisterLayer<SilenceLayer> registered("Silence");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

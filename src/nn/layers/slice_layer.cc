@@ -3,7 +3,7 @@
 #include "nn/layers/old_axis_field.h"
 #include "nn/layout.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 std::vector<int64_t> SliceLayer::Sizes(int64_t size, int64_t tops) const {
   const auto& points = param_.slice_param().slice_point();
@@ -63,4 +63,4 @@ void SliceLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

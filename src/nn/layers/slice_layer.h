@@ -10,7 +10,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class SliceLayer : public Layer {
  public:
@@ -33,6 +33,6 @@ class SliceLayer : public Layer {
   std::vector<int64_t> Sizes(int64_t size, int64_t tops) const;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_SLICE_LAYER_H_

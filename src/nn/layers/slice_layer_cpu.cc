@@ -1,7 +1,7 @@
 #include "nn/layers/slice_layer.h"
 #include "nn/onednn/parts.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class SliceCpu : public SliceLayer {
@@ -32,4 +32,4 @@ class SliceCpu : public SliceLayer {
 const RegisterLayer<SliceCpu> registered("Slice", DeviceType::kCpu);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

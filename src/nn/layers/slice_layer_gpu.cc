@@ -2,7 +2,7 @@
 #include "nn/layers/blob_parts.h"
 #include "nn/layers/slice_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class SliceGpu : public SliceLayer {
@@ -38,4 +38,4 @@ class SliceGpu : public SliceLayer {
 const RegisterGpuLayer<SliceGpu> registered("Slice");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -8,7 +8,7 @@
 #include "base/host_device.h"
 #include "nn/layers/loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Terms of the loss (loss_kernels.h).
 struct SmoothL1Terms {
@@ -57,6 +57,6 @@ struct SmoothL1Backward {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_SMOOTH_L1_LOSS_KERNELS_H_

@@ -2,7 +2,7 @@
 
 #include "nn/layers/smooth_l1_loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 namespace {
 
@@ -49,4 +49,4 @@ namespace {
 const RegisterLayer<SmoothL1LossLayer> registered("SmoothL1Loss");
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

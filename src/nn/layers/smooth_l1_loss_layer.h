@@ -10,7 +10,7 @@
 
 #include "nn/layers/loss_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class SmoothL1LossLayer : public LossLayer {
  public:
@@ -26,6 +26,6 @@ class SmoothL1LossLayer : public LossLayer {
                 const Blobs& bottom) override;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_SMOOTH_L1_LOSS_LAYER_H_

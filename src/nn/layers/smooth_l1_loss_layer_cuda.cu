@@ -1,10 +1,10 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/smooth_l1_loss_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<LossParts<SmoothL1Terms>, SmoothL1Backward> registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

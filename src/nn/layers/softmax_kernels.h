@@ -9,7 +9,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The classes of one position in arrays of an AxisView.
 struct ClassesOfRow {
@@ -220,6 +220,6 @@ struct SoftmaxLossBackward {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_SOFTMAX_KERNELS_H_

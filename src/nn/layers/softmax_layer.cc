@@ -1,6 +1,6 @@
 #include "nn/layers/softmax_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 AxisView::AxisView(const Blob& blob, int axis, const char* field) {
   if (axis < -blob.num_axes() || axis >= blob.num_axes()) {
@@ -17,4 +17,4 @@ void SoftmaxLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   if (top[0] != bottom[0]) top[0]->ReshapeLike(*bottom[0]);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -8,7 +8,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // A blob viewed along one of its axes.
 struct AxisView {
@@ -34,6 +34,6 @@ class SoftmaxLayer : public Layer {
   AxisView view_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_SOFTMAX_LAYER_H_

@@ -4,7 +4,7 @@
 #include "nn/layers/lanes.h"
 #include "nn/layers/softmax_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 // Inner positions that are processed together; their sums stay on the stack.
@@ -99,4 +99,4 @@ void SoftmaxCpu(const AxisView& view, const float* in, float* out) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

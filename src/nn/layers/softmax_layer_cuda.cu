@@ -1,7 +1,7 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/softmax_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<SoftmaxForward, SoftmaxBackward, LossOfPositions, RightPositions,
@@ -9,4 +9,4 @@ const RegisterCudaKernels<SoftmaxForward, SoftmaxBackward, LossOfPositions, Righ
     registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

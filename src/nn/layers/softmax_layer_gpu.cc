@@ -3,7 +3,7 @@
 #include "nn/layers/softmax_kernels.h"
 #include "nn/layers/softmax_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class SoftmaxGpu : public SoftmaxLayer {
@@ -27,4 +27,4 @@ class SoftmaxGpu : public SoftmaxLayer {
 const RegisterGpuLayer<SoftmaxGpu> registered("Softmax");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

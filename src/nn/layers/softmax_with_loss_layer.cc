@@ -4,7 +4,7 @@
 
 #include "nn/layers/loss_normalization.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void SoftmaxWithLossLayer::SetUp(const Blobs&, const Blobs&) {
   const caffe::LossParameter& loss = param_.loss_param();
@@ -39,4 +39,4 @@ double SoftmaxWithLossLayer::Normalizer(int64_t valid) const {
   return static_cast<double>(std::max<int64_t>(normalizer, 1));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

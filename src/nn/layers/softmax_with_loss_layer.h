@@ -14,7 +14,7 @@
 #include "nn/layers/labels.h"
 #include "nn/layers/softmax_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class SoftmaxWithLossLayer : public Layer {
  public:
@@ -43,6 +43,6 @@ class SoftmaxWithLossLayer : public Layer {
   caffe::LossParameter::NormalizationMode normalization_ = caffe::LossParameter::VALID;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_SOFTMAX_WITH_LOSS_LAYER_H_

@@ -7,7 +7,7 @@
 #include "nn/layers/lanes.h"
 #include "nn/layers/softmax_with_loss_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class SoftmaxWithLossLayerCpu : public SoftmaxWithLossLayer {
@@ -64,4 +64,4 @@ class SoftmaxWithLossLayerCpu : public SoftmaxWithLossLayer {
 const RegisterLayer<SoftmaxWithLossLayerCpu> registered("SoftmaxWithLoss", DeviceType::kCpu);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

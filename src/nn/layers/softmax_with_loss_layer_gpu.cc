@@ -4,7 +4,7 @@
 #include "nn/layers/position_results_gpu.h"
 #include "nn/layers/softmax_with_loss_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class SoftmaxWithLossGpu : public SoftmaxWithLossLayer {
@@ -53,4 +53,4 @@ class SoftmaxWithLossGpu : public SoftmaxWithLossLayer {
 const RegisterGpuLayer<SoftmaxWithLossGpu> registered("SoftmaxWithLoss");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

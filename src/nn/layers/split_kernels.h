@@ -6,7 +6,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // sum = first + second, elementwise. `sum` may be one of them.
 struct SplitAdd {
@@ -21,6 +21,6 @@ struct SplitAdd {
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const { sum[i] = first[i] + second[i]; }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_SPLIT_KERNELS_H_

@@ -1,6 +1,6 @@
 #include "nn/layers/split_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void SplitLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   for (Blob* blob : top) {
@@ -17,4 +17,4 @@ void SplitLayer::Forward(const Blobs& bottom, const Blobs& top) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

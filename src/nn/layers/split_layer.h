@@ -10,7 +10,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class SplitLayer : public Layer {
  public:
@@ -24,6 +24,6 @@ class SplitLayer : public Layer {
   void Forward(const Blobs& bottom, const Blobs& top) override;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_SPLIT_LAYER_H_

@@ -3,7 +3,7 @@
 #include "nn/layers/lanes.h"
 #include "nn/layers/split_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class SplitLayerCpu : public SplitLayer {
@@ -38,4 +38,4 @@ class SplitLayerCpu : public SplitLayer {
 const RegisterLayer<SplitLayerCpu> registered("Split", DeviceType::kCpu);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

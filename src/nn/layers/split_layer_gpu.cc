@@ -3,7 +3,7 @@
 #include "nn/layers/split_kernels.h"
 #include "nn/layers/split_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class SplitGpu : public SplitLayer {
@@ -32,4 +32,4 @@ class SplitGpu : public SplitLayer {
 const RegisterGpuLayer<SplitGpu> registered("Split");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

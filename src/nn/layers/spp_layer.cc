@@ -4,7 +4,7 @@
 #include "device/kernel.h"
 #include "nn/layers/split_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 constexpr uint32_t kMostLevels = 16;
@@ -130,4 +130,4 @@ namespace {
 const RegisterLayer<SppLayer> registered("SPP");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

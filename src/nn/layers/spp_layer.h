@@ -12,7 +12,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/blob_parts.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class SppLayer : public Layer {
  public:
@@ -39,6 +39,6 @@ class SppLayer : public Layer {
   std::unique_ptr<Blob> bottom_;  // shares the bottom's values; has the gradient of one level
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_SPP_LAYER_H_

@@ -9,7 +9,7 @@
 #include "base/philox.h"
 #include "nn/layers/pooling_shape.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The sums over a window of a plane of the bottom.
 struct WindowSums {
@@ -108,6 +108,6 @@ struct StochasticPoolMeanGradient {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_STOCHASTIC_POOLING_KERNELS_H_

@@ -5,7 +5,7 @@
 #include "nn/layers/pooling_kernels.h"
 #include "nn/layers/stochastic_pooling_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void StochasticPoolingLayer::SetUp(const Blobs& bottom, const Blobs& top) {
   PoolingLayer::SetUp(bottom, top);
@@ -51,4 +51,4 @@ void StochasticPoolingLayer::Backward(const Blobs& top, const std::vector<bool>&
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

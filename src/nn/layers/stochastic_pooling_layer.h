@@ -11,7 +11,7 @@
 
 #include "nn/layers/pooling_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class StochasticPoolingLayer : public PoolingLayer {
  public:
@@ -42,6 +42,6 @@ void RegisterPooling(DeviceType device) {
       });
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_STOCHASTIC_POOLING_LAYER_H_

@@ -1,11 +1,11 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/stochastic_pooling_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<StochasticPoolDraw, StochasticPoolMean, StochasticPoolMeanGradient>
     registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "device/kernel.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 // A GPU computes a row with a team of threads. Shorter rows would leave most of them idle.
@@ -67,4 +67,4 @@ void StridedCopy::Run(Queue& queue, const float* from, float* to) const {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -8,7 +8,7 @@
 #include "millrace/queue.h"
 #include "nn/layers/strided_copy_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class StridedCopy {
  public:
@@ -28,6 +28,6 @@ class StridedCopy {
   StridedBlock block_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_STRIDED_COPY_H_

@@ -1,10 +1,10 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/strided_copy_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<CopyElements, CopyRows> registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

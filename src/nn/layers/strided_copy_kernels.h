@@ -6,7 +6,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The axes of a block, the outermost first. The steps are the distances between neighbours along an
 // axis, in values; several values may have one source (a step of 0).
@@ -65,6 +65,6 @@ struct CopyRows {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_STRIDED_COPY_KERNELS_H_

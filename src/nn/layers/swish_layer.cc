@@ -2,7 +2,7 @@
 #include "nn/layers/neuron_formulas.h"
 #include "nn/layers/neuron_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class SwishLayer : public FormulaLayer<SwishFormula> {
@@ -16,4 +16,4 @@ class SwishLayer : public FormulaLayer<SwishFormula> {
 const RegisterLayer<SwishLayer> registered("Swish");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -4,7 +4,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // A layer that can do so is also one of these.
 class TakesIn {
@@ -19,6 +19,6 @@ class TakesIn {
   virtual void ReleaseAll() = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_TAKES_IN_H_

@@ -2,7 +2,7 @@
 #include "nn/layers/neuron_formulas.h"
 #include "nn/layers/neuron_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class TanhLayer : public FormulaLayer<TanhFormula> {
@@ -15,4 +15,4 @@ class TanhLayer : public FormulaLayer<TanhFormula> {
 const RegisterLayer<TanhLayer> registered("TanH");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -3,7 +3,7 @@
 #include "nn/layers/neuron_formulas.h"
 #include "nn/layers/neuron_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 class ThresholdLayer : public FormulaLayer<ThresholdFormula> {
@@ -25,4 +25,4 @@ class ThresholdLayer : public FormulaLayer<ThresholdFormula> {
 const RegisterLayer<ThresholdLayer> registered("Threshold");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -6,7 +6,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // The bottom is {outer, inner}, the top {outer, tiles, inner}. An element is a value of the bottom.
 struct TileGradient {
@@ -26,6 +26,6 @@ struct TileGradient {
   }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_TILE_KERNELS_H_

@@ -5,7 +5,7 @@
 #include "nn/layers/shape_field.h"
 #include "nn/layers/tile_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void TileLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   const caffe::TileParameter& param = param_.tile_param();
@@ -38,4 +38,4 @@ namespace {
 const RegisterLayer<TileLayer> registered("Tile");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

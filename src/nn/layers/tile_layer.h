@@ -7,7 +7,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/strided_copy.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class TileLayer : public Layer {
  public:
@@ -24,6 +24,6 @@ class TileLayer : public Layer {
   StridedCopy copy_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_TILE_LAYER_H_

@@ -6,7 +6,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Every value of the bottom becomes a block of scale_h x scale_w values.
 struct UpsampleShape {
@@ -97,6 +97,6 @@ struct UpsampleByMaskGradient {
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const { bottom_diff[i] = top_diff[places.At(i)]; }
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_UPSAMPLE_KERNELS_H_

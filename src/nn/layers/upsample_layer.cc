@@ -3,7 +3,7 @@
 #include "device/kernel.h"
 #include "nn/layers/shape_field.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 constexpr int64_t kMostPlaces = 1 << 24;  // that a float represents exactly
@@ -92,4 +92,4 @@ namespace {
 const RegisterLayer<UpsampleLayer> registered("Upsample");
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

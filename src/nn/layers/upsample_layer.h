@@ -22,7 +22,7 @@
 #include "nn/layers/index_check.h"
 #include "nn/layers/upsample_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class UpsampleLayer : public Layer {
  public:
@@ -45,6 +45,6 @@ class UpsampleLayer : public Layer {
   IndexCheck check_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_UPSAMPLE_LAYER_H_

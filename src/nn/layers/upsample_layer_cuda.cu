@@ -1,7 +1,7 @@
 #include "device/cuda_kernel.h"
 #include "nn/layers/upsample_kernels.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<UpsampleNearest, UpsampleNearestGradient, UpsampleByMask,
@@ -9,4 +9,4 @@ const RegisterCudaKernels<UpsampleNearest, UpsampleNearestGradient, UpsampleByMa
     registered;
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -1,6 +1,6 @@
 #include "nn/layers/view_layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 void ViewLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   const Shape shape = TopShape(*bottom[0]);
@@ -28,4 +28,4 @@ void ViewLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_do
   context_.queue->Copy(bottom[0]->diff(), top[0]->diff(), bottom[0]->count() * sizeof(float));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -6,7 +6,7 @@
 
 #include "millrace/layer.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 class ViewLayer : public Layer {
  public:
@@ -27,6 +27,6 @@ class ViewLayer : public Layer {
   bool shares_ = true;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_VIEW_LAYER_H_

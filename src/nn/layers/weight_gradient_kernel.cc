@@ -4,7 +4,7 @@
 
 #include "base/simd.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 using Float = Avx2::Float;
@@ -227,4 +227,4 @@ void WeightGradient::WriteResult(float* weight_diff, float* bias_diff) const {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

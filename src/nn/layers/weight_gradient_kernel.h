@@ -13,7 +13,7 @@
 #include "millrace/device.h"
 #include "nn/layers/convolution_shape.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 // Whether the kernel supports the shape: this processor has AVX2, and the channels and outputs of a
 // group fill whole blocks.
@@ -63,6 +63,6 @@ class WeightGradient {
   Buffer sums_;                   // {groups, pairs of blocks, taps, 16}
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_WEIGHT_GRADIENT_KERNEL_H_

@@ -2,7 +2,7 @@
 
 #include "data/window/window_transform.h"
 
-namespace millrace {
+namespace millrace::inline nn {
 
 std::unique_ptr<BatchTransform> WindowDataLayer::MakeTransform(const BatchStream& stream) {
   return PerRecord(std::make_unique<WindowTransform>(param_, stream.seed(), stream.stream()),
@@ -13,4 +13,4 @@ namespace {
 const RegisterLayer<WindowDataLayer> registered("WindowData");
 }  // namespace
 
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <dnnl.hpp>
 
-namespace millrace {
+namespace millrace::inline nn {
 namespace {
 
 // Blocks of channels if the outputs of every convolution fill whole blocks of this CPU's vectors;
@@ -24,4 +24,4 @@ Layout ChooseForCpu(const std::vector<PlacedLayer>& layers) {
 const RegisterLayoutChooser registered(DeviceType::kCpu, ChooseForCpu);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline nn

@@ -6,7 +6,7 @@
 #include "exchange/protocol/frame.h"
 #include "segment/auth/key_file.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 FrameSigner::FrameSigner(const SecretKey& cluster, uint64_t run, NodeId node,
                          const Nonce& session_id)
@@ -54,4 +54,4 @@ VerifyResult FrameVerifier::VerifyTrailer(std::span<const std::byte> frame,
   return VerifyResult::kVerified;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

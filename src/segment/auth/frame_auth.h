@@ -22,7 +22,7 @@
 #include "segment/auth/openssl_mac.h"
 #include "segment/auth/replay_window.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 // The frame's number (8 bytes, little-endian, from 1 on), then the tag (16 bytes). A multiple of 8,
 // so that a frame of whole 8-byte words remains one.
@@ -89,6 +89,6 @@ class FrameVerifier {
   std::vector<std::unique_ptr<Session>> sessions_;  // by node; null: not admitted
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_AUTH_FRAME_AUTH_H_

@@ -13,7 +13,7 @@
 #include "base/wire_bytes.h"
 #include "millrace/file_descriptor.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 namespace {
 
 // Content of a key file, with room to detect one that is too long; wiped on destruction.
@@ -106,4 +106,4 @@ SecretKey SessionKey(const SecretKey& cluster, uint64_t run, NodeId node, const 
   return DeriveKey(cluster, purpose);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

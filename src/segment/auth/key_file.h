@@ -9,7 +9,7 @@
 #include "segment/auth/nonce.h"
 #include "segment/auth/openssl_mac.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 // Reads 32 raw bytes, or 64 hexadecimal digits with an optional line break. Throws Error with one
 // line that begins with `path` and reveals nothing of the content, if the file cannot be read, is
@@ -23,6 +23,6 @@ SecretKey HandshakeKey(const SecretKey& cluster, uint64_t run);
 // Key of the frames that a node sends in one session.
 SecretKey SessionKey(const SecretKey& cluster, uint64_t run, NodeId node, const Nonce& session_id);
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_AUTH_KEY_FILE_H_

@@ -7,7 +7,7 @@
 #include <functional>
 #include <span>
 
-namespace millrace {
+namespace millrace::inline segment {
 
 // All zero: none.
 using Nonce = std::array<std::byte, 16>;
@@ -24,6 +24,6 @@ inline Nonce DrawNonce(const RandomBytes& random) {
   return nonce;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_AUTH_NONCE_H_

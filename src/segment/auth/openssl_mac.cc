@@ -10,7 +10,7 @@
 
 #include <cstring>
 
-namespace millrace {
+namespace millrace::inline segment {
 namespace {
 
 const unsigned char* Raw(const std::byte* bytes) {
@@ -107,4 +107,4 @@ void HmacSha256::Make(std::span<const std::byte> message, std::span<std::byte, k
 
 void HmacSha256::Free::operator()(evp_mac_ctx_st* context) const { EVP_MAC_CTX_free(context); }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

@@ -15,7 +15,7 @@
 struct evp_cipher_ctx_st;
 struct evp_mac_ctx_st;
 
-namespace millrace {
+namespace millrace::inline segment {
 
 inline constexpr size_t kTagBytes = 16;
 using Tag = std::array<std::byte, kTagBytes>;
@@ -80,6 +80,6 @@ class HmacSha256 {
   std::unique_ptr<evp_mac_ctx_st, Free> context_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_AUTH_OPENSSL_MAC_H_

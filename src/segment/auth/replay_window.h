@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline segment {
 
 class ReplayWindow {
  public:
@@ -42,6 +42,6 @@ class ReplayWindow {
   std::array<uint64_t, kNumbers / 64> words_{};
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_AUTH_REPLAY_WINDOW_H_

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/jitter.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 namespace {
 
 size_t PartBytes(const GossipConfig& config) {
@@ -290,4 +290,4 @@ GossipHead Gossip::HeadFor(const PeerState& peer, size_t entry, GossipKind kind)
   return head;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

@@ -29,7 +29,7 @@
 #include "segment/gossip/gossip_message.h"
 #include "segment/gossip/gossip_store.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 struct GossipConfig {
   uint64_t run = 0;          // of the segment
@@ -155,6 +155,6 @@ class Gossip {
   GossipStats stats_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_GOSSIP_GOSSIP_H_

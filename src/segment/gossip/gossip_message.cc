@@ -8,7 +8,7 @@
 #include "base/wire_bytes.h"
 #include "exchange/protocol/frame.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 namespace {
 
 // Run and source have the same offsets as in exchange frames.
@@ -107,4 +107,4 @@ DropReason DecodeGossip(std::span<const std::byte> frame, GossipHead* head,
   return PartFits(*head, part->size()) ? DropReason::kNone : DropReason::kField;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

@@ -12,7 +12,7 @@
 #include "base/drop_reason.h"
 #include "millrace/node_id.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 inline constexpr uint32_t kGossipMagic = 0x42524c4d;  // "MLRB"
 inline constexpr uint8_t kGossipVersion = 1;
@@ -69,6 +69,6 @@ void EncodeGossip(const GossipHead& head, std::span<const std::byte> part,
 DropReason DecodeGossip(std::span<const std::byte> frame, GossipHead* head,
                         std::span<const std::byte>* part);
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_GOSSIP_GOSSIP_MESSAGE_H_

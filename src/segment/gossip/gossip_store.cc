@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 GossipStore::GossipStore(size_t nodes, NodeId node, uint32_t incarnation)
     : node_(node),
@@ -90,4 +90,4 @@ void GossipStore::Set(size_t entry, const GossipVersion& version, std::span<cons
   changes_.store(change, std::memory_order_release);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

@@ -17,7 +17,7 @@
 #include "millrace/node_id.h"
 #include "segment/gossip/gossip_message.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 struct GossipMessage {
   NodeId node = 0;           // origin
@@ -103,6 +103,6 @@ class GossipStore {
   std::vector<std::byte> bytes_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_GOSSIP_GOSSIP_STORE_H_

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "exchange/protocol/frame.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 FrameFilter::FrameFilter(const FrameFilterConfig& config)
     : config_(config),
@@ -97,4 +97,4 @@ void FrameFilter::Sign(PostedFrame* frame) {
                     frame->payload.size() + kFrameTagBytes};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

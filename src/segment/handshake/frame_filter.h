@@ -16,7 +16,7 @@
 #include "segment/auth/openssl_mac.h"
 #include "segment/handshake/handshake.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 struct FrameFilterConfig {
   HandshakeConfig handshake;
@@ -62,6 +62,6 @@ class FrameFilter {
   std::vector<uint64_t> drops_of_;  // by node
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_HANDSHAKE_FRAME_FILTER_H_

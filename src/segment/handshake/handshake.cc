@@ -8,7 +8,7 @@
 #include "exchange/protocol/frame.h"
 #include "segment/auth/key_file.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 namespace {
 
 // Replies that a peer may get in a burst; it earns another one every slow_ns. A first handshake
@@ -346,4 +346,4 @@ void Handshake::Write(const HandshakeMessage& ours, OutHandshake* out) {
   ++stats_.sent;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

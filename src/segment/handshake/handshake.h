@@ -33,7 +33,7 @@
 #include "segment/auth/openssl_mac.h"
 #include "segment/handshake/handshake_message.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 struct HandshakeConfig {
   uint64_t run = 0;  // equal on all nodes of a run, different between runs
@@ -241,6 +241,6 @@ class Handshake {
   HandshakeStats stats_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_HANDSHAKE_HANDSHAKE_H_

@@ -10,7 +10,7 @@
 #include "base/wire_bytes.h"
 #include "exchange/protocol/frame.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 namespace {
 
 enum : size_t {
@@ -131,4 +131,4 @@ DropReason DecodeHandshake(std::span<const std::byte> bytes, HandshakeMessage* i
   return FieldsMakeSense(*in, bytes) ? DropReason::kNone : DropReason::kField;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

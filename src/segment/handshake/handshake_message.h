@@ -15,7 +15,7 @@
 #include "segment/auth/nonce.h"
 #include "segment/auth/openssl_mac.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 inline constexpr uint32_t kHandshakeMagic = 0x49524c4d;  // "MLRI"
 inline constexpr uint8_t kHandshakeVersion = 2;
@@ -60,6 +60,6 @@ void EncodeHandshake(const HandshakeMessage& handshake, HandshakeBytes* out);
 // Returns kNone or one of kLength to kField. With kVersion only source and run are set.
 DropReason DecodeHandshake(std::span<const std::byte> bytes, HandshakeMessage* handshake);
 
-}  // namespace millrace
+}  // namespace millrace::inline segment
 
 #endif  // MILLRACE_SEGMENT_HANDSHAKE_HANDSHAKE_MESSAGE_H_

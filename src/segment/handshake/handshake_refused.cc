@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "segment/handshake/handshake.h"
 
-namespace millrace {
+namespace millrace::inline segment {
 
 JoinVerdict Handshake::Verdict(int64_t now) const {
   if (unresolved_.reason.empty() || now > wait_ends() || MetCompatible()) {
@@ -71,4 +71,4 @@ void Handshake::Raise(PeerState* peer, uint32_t known, int64_t now) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline segment

@@ -7,7 +7,7 @@
 #include "millrace/transport_registry.h"
 #include "transport/faulty/transport.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 double* RateOf(FaultRates* rates, const std::string& fault) {
@@ -97,4 +97,4 @@ std::unique_ptr<Transport> MakeFaulty(const TransportConfig& config) {
   return std::make_unique<FaultyTransport>(TransportRegistry::Get().Create(inner), plan);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

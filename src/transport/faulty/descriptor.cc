@@ -2,7 +2,7 @@
 #include "millrace/transport_registry.h"
 #include "transport/faulty/transport.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 TransportDescriptor FaultyDescriptor() {
@@ -20,4 +20,4 @@ TransportDescriptor FaultyDescriptor() {
 const RegisterTransport faulty(FaultyDescriptor(), MakeFaulty);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline transport

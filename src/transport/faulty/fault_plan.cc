@@ -2,7 +2,7 @@
 
 #include "transport/check_range.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 constexpr int64_t kLongestDelayNs = int64_t{3600} * 1'000'000'000;
@@ -63,4 +63,4 @@ FaultDecision Decide(const FaultPlan& plan, const FaultRates& rates, uint64_t by
   return decision;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "millrace/transport.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 enum class Direction : uint8_t { kSend, kReceive };
 
@@ -74,6 +74,6 @@ struct FaultCounts {
   std::atomic<uint64_t> cut{0};
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_FAULTY_FAULT_PLAN_H_

@@ -4,7 +4,7 @@
 
 #include "base/cache_line.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 // Selects the random stream among those of the same seed.
@@ -105,4 +105,4 @@ int64_t FaultQueue::NextDueNs(int64_t now_ns) const {
   return due;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -11,7 +11,7 @@
 #include "millrace/device.h"
 #include "transport/faulty/fault_plan.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 class FaultQueue {
  public:
@@ -104,6 +104,6 @@ void FaultQueue::Poll(int64_t now_ns, Pass pass, Last last) {
   waiting_.resize(kept);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_FAULTY_FAULT_QUEUE_H_

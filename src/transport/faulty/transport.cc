@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 // Longest sleep while the inner transport may have frames for which no slot is free.
@@ -197,4 +197,4 @@ WaitResult FaultyTransport::Wait(int64_t deadline_ns, WaitFor what) {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

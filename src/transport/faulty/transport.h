@@ -19,8 +19,9 @@
 #include "transport/faulty/fault_queue.h"
 
 namespace millrace {
-
 struct TransportConfig;
+}
+namespace millrace::inline transport {
 
 class FaultyTransport : public Transport {
  public:
@@ -86,6 +87,6 @@ class FaultyTransport : public Transport {
 // Error with one line that names the option.
 std::unique_ptr<Transport> MakeFaulty(const TransportConfig& config);
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_FAULTY_TRANSPORT_H_

@@ -2,7 +2,7 @@
 #include "millrace/transport_registry.h"
 #include "transport/loopback/transport.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 TransportDescriptor LoopbackDescriptor() {
@@ -19,4 +19,4 @@ TransportDescriptor LoopbackDescriptor() {
 const RegisterTransport loopback(LoopbackDescriptor(), MakeLoopback);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -1,6 +1,6 @@
 #include "transport/loopback/endpoint.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 TransportInfo InfoOf(NodeId node, const LoopbackOptions& options) {
@@ -197,4 +197,4 @@ bool LoopbackEndpoint::RoomAppeared() {
   return room;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

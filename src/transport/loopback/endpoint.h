@@ -12,7 +12,7 @@
 #include "transport/frame_ring.h"
 #include "transport/loopback/transport.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 // A node's receive queue and the doorbell of its thread.
 struct LoopbackPlace {
@@ -84,6 +84,6 @@ class LoopbackEndpoint : public Transport {
   std::vector<bool> will_ring_;   // by node: is in to_ring_
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_LOOPBACK_ENDPOINT_H_

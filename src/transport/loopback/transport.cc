@@ -8,7 +8,7 @@
 #include "transport/check_range.h"
 #include "transport/loopback/endpoint.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 constexpr int64_t kMostNodes = 1024;
@@ -80,4 +80,4 @@ void LoopbackHub::State::Drain(LoopbackPlace* place) {
   place->ring->Release();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -16,8 +16,9 @@
 #include "millrace/transport.h"
 
 namespace millrace {
-
 struct TransportConfig;
+}
+namespace millrace::inline transport {
 
 struct LoopbackOptions {
   int64_t nodes = 2;               // ids 0 .. nodes - 1; 2 to 1024
@@ -55,6 +56,6 @@ class LoopbackHub {
 // "default"). Throws Error with one line that names the option.
 std::unique_ptr<Transport> MakeLoopback(const TransportConfig& config);
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_LOOPBACK_TRANSPORT_H_

@@ -4,7 +4,7 @@
 
 #include "transport/classify_send_error.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 iovec Piece(std::span<const std::byte> bytes) {
@@ -75,4 +75,4 @@ bool PacketBatch::SendNow(const PacketHead& head, std::span<const std::byte> byt
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -13,7 +13,7 @@
 #include "transport/datagram_link.h"
 #include "transport/packet/wire.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 class PacketBatch {
  public:
@@ -41,6 +41,6 @@ class PacketBatch {
   std::array<mmsghdr, kMostFrames> headers_{};
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_PACKET_BATCH_H_

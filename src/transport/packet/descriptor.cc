@@ -4,7 +4,7 @@
 #include "transport/packet/transport.h"
 #include "transport/packet/wire.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 TransportAddressing EthernetAddressing() {
@@ -42,4 +42,4 @@ TransportDescriptor PacketDescriptor() {
 const RegisterTransport packet(PacketDescriptor(), MakePacket);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline transport

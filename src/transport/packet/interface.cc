@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 std::string Names(const std::vector<NetworkDevice>& devices) {
@@ -50,4 +50,4 @@ PacketInterface FindPacketInterface(const std::string& text) {
   return {device.name, device.index, *device.address, device.mtu};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -7,7 +7,7 @@
 
 #include "transport/network_device.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 struct PacketInterface {
   std::string name;
@@ -22,6 +22,6 @@ struct PacketInterface {
 // device), or it is down. Also throws as ListNetworkDevices does.
 PacketInterface FindPacketInterface(const std::string& text);
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_PACKET_INTERFACE_H_

@@ -8,7 +8,7 @@
 #include "transport/packet/socket.h"
 #include "transport/socket_option.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 // Maximum sleep while blocks are held: the kernel then reports the ring readable at all times, so
@@ -123,4 +123,4 @@ DatagramLink::Polled PacketLink::Poll(int wake, int64_t ns, bool wants_room) {
   return {(polled[0].revents & POLLOUT) != 0, (polled[2].revents & POLLIN) != 0};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

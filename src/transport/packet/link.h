@@ -17,7 +17,7 @@
 #include "transport/packet/ring.h"
 #include "transport/packet/wire.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 // Parameters determined by ConnectPacket.
 struct PacketPlan {
@@ -75,6 +75,6 @@ class PacketLink : public DatagramLink {
   std::array<mmsghdr, kCredits> headers_{};
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_PACKET_LINK_H_

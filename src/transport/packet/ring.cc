@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "transport/socket_option.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 // The kernel's shortest block timeout.
@@ -69,4 +69,4 @@ uint64_t PacketRing::TakeOverruns() {
   return counts.tp_drops;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -13,7 +13,7 @@
 
 #include "millrace/file_descriptor.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 class PacketRing {
  public:
@@ -80,6 +80,6 @@ bool PacketRing::ReadBlock(Take take) {
   return true;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_PACKET_RING_H_

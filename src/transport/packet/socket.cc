@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "transport/packet/wire.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 constexpr uint32_t OffsetOf(size_t in_prefix) {
@@ -66,4 +66,4 @@ void BindPacketSocket(int fd, const PacketInterface& interface, const PacketFilt
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

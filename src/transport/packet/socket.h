@@ -9,7 +9,7 @@
 #include "millrace/node_id.h"
 #include "transport/packet/interface.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 struct PacketFilter {
   uint16_t group = 0;
@@ -27,6 +27,6 @@ FileDescriptor OpenPacketSocket();
 // interface picks up. Throws Error with one line.
 void BindPacketSocket(int fd, const PacketInterface& interface, const PacketFilter& filter);
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_PACKET_SOCKET_H_

@@ -11,7 +11,7 @@
 #include "transport/credited_endpoint.h"
 #include "transport/packet/link.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 constexpr int64_t kLeastFrameBytes = 64, kMostFrameBytes = 65535;
@@ -154,4 +154,4 @@ std::unique_ptr<Transport> ConnectPacket(const PacketOptions& options) {
   return std::make_unique<CreditedEndpoint>(std::make_unique<PacketLink>(plan), ends);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

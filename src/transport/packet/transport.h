@@ -13,8 +13,9 @@
 #include "millrace/transport.h"
 
 namespace millrace {
-
 struct TransportConfig;
+}
+namespace millrace::inline transport {
 
 struct PacketOptions {
   NodeId node = 0;
@@ -38,6 +39,6 @@ std::unique_ptr<Transport> ConnectPacket(const PacketOptions& options);
 // The same with the options of `config`.
 std::unique_ptr<Transport> MakePacket(const TransportConfig& config);
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_PACKET_TRANSPORT_H_

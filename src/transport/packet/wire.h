@@ -14,7 +14,7 @@
 #include "transport/datagram_link.h"
 #include "transport/network_device.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 // IEEE 802 Local Experimental EtherType 1.
 inline constexpr uint16_t kPacketEtherType = 0x88b5;
@@ -68,6 +68,6 @@ inline bool ParsePacket(std::span<const std::byte> packet, EthernetHeader* ether
   return ParseDatagramBody(datagram);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_PACKET_WIRE_H_

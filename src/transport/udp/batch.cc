@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 constexpr std::byte kPadding[kUdpAlign] = {};
@@ -133,4 +133,4 @@ bool UdpBatch::SendNow(const InetAddress& to, std::span<const std::byte> datagra
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

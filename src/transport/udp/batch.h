@@ -15,7 +15,7 @@
 #include "transport/udp/socket.h"
 #include "transport/udp/wire.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 class UdpBatch {
  public:
@@ -71,6 +71,6 @@ class UdpBatch {
   std::array<mmsghdr, kMostFrames> headers_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_UDP_BATCH_H_

@@ -7,7 +7,7 @@
 #include <array>
 #include <charconv>
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 // Removes the next word from `text` and returns it; "" at the end.
@@ -97,4 +97,4 @@ uint64_t UdpChecksumErrors::Classify(uint64_t drops) {
   return classifier_ && now ? classifier_->Classify(drops, *now) : 0;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -10,7 +10,7 @@
 
 #include "millrace/file_descriptor.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 // Counters of all UDP sockets of a network namespace for one IP version, since its creation.
 struct UdpErrorCounts {
@@ -55,6 +55,6 @@ class UdpChecksumErrors {
   std::optional<UdpDropClassifier> classifier_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_UDP_CHECKSUM_ERRORS_H_

@@ -8,7 +8,7 @@
 #include "transport/udp/transport.h"
 #include "transport/udp/wire.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 // Host names may resolve to IPv6 addresses, whose headers are longer.
@@ -52,4 +52,4 @@ TransportDescriptor UdpDescriptor() {
 const RegisterTransport udp(UdpDescriptor(), MakeUdp);
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -7,7 +7,7 @@
 
 #include "transport/udp/wire.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 // While datagrams keep arriving, drops are classified once per this many reads: the kernel
@@ -101,4 +101,4 @@ DatagramLink::Polled UdpLink::Poll(int wake, int64_t ns, bool wants_room) {
   return {(polled[0].revents & POLLOUT) != 0, (polled[1].revents & POLLIN) != 0};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -8,7 +8,7 @@
 #include "transport/udp/receiver.h"
 #include "transport/udp/socket.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 // Parameters determined by ConnectUdp.
 struct UdpPlan {
@@ -49,6 +49,6 @@ class UdpLink : public DatagramLink {
   uint32_t reads_ = 0;         // reads while unclassified_ > 0
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_UDP_LINK_H_

@@ -8,7 +8,7 @@
 
 #include "base/cache_line.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 // Maximum bytes that the kernel coalesces: one IP packet.
@@ -81,4 +81,4 @@ uint64_t UdpReceiver::TakeDrops() {
   return count;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -15,7 +15,7 @@
 #include "millrace/device.h"
 #include "transport/udp/socket.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 // Contents of one buffer.
 struct UdpArrival {
@@ -77,6 +77,6 @@ class UdpReceiver {
   std::array<Control, kBatch> control_{};
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_UDP_RECEIVER_H_

@@ -10,7 +10,7 @@
 #include "transport/check_range.h"
 #include "transport/socket_option.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 UdpSocket::UdpSocket(const UdpSocketOptions& options) : options_(options) {
   ExpectInteger("udp", "receive_buffer_bytes", options.receive_buffer_bytes, 4096, 1 << 30);
   ExpectInteger("udp", "send_buffer_bytes", options.send_buffer_bytes, 4096, 1 << 30);
@@ -119,4 +119,4 @@ void UdpSocket::ForgetErrors() {
   GetSocketInt(fd(), SOL_SOCKET, SO_ERROR);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

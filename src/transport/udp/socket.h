@@ -13,7 +13,7 @@
 #include "transport/inet_address.h"
 #include "transport/udp/checksum_errors.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 struct UdpSocketOptions {
   std::string address;         // this node's: HOST:PORT or [IPV6]:PORT; port 0: any
@@ -69,6 +69,6 @@ class UdpSocket {
 // Largest payload of a datagram: the limit of IPv4, used for IPv6 too.
 inline constexpr size_t kMostUdpPayloadBytes = 65507;
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_UDP_SOCKET_H_

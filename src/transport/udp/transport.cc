@@ -11,7 +11,7 @@
 #include "transport/udp/link.h"
 #include "transport/udp/wire.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 constexpr int64_t kLeastFrameBytes = 64;
@@ -119,4 +119,4 @@ std::unique_ptr<Transport> ConnectUdp(UdpSocket socket, const UdpOptions& option
                                             ends);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -15,8 +15,9 @@
 #include "transport/udp/socket.h"
 
 namespace millrace {
-
 struct TransportConfig;
+}
+namespace millrace::inline transport {
 
 struct UdpOptions {
   NodeId node = 0;
@@ -40,6 +41,6 @@ std::unique_ptr<Transport> ConnectUdp(UdpSocket socket, const UdpOptions& option
 // The same with a new socket and the options of `config`.
 std::unique_ptr<Transport> MakeUdp(const TransportConfig& config);
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_UDP_TRANSPORT_H_

@@ -12,7 +12,7 @@
 #include "transport/datagram_body.h"
 #include "transport/datagram_link.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 static_assert(std::endian::native == std::endian::little, "prefixes are copied as they are");
 
@@ -68,6 +68,6 @@ inline bool ParseUdpDatagram(std::span<const std::byte> bytes, Datagram* datagra
   return ParseDatagramBody(datagram);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_UDP_WIRE_H_

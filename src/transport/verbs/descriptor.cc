@@ -3,7 +3,7 @@
 #include "transport/credited_endpoint.h"
 #include "transport/verbs/wire.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 // The RDMA path MTU: the largest of 256, 512, 1024, 2048 and 4096 bytes that fits into an Ethernet
@@ -39,4 +39,4 @@ TransportDescriptor VerbsDescriptor() {
 const RegisterTransport verbs(VerbsDescriptor());
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 constexpr int kListenBacklog = 256;
@@ -174,4 +174,4 @@ AddressHandle VerbsDevice::MakeAddress(const ibv_ah_attr& attributes) const {
   return AddressHandle(ibv_create_ah(domain_.get(), &copy));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -11,7 +11,7 @@
 #include "transport/inet_address.h"
 #include "transport/verbs/handles.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 class VerbsDevice {
  public:
@@ -65,6 +65,6 @@ class VerbsDevice {
 CmChannel OpenCmChannel();
 CmId MakeCmId(rdma_event_channel* channel, void* context);
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_VERBS_DEVICE_H_

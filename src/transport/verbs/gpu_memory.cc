@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "transport/gpu_direct_mode.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 // Whether a kernel module that lets RDMA devices read GPU memory is loaded. A module under
@@ -75,4 +75,4 @@ MemoryRegion RegisterGpuMemory(const VerbsDevice& device, Device& owner,
   return probes.TakeRegion();
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -9,7 +9,7 @@
 #include "millrace/device.h"
 #include "transport/verbs/device.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 // Registers `memory`, which lies in the memory of `owner`, for reading by the device, and logs the
 // access mode. Returns null if the device cannot read it: payloads must be copied to host memory.
@@ -17,6 +17,6 @@ namespace millrace {
 MemoryRegion RegisterGpuMemory(const VerbsDevice& device, Device& owner,
                                std::span<const std::byte> memory, const Clock& clock);
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_VERBS_GPU_MEMORY_H_

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 constexpr auto kTimeout = std::chrono::seconds(5);
@@ -154,4 +154,4 @@ bool VerbsGroups::TakeLoss(NodeId* of) {
   return lost;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -13,7 +13,7 @@
 #include "transport/verbs/device.h"
 #include "transport/verbs/queue_pair.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 // Default multicast address of node 0. Clusters and segments with different `group` get disjoint
 // addresses, so that no device receives datagrams of another cluster: with IPv4 for up to 64
@@ -58,6 +58,6 @@ class VerbsGroups {
   bool unresponsive_ = false;  // group management does not answer
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_VERBS_GROUPS_H_

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-namespace millrace {
+namespace millrace::inline transport {
 
 template <auto destroy>
 struct VerbsDestroy {
@@ -30,6 +30,6 @@ using CompletionQueueHandle = VerbsHandle<ibv_cq, ibv_destroy_cq>;
 using QueuePair = VerbsHandle<ibv_qp, ibv_destroy_qp>;
 using AddressHandle = VerbsHandle<ibv_ah, ibv_destroy_ah>;
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_VERBS_HANDLES_H_

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 // After this many probes without an answer, the peer is looked up again.
@@ -271,4 +271,4 @@ DatagramLink::Polled VerbsLink::Poll(int wake, int64_t ns, bool wants_room) {
   return {room || (wants_room && SendsAgain()), (polled[1].revents & POLLIN) != 0};
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -16,7 +16,7 @@
 #include "transport/verbs/sender.h"
 #include "transport/verbs/wire.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 // Parameters determined by ConnectVerbs.
 struct VerbsPlan {
@@ -99,6 +99,6 @@ class VerbsLink : public DatagramLink {
   Flushed flushed_;     // the next result of Flush
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_VERBS_LINK_H_

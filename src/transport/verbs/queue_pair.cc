@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 // Inline sizes to request, in order: room for prefix and header of a frame, or for a short frame;
@@ -114,4 +114,4 @@ void VerbsQueuePair::TakeEvents() {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

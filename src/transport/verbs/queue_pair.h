@@ -8,7 +8,7 @@
 
 #include "transport/verbs/device.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 // A multicast group in the device's terms.
 struct VerbsGroup {
@@ -65,6 +65,6 @@ class VerbsQueuePair {
   bool broken_ = false, send_armed_ = false, receive_armed_ = false;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_VERBS_QUEUE_PAIR_H_

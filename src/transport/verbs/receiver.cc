@@ -4,7 +4,7 @@
 
 #include "base/cache_line.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 VerbsReceiver::VerbsReceiver(const VerbsDevice* device, VerbsQueuePair* queue, size_t buffers,
                              size_t datagram_bytes)
@@ -64,4 +64,4 @@ void VerbsReceiver::Post() {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -12,7 +12,7 @@
 #include "millrace/device.h"
 #include "transport/verbs/queue_pair.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 class VerbsReceiver {
  public:
@@ -80,6 +80,6 @@ bool VerbsReceiver::Read(Take take) {
   return true;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_VERBS_RECEIVER_H_

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 using Milliseconds = std::chrono::milliseconds;
@@ -375,4 +375,4 @@ void VerbsResolver::TakeGroupEvents() {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

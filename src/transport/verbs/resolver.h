@@ -21,7 +21,7 @@
 #include "transport/verbs/groups.h"
 #include "transport/verbs/wire.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 // How to reach a peer.
 struct VerbsRoute {
@@ -114,6 +114,6 @@ class VerbsResolver {
   std::thread thread_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_VERBS_RESOLVER_H_

@@ -8,7 +8,7 @@
 #include "millrace/transport.h"
 #include "transport/verbs/gpu_memory.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 constexpr int kReapBatch = 16;
@@ -150,4 +150,4 @@ void VerbsSender::Restart() {
   frames_sent_ = frames_;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -14,7 +14,7 @@
 #include "millrace/device.h"
 #include "transport/verbs/queue_pair.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 struct VerbsDestination {
   ibv_ah* address = nullptr;
@@ -94,6 +94,6 @@ class VerbsSender {
   std::array<ibv_sge, 2 * kChain> pieces_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_VERBS_SENDER_H_

@@ -11,7 +11,7 @@
 #include "transport/verbs/window.h"
 #include "transport/verbs/wire.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 namespace {
 
 constexpr int64_t kLeastFrameBytes = 64, kMostFrameBytes = 65535;
@@ -119,4 +119,4 @@ std::unique_ptr<Transport> ConnectVerbs(const VerbsOptions& options) {
   return std::make_unique<CreditedEndpoint>(std::move(link), ends);
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport

@@ -14,7 +14,7 @@
 
 #include "millrace/transport.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 enum class VerbsMulticast {
   kAuto,  // multicast if the fabric grants it, else copies and a log message
@@ -45,6 +45,6 @@ struct VerbsOptions {
 // the machine lacks.
 std::unique_ptr<Transport> ConnectVerbs(const VerbsOptions& options);
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_VERBS_TRANSPORT_H_

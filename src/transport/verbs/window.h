@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace millrace {
+namespace millrace::inline transport {
 
 inline constexpr size_t kMostVerbsQueue = 32768;
 
@@ -23,6 +23,6 @@ constexpr uint32_t VerbsWindowFor(size_t buffers, size_t peers) {
   return static_cast<uint32_t>(std::clamp<size_t>(buffers / 4 * 3 / (2 * peers), 1, 1024));
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_VERBS_WINDOW_H_

@@ -11,7 +11,7 @@
 #include "transport/datagram_body.h"
 #include "transport/datagram_link.h"
 
-namespace millrace {
+namespace millrace::inline transport {
 
 inline constexpr uint8_t kVerbsMagic = 0xd7;
 
@@ -61,6 +61,6 @@ inline bool ParseVerbsHello(std::span<const std::byte> bytes, VerbsHello* hello)
   return hello->magic == VerbsHello{}.magic;
 }
 
-}  // namespace millrace
+}  // namespace millrace::inline transport
 
 #endif  // MILLRACE_TRANSPORT_VERBS_WIRE_H_
