@@ -14,7 +14,7 @@
 
 #include "base/host_device.h"
 
-namespace millrace::kernel_math {
+namespace millrace::inline device::kernel_math {
 
 #ifdef __CUDA_ARCH__
 
@@ -120,6 +120,6 @@ MILLRACE_HOST_DEVICE float Tanh(float x) {
 
 #endif
 
-}  // namespace millrace::kernel_math
+}  // namespace millrace::inline device::kernel_math
 
 #endif  // MILLRACE_DEVICE_KERNEL_MATH_H_

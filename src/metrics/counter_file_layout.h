@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace millrace::counter_file_layout {
+namespace millrace::inline metrics::counter_file_layout {
 
 constexpr char kMagic[8] = {'M', 'I', 'L', 'L', 'C', 'N', 'T', '1'};
 constexpr uint32_t kVersion = 1;
@@ -52,6 +52,6 @@ constexpr size_t kMetricsAt = kValuesAt + kMostMetrics * sizeof(uint64_t);
 constexpr size_t kFileBytes = kMetricsAt + kMostMetrics * sizeof(MetricRow);
 static_assert(kValuesAt == 65536 && kMetricsAt == 327680 && kFileBytes == 8716288);
 
-}  // namespace millrace::counter_file_layout
+}  // namespace millrace::inline metrics::counter_file_layout
 
 #endif  // MILLRACE_METRICS_COUNTER_FILE_LAYOUT_H_

@@ -18,7 +18,7 @@
 #include "exchange/kernels/host_vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace millrace::HWY_NAMESPACE {
+namespace millrace::inline exchange::HWY_NAMESPACE {
 
 // ---- d of the selected values from element i on, which is written ----
 
@@ -156,7 +156,7 @@ struct FiniteCheck<Bfloat16Payload> {
   }
 };
 
-}  // namespace millrace::HWY_NAMESPACE
+}  // namespace millrace::inline exchange::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_HOST_CODECS_INL_H_

@@ -25,7 +25,7 @@
 #include "exchange/kernels/host_vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace millrace::HWY_NAMESPACE {
+namespace millrace::inline exchange::HWY_NAMESPACE {
 
 struct Target {};
 
@@ -280,7 +280,7 @@ inline HWY_NOINLINE void ReturnChunk(Target, const ChunkSpan& shared_chunk, floa
   });
 }
 
-}  // namespace millrace::HWY_NAMESPACE
+}  // namespace millrace::inline exchange::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_HOST_LOOPS_INL_H_

@@ -23,7 +23,7 @@
 #define MILLRACE_STEP HWY_ATTR __attribute__((always_inline))
 
 HWY_BEFORE_NAMESPACE();
-namespace millrace::HWY_NAMESPACE {
+namespace millrace::inline exchange::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -126,7 +126,7 @@ struct Accumulator : std::conditional_t<hn::MaxLanes(D()) == 1, NoLanes, Accumul
 // The integers of the widest vectors of floats.
 using WidestBits = hn::RebindToSigned<Widest>;
 
-}  // namespace millrace::HWY_NAMESPACE
+}  // namespace millrace::inline exchange::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_HOST_VECTORS_INL_H_

@@ -16,7 +16,7 @@
 #include "exchange/kernels/span_rule.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace millrace::HWY_NAMESPACE {
+namespace millrace::inline exchange::HWY_NAMESPACE {
 
 inline ChunkSpan PartOf(const ChunkSpan& chunk, int64_t begin, int64_t count) {
   const auto from = [begin](float* array) { return array ? array + begin : nullptr; };
@@ -154,7 +154,7 @@ HWY_NOINLINE void HogwildExchangeMergeSparse(Target, const SpanRule<kState, kZer
   if (count > 0) merge();
 }
 
-}  // namespace millrace::HWY_NAMESPACE
+}  // namespace millrace::inline exchange::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_SPAN_LOOPS_INL_H_

@@ -2,7 +2,7 @@
 #include "model/onnx/layer_export.h"
 #include "nn/layers/old_axis_field.h"
 
-namespace millrace::onnx_export {
+namespace millrace::inline model::onnx_export {
 namespace {
 
 // An array whose first axis is axis `axis` of the bottom, with an axis of size 1 for each behind
@@ -100,4 +100,4 @@ void AddCombinations(ExportTable* table) {
                  {"Slice", ExportSlice}});
 }
 
-}  // namespace millrace::onnx_export
+}  // namespace millrace::inline model::onnx_export

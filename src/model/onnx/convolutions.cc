@@ -2,7 +2,7 @@
 #include "model/onnx/layer_export.h"
 #include "nn/layers/convolution_geometry.h"
 
-namespace millrace::onnx_export {
+namespace millrace::inline model::onnx_export {
 namespace {
 
 std::vector<int64_t> Twice(const Shape& pads) {
@@ -77,4 +77,4 @@ void AddConvolutions(ExportTable* table) {
                  {"InnerProduct", ExportInnerProduct}});
 }
 
-}  // namespace millrace::onnx_export
+}  // namespace millrace::inline model::onnx_export

@@ -9,7 +9,7 @@
 #include "model/onnx/layer_export.h"
 #include "model/onnx/values.h"
 
-namespace millrace::onnx_export {
+namespace millrace::inline model::onnx_export {
 namespace {
 
 constexpr int kIrVersion = 7, kOpset = 13;  // both of onnx 1.8
@@ -105,4 +105,4 @@ namespace {
 const RegisterModelFormat registered("onnx", WriteOnnx);
 
 }  // namespace
-}  // namespace millrace::onnx_export
+}  // namespace millrace::inline model::onnx_export

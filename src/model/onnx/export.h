@@ -9,7 +9,7 @@
 
 #include "nn/net.h"
 
-namespace millrace::onnx_export {
+namespace millrace::inline model::onnx_export {
 
 // The model computes what `net` computes in a test, on inputs of the same shapes. `net`: on the
 // host, in plain memory order, its weights bound. Throws Error with one line that names all layers
@@ -19,6 +19,6 @@ onnx::ModelProto ModelOf(const BuiltNet& net);
 // Writes that model atomically. Throws Error naming the file.
 void WriteOnnx(const BuiltNet& net, const std::string& path);
 
-}  // namespace millrace::onnx_export
+}  // namespace millrace::inline model::onnx_export
 
 #endif  // MILLRACE_MODEL_ONNX_EXPORT_H_

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-namespace millrace::onnx_export {
+namespace millrace::inline model::onnx_export {
 namespace {
 
 void SetValue(const Attribute& from, onnx::AttributeProto* to) {
@@ -90,4 +90,4 @@ void Graph::AddOutput(const std::string& name, const Shape& shape) {
   SetType(name, shape, proto_.add_output());
 }
 
-}  // namespace millrace::onnx_export
+}  // namespace millrace::inline model::onnx_export

@@ -12,7 +12,7 @@
 
 #include "millrace/blob.h"
 
-namespace millrace::onnx_export {
+namespace millrace::inline model::onnx_export {
 
 struct Attribute {
   std::string name;
@@ -51,6 +51,6 @@ class Graph {
   std::set<std::string> names_;
 };
 
-}  // namespace millrace::onnx_export
+}  // namespace millrace::inline model::onnx_export
 
 #endif  // MILLRACE_MODEL_ONNX_GRAPH_H_

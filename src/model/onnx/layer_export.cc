@@ -2,7 +2,7 @@
 
 #include "nn/plain_values.h"
 
-namespace millrace::onnx_export {
+namespace millrace::inline model::onnx_export {
 
 std::string LayerExport::Op(const std::string& op, const Names& inputs,
                             const Attributes& attributes) {
@@ -76,4 +76,4 @@ std::string LayerExport::Linear(const std::string& value, float factor, float sh
   return result;
 }
 
-}  // namespace millrace::onnx_export
+}  // namespace millrace::inline model::onnx_export

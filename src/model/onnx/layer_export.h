@@ -9,7 +9,7 @@
 #include "millrace/layer.h"
 #include "model/onnx/graph.h"
 
-namespace millrace::onnx_export {
+namespace millrace::inline model::onnx_export {
 
 // The constants made of learned arrays. Layers that share an array share the constant.
 using SharedConstants = std::map<std::pair<const float*, std::string>, std::string>;
@@ -93,6 +93,6 @@ void AddCombinations(ExportTable* table);
 void AddShapes(ExportTable* table);
 void AddReductions(ExportTable* table);
 
-}  // namespace millrace::onnx_export
+}  // namespace millrace::inline model::onnx_export
 
 #endif  // MILLRACE_MODEL_ONNX_LAYER_EXPORT_H_

@@ -4,7 +4,7 @@
 
 #include "model/onnx/layer_export.h"
 
-namespace millrace::onnx_export {
+namespace millrace::inline model::onnx_export {
 namespace {
 
 void ExportRelu(LayerExport& layer) {
@@ -99,4 +99,4 @@ void AddNeurons(ExportTable* table) {
                  {"Threshold", ExportThreshold}});
 }
 
-}  // namespace millrace::onnx_export
+}  // namespace millrace::inline model::onnx_export

@@ -3,7 +3,7 @@
 
 #include "model/onnx/layer_export.h"
 
-namespace millrace::onnx_export {
+namespace millrace::inline model::onnx_export {
 namespace {
 
 // (value - mean) / sqrt(variance + eps), with the mean and the variance over `axes` of the value.
@@ -93,4 +93,4 @@ void AddNormalisations(ExportTable* table) {
                  {"Softmax", ExportSoftmax}});
 }
 
-}  // namespace millrace::onnx_export
+}  // namespace millrace::inline model::onnx_export

@@ -6,7 +6,7 @@
 
 #include "model/onnx/layer_export.h"
 
-namespace millrace::onnx_export {
+namespace millrace::inline model::onnx_export {
 namespace {
 
 struct Windows {
@@ -88,4 +88,4 @@ void ExportPooling(LayerExport& layer) {
 
 void AddPooling(ExportTable* table) { table->emplace("Pooling", ExportPooling); }
 
-}  // namespace millrace::onnx_export
+}  // namespace millrace::inline model::onnx_export

@@ -1,7 +1,7 @@
 // Layers that reduce axes.
 #include "model/onnx/layer_export.h"
 
-namespace millrace::onnx_export {
+namespace millrace::inline model::onnx_export {
 namespace {
 
 void ExportReduction(LayerExport& layer) {
@@ -86,4 +86,4 @@ void AddReductions(ExportTable* table) {
   table->insert({{"ArgMax", ExportArgMax}, {"Reduction", ExportReduction}});
 }
 
-}  // namespace millrace::onnx_export
+}  // namespace millrace::inline model::onnx_export

@@ -3,7 +3,7 @@
 
 #include "model/onnx/layer_export.h"
 
-namespace millrace::onnx_export {
+namespace millrace::inline model::onnx_export {
 namespace {
 
 // Flatten, Reshape and the like: the same values with the top's shape.
@@ -115,4 +115,4 @@ void AddShapes(ExportTable* table) {
                  {"Upsample", ExportUpsample}});
 }
 
-}  // namespace millrace::onnx_export
+}  // namespace millrace::inline model::onnx_export

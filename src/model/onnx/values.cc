@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace millrace::onnx_export {
+namespace millrace::inline model::onnx_export {
 namespace {
 
 bool IsInput(const BuiltNet::Node& node) {
@@ -136,4 +136,4 @@ class Finder {
 
 NetValues FindValues(const BuiltNet& net) { return Finder(net).Take(); }
 
-}  // namespace millrace::onnx_export
+}  // namespace millrace::inline model::onnx_export

@@ -8,7 +8,7 @@
 
 #include "nn/net.h"
 
-namespace millrace::onnx_export {
+namespace millrace::inline model::onnx_export {
 
 // What one layer wrote to one blob: a layer that works in place makes another value of its blob.
 // Layers that pass values on unchanged (Split, Dropout) make none.
@@ -38,6 +38,6 @@ struct NetValues {
 // have an output and the last value of a blob, if no input has it.
 NetValues FindValues(const BuiltNet& net);
 
-}  // namespace millrace::onnx_export
+}  // namespace millrace::inline model::onnx_export
 
 #endif  // MILLRACE_MODEL_ONNX_VALUES_H_

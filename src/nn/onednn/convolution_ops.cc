@@ -5,7 +5,7 @@
 
 #include "nn/layout.h"
 
-namespace millrace::onednn {
+namespace millrace::inline nn::onednn {
 namespace {
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
@@ -97,8 +97,8 @@ dnnl::convolution_backward_data::primitive_desc BackwardDataOf(
 dnnl::convolution_backward_weights::primitive_desc BackwardWeightsOf(
     const ConvolutionArrays& a, const dnnl::convolution_forward::primitive_desc& forward) {
   // next_impl reads it again: oneDNN keeps no copy.
-  const dnnl::convolution_backward_weights::desc desc(kAlgorithm, a.bottom, a.weights, a.bias, a.top,
-                                                      a.strides, a.dilates, a.padding,
+  const dnnl::convolution_backward_weights::desc desc(kAlgorithm, a.bottom, a.weights, a.bias,
+                                                      a.top, a.strides, a.dilates, a.padding,
                                                       a.padding_end);
   dnnl::convolution_backward_weights::primitive_desc pd(desc, Attributes(), Engine(), forward);
   while (WritesBeyondScratch(a) && IsOneByOneKernel(pd)) {
@@ -160,4 +160,4 @@ Layout BestConvolutionLayout(const ConvolutionGeometry& g, const Shape& bottom, 
   return best;
 }
 
-}  // namespace millrace::onednn
+}  // namespace millrace::inline nn::onednn

@@ -5,7 +5,7 @@
 #include "nn/layers/convolution_geometry.h"
 #include "nn/onednn/onednn.h"
 
-namespace millrace::onednn {
+namespace millrace::inline nn::onednn {
 
 // oneDNN has convolutions of folded shapes (convolution_geometry.h) with up to this number of
 // spatial axes.
@@ -46,6 +46,6 @@ dnnl::deconvolution_backward_weights::primitive_desc DeconvolutionBackwardWeight
 Layout BestConvolutionLayout(const ConvolutionGeometry& geometry, const Shape& bottom,
                              const Shape& top, bool reversed, Layout preferred);
 
-}  // namespace millrace::onednn
+}  // namespace millrace::inline nn::onednn
 
 #endif  // MILLRACE_NN_ONEDNN_CONVOLUTION_OPS_H_

@@ -6,7 +6,7 @@
 
 #include "base/simd.h"
 
-namespace millrace::onednn {
+namespace millrace::inline nn::onednn {
 namespace {
 
 // Images whose patches are processed together and stay in an L2 cache of 512 KiB.
@@ -125,4 +125,4 @@ void GemmConvolutionBackward::Weights(const float* bottom, const float* top_diff
   });
 }
 
-}  // namespace millrace::onednn
+}  // namespace millrace::inline nn::onednn

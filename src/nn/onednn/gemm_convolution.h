@@ -9,7 +9,7 @@
 
 #include "millrace/device.h"
 
-namespace millrace::onednn {
+namespace millrace::inline nn::onednn {
 
 // Stride 1, dilation 1, no padding, one group.
 struct GemmConvolutionShape {
@@ -39,6 +39,6 @@ class GemmConvolutionBackward {
   Buffer patches_;  // of the images that are processed together
 };
 
-}  // namespace millrace::onednn
+}  // namespace millrace::inline nn::onednn
 
 #endif  // MILLRACE_NN_ONEDNN_GEMM_CONVOLUTION_H_

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace millrace::onednn {
+namespace millrace::inline nn::onednn {
 
 void Multiply(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const float* a,
               const float* b, bool add, float* c) {
@@ -16,4 +16,4 @@ void Multiply(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t 
   }
 }
 
-}  // namespace millrace::onednn
+}  // namespace millrace::inline nn::onednn

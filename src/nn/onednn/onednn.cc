@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace millrace::onednn {
+namespace millrace::inline nn::onednn {
 
 using Tag = dnnl::memory::format_tag;
 constexpr auto kFloat = dnnl::memory::data_type::f32;
@@ -90,4 +90,4 @@ void GradientTarget::End(const Param& param) {
   reorder.Run(buffer_.get<float>(), param.blob->diff());
 }
 
-}  // namespace millrace::onednn
+}  // namespace millrace::inline nn::onednn

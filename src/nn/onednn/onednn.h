@@ -14,7 +14,7 @@
 #include "millrace/blob.h"
 #include "millrace/layer.h"
 
-namespace millrace::onednn {
+namespace millrace::inline nn::onednn {
 
 using Memory = dnnl::memory;
 using Desc = dnnl::memory::desc;
@@ -105,6 +105,6 @@ auto Describe(const char* what, Body body) {
   }
 }
 
-}  // namespace millrace::onednn
+}  // namespace millrace::inline nn::onednn
 
 #endif  // MILLRACE_NN_ONEDNN_ONEDNN_H_

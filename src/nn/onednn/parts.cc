@@ -1,6 +1,6 @@
 #include "nn/onednn/parts.h"
 
-namespace millrace::onednn {
+namespace millrace::inline nn::onednn {
 namespace {
 
 // A blob as oneDNN sees it. Those with 4 axes may have any memory order; others are seen as the
@@ -26,4 +26,4 @@ Parts::Parts(const Blob& whole, const std::vector<Blob*>& parts, int axis, Scrat
   }
 }
 
-}  // namespace millrace::onednn
+}  // namespace millrace::inline nn::onednn

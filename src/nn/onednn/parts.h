@@ -6,7 +6,7 @@
 
 #include "nn/onednn/onednn.h"
 
-namespace millrace::onednn {
+namespace millrace::inline nn::onednn {
 
 class Parts {
  public:
@@ -23,6 +23,6 @@ class Parts {
   std::vector<Reorder> insert_, extract_;
 };
 
-}  // namespace millrace::onednn
+}  // namespace millrace::inline nn::onednn
 
 #endif  // MILLRACE_NN_ONEDNN_PARTS_H_

@@ -4,7 +4,7 @@
 
 #include <dnnl.hpp>
 
-namespace millrace::onednn {
+namespace millrace::inline nn::onednn {
 
 void Sgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const float* a,
            const float* b, bool add, float* c) {
@@ -14,4 +14,4 @@ void Sgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, 
   CHECK_EQ(status, dnnl_success) << m << " x " << n << " x " << k;
 }
 
-}  // namespace millrace::onednn
+}  // namespace millrace::inline nn::onednn
