@@ -226,7 +226,7 @@ void BuiltNet::ForwardNode(size_t index) {
 void BuiltNet::BackwardNode(size_t index) {
   Node& node = nodes_[index];
   if (!node.need_backward) return;
-  if (index == last_backward_) blob_gradients_.Prepare(queue_.get());
+  if (index == last_backward_) blob_memory_.Prepare(queue_.get());
   for (size_t i = 0; i < node.top.size(); ++i) {
     if (node.loss_weight[i] == 0) continue;
     queue_->CopyToDevice(node.top[i]->diff(), loss_diffs_.get<float>() + node.loss_at[i],
@@ -361,15 +361,16 @@ BuiltNet::Memory BuiltNet::memory() const {
   Memory memory;
   memory.weights = memory.weight_gradients = layout_.size() * sizeof(float);
   memory.workspace = scratch_->bytes();
-  memory.activation_gradients = blob_gradients_.bytes();
+  memory.activation_gradients = blob_memory_.bytes();  // and of values that share it
   for (const Node& node : nodes_) {
     for (const Blob* top : node.top) {
       const bool in_place = std::count(node.bottom.begin(), node.bottom.end(), top) > 0;
       if (in_place) continue;
       const size_t bytes = top->count() * sizeof(float);
-      if (!node.layer->SharesData()) memory.activations += bytes;
-      // Gradients that are not among those that share memory.
-      if (node.need_backward && !blob_gradients_.Holds(top)) memory.activation_gradients += bytes;
+      if (!node.layer->SharesData() && !blob_memory_.HoldsValues(top)) memory.activations += bytes;
+      if (node.need_backward && !blob_memory_.HoldsGradient(top)) {
+        memory.activation_gradients += bytes;
+      }
     }
   }
   return memory;

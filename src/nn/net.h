@@ -13,7 +13,7 @@
 #include "millrace/blob.h"
 #include "millrace/export.h"
 #include "millrace/layer.h"
-#include "nn/gradient_memory.h"
+#include "nn/blob_memory.h"
 #include "nn/net_param.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
@@ -33,9 +33,10 @@ struct BuiltNetOptions {
   // Memory order of 4-axis activations whose shape allows it. Unset: the best order for the net and
   // the device.
   std::optional<Layout> layout;
-  // Each blob keeps the gradient of the last backward pass. Otherwise gradients of activations
-  // share memory, and only those of inputs (force_backward) stay.
-  bool keep_gradients = false;
+  // Each blob keeps the values and the gradient of the last iteration. Otherwise gradients of
+  // activations share memory, with each other and with values that no backward pass reads; outputs,
+  // and gradients of inputs (force_backward), stay.
+  bool keep_activations = false;
   // Layers do the work of those behind them where they can (nn/layers/takes_in.h). Blobs between
   // them then hold what the last one computes.
   bool fuse = true;
@@ -210,7 +211,8 @@ class MILLRACE_API BuiltNet {
   void MarkReshapes();
   void ReshapeNode(Node* node);
   void FuseLayers();
-  void ShareGradientMemory();
+  void ShareBlobMemory();
+  void ShareValueMemory();
   void AllocateLosses();
   void LogForward(const Node& node) const;
   void LogBackward(const Node& node) const;
@@ -247,7 +249,7 @@ class MILLRACE_API BuiltNet {
   std::vector<std::vector<int>> params_of_node_;  // indices into params_, per node
   std::set<int> copied_params_;                   // those that CopyWeightsFrom has set
   Buffer gradients_, own_weights_;
-  GradientMemory blob_gradients_;
+  BlobMemory blob_memory_;
   size_t last_backward_ = 0;  // the node that a backward pass begins with
 
   // In staging memory, for all tops with a loss weight: copies of their values, and their diffs.

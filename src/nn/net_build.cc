@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "nn/layers/backward_reads.h"
 #include "nn/layers/takes_in.h"
 #include "nn/layout_choice.h"
 #include "nn/net.h"
@@ -77,7 +78,7 @@ BuiltNet::BuiltNet(const caffe::NetParameter& param, const SourceMap& source,
       debug_info_(param.debug_info()),
       options_(options),
       force_backward_(param.force_backward()),
-      blob_gradients_(options.device->memory()),
+      blob_memory_(options.device->memory()),
       queue_(options.device->MakeQueue(QueuePriority::kNormal)) {
   scratch_.emplace(*queue_);
   context_.device = options.device;
@@ -134,7 +135,7 @@ BuiltNet::BuiltNet(const caffe::NetParameter& param, const SourceMap& source,
   MarkBackward(source);
   MarkReshapes();
   FuseLayers();
-  ShareGradientMemory();
+  ShareBlobMemory();
   AllocateLosses();
 }
 
@@ -445,7 +446,7 @@ void BuiltNet::set_debug_info(bool debug_info) {
 
 // Gradients that one layer writes and another reads. The others keep memory of their own: those
 // that nobody writes stay 0, those that nobody reads are for the caller.
-void BuiltNet::ShareGradientMemory() {
+void BuiltNet::ShareBlobMemory() {
   struct Use {
     size_t first, last;
     bool written = false, read = false;
@@ -471,10 +472,48 @@ void BuiltNet::ShareGradientMemory() {
       if (node.loss_weight[i] != 0) top.written = true;
     }
   }
-  if (options_.keep_gradients) return;
+  if (options_.keep_activations) return;
   for (Blob* blob : in_order) {
     const Use& of = uses[blob];
-    if (of.written && of.read) blob_gradients_.Add(blob, of.first, of.last);
+    // Steps of an iteration: all forward passes, then the backward passes from the last layer on.
+    const size_t end = 2 * nodes_.size() - 1;
+    if (of.written && of.read) blob_memory_.AddGradient(blob, end - of.last, end - of.first);
+  }
+  ShareValueMemory();
+}
+
+// Values that no backward pass reads, of blobs between two layers.
+void BuiltNet::ShareValueMemory() {
+  if (blob_memory_.bytes() == 0) return;  // no backward pass, in which memory would be shared
+  struct Use {
+    size_t first = 0, last = 0;
+    bool consumed = false, kept = false;
+  };
+  std::map<Blob*, Use> uses;
+  std::vector<Blob*> in_order;
+  for (size_t n = 0; n < nodes_.size(); ++n) {
+    const Node& node = nodes_[n];
+    const auto* const layer = dynamic_cast<const BackwardReads*>(node.layer.get());
+    ValuesRead read = node.need_backward ? ValuesRead::kAll : ValuesRead::kNone;
+    if (node.need_backward && layer != nullptr) read = layer->BackwardValues(node.bottom, node.top);
+    // Memory that is not the blob's own (also of layers that read data), or whose size changes.
+    const bool shared = node.bottom.empty() || node.layer->SharesData() || node.reshapes;
+    for (Blob* blob : node.bottom) {
+      Use& use = uses[blob];
+      use.last = n;
+      use.consumed = true;
+      use.kept |= shared || read != ValuesRead::kNone;
+    }
+    for (size_t i = 0; i < node.top.size(); ++i) {
+      const auto [found, is_new] = uses.try_emplace(node.top[i], Use{n, n});
+      if (is_new) in_order.push_back(node.top[i]);
+      found->second.last = n;
+      found->second.kept |= shared || read == ValuesRead::kAll || node.loss_weight[i] != 0;
+    }
+  }
+  for (Blob* blob : in_order) {
+    const Use& use = uses[blob];
+    if (use.consumed && !use.kept) blob_memory_.AddValues(blob, use.first, use.last);
   }
 }
 

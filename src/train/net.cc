@@ -19,6 +19,7 @@ BuiltNetOptions InternalOptions(const caffe::NetParameter& net, const NetOptions
   for (const std::string& stage : options.stages) all.state.add_stage(stage);
   all.seed = options.seed;
   all.data = data;
+  all.keep_activations = true;
   all.data_scope = options.train ? "train" : "test0";
   return all;
 }

@@ -57,8 +57,9 @@ class SolverSession : public Session {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
     }
     CheckNetTypes(config_);
-    auto net = std::make_unique<BuiltNet>(config_.train.param, config_.train.source,
-                                          TrainNetOptions(config_, data_.get()));
+    BuiltNetOptions net_options = TrainNetOptions(config_, data_.get());
+    net_options.keep_activations = true;  // net() shows them
+    auto net = std::make_unique<BuiltNet>(config_.train.param, config_.train.source, net_options);
     net->LogNotices();
     FillWeights(net.get(), options);
     if (node_config) JoinCluster(std::move(node_config), *net, options.metrics);

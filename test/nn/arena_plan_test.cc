@@ -8,10 +8,6 @@
 namespace millrace::test {
 namespace {
 
-using ArenaItem;
-using ArenaPlan;
-using PlanArena;
-
 // The most bytes in use at one step: no plan needs less.
 size_t MostInUse(const std::vector<ArenaItem>& items) {
   size_t most = 0;

@@ -34,6 +34,7 @@
 #define MILLRACE_NN_LAYERS_BATCH_NORM_LAYER_H_
 
 #include "millrace/layer.h"
+#include "nn/layers/backward_reads.h"
 #include "nn/layers/channel_view.h"
 #include "nn/layers/kept_bottom.h"
 #include "nn/layers/normalize_scale_kernels.h"
@@ -46,7 +47,7 @@ class ScaleLayer;
 
 // Takes in a Scale layer with one number per channel, and then a ReLU: values and gradients are
 // read and written once for all of them, and one copy of the bottom serves all.
-class BatchNormLayer : public Layer, public TakesIn {
+class BatchNormLayer : public Layer, public TakesIn, public BackwardReads {
  public:
   BatchNormLayer(const caffe::LayerParameter& param, const LayerContext& context);
 
@@ -67,6 +68,9 @@ class BatchNormLayer : public Layer, public TakesIn {
   // The backward pass of the Scale layer that was taken in, but for the diff of its bottom: the
   // layer's own Backward goes from the diff of the last top to that of its bottom.
   void ScaleGradientsOf(const float* top_diff, ChannelGradient scale, ChannelGradient bias);
+  ValuesRead BackwardValues(const Blobs& bottom, const Blobs& top) const override {
+    return bottom[0] == top[0] ? ValuesRead::kNone : ValuesRead::kBottoms;
+  }
 
  private:
   void ComputeStatistics(const float* bottom);

@@ -8,10 +8,11 @@
 #include <limits>
 
 #include "millrace/layer.h"
+#include "nn/layers/backward_reads.h"
 
 namespace millrace::inline nn {
 
-class ConcatLayer : public Layer {
+class ConcatLayer : public Layer, public BackwardReads {
  public:
   using Layer::Layer;
 
@@ -22,6 +23,7 @@ class ConcatLayer : public Layer {
   // Sets axis_ and the shape of the top. The top has the memory order of the bottoms if they agree
   // on one, otherwise plain order.
   void Reshape(const Blobs& bottom, const Blobs& top) override;
+  ValuesRead BackwardValues(const Blobs&, const Blobs&) const override { return ValuesRead::kNone; }
 
  protected:
   int axis_ = 0;

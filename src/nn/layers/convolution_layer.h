@@ -20,12 +20,13 @@
 #define MILLRACE_NN_LAYERS_CONVOLUTION_LAYER_H_
 
 #include "millrace/layer.h"
+#include "nn/layers/backward_reads.h"
 #include "nn/layers/convolution_geometry.h"
 
 namespace millrace::inline nn {
 
 // Also the base of Deconvolution.
-class ConvolutionLayer : public Layer {
+class ConvolutionLayer : public Layer, public BackwardReads {
  public:
   using Layer::Layer;
 
@@ -33,6 +34,9 @@ class ConvolutionLayer : public Layer {
   Arity arity() const override;
   std::set<std::string> fields() const override { return {"convolution_param"}; }
   void SetUp(const Blobs& bottom, const Blobs& top) override;
+  ValuesRead BackwardValues(const Blobs&, const Blobs&) const override {
+    return ValuesRead::kBottoms;
+  }
 
  protected:
   // Whether the layer computes the backward pass of the convolution that geometry_ describes.

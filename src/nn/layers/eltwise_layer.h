@@ -14,10 +14,11 @@
 #include <limits>
 
 #include "millrace/layer.h"
+#include "nn/layers/backward_reads.h"
 
 namespace millrace::inline nn {
 
-class EltwiseLayer : public Layer {
+class EltwiseLayer : public Layer, public BackwardReads {
  public:
   using Layer::Layer;
 
@@ -30,6 +31,10 @@ class EltwiseLayer : public Layer {
   void Forward(const Blobs& bottom, const Blobs& top) override;
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override;
+  ValuesRead BackwardValues(const Blobs&, const Blobs&) const override {
+    const bool product = operation_ == caffe::EltwiseParameter::PROD;
+    return product ? ValuesRead::kAll : ValuesRead::kNone;
+  }
 
  private:
   void ForwardSum(const Blobs& bottom, Blob* top);

@@ -7,15 +7,19 @@
 #define MILLRACE_NN_LAYERS_INNER_PRODUCT_LAYER_H_
 
 #include "millrace/layer.h"
+#include "nn/layers/backward_reads.h"
 
 namespace millrace::inline nn {
 
-class InnerProductLayer : public Layer {
+class InnerProductLayer : public Layer, public BackwardReads {
  public:
   using Layer::Layer;
 
   std::set<std::string> fields() const override { return {"inner_product_param"}; }
   void SetUp(const Blobs& bottom, const Blobs& top) override;
+  ValuesRead BackwardValues(const Blobs&, const Blobs&) const override {
+    return ValuesRead::kBottoms;
+  }
 
  protected:
   Shape TopShape(const Shape& bottom) const;

@@ -9,6 +9,7 @@
 #ifndef MILLRACE_NN_LAYERS_SCALE_LAYER_H_
 #define MILLRACE_NN_LAYERS_SCALE_LAYER_H_
 
+#include "nn/layers/backward_reads.h"
 #include "nn/layers/kept_bottom.h"
 #include "nn/layers/matched_axes.h"
 
@@ -16,7 +17,7 @@ namespace millrace::inline nn {
 
 class BatchNormLayer;
 
-class ScaleLayer : public Layer {
+class ScaleLayer : public Layer, public BackwardReads {
  public:
   ScaleLayer(const caffe::LayerParameter& param, const LayerContext& context);
 
@@ -39,6 +40,10 @@ class ScaleLayer : public Layer {
   // Null if the layer has none.
   const float* bias() const { return bias_ >= 0 ? params_[bias_].blob->data() : nullptr; }
   void set_taken_in_by(BatchNormLayer* norm) { taken_in_by_ = norm; }
+  ValuesRead BackwardValues(const Blobs& bottom, const Blobs& top) const override {
+    const bool keeps = bottom[0] == top[0] && bottom.size() == 1;
+    return keeps ? ValuesRead::kNone : ValuesRead::kBottoms;
+  }
 
  private:
   const Blob& ScaleOf(const Blobs& bottom) const {

@@ -1,4 +1,5 @@
-// Gradients of activations share memory: the results of a net that keeps them all, in less memory.
+// Gradients of activations, and values that no backward pass reads, share memory: the results of a
+// net that keeps them all, in less memory.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -34,9 +35,9 @@ std::string Text(int layers) {
                        "reduction_param { operation: SUMSQ } }");
 }
 
-TEST(GradientMemory, GivesTheSameGradients) {
+TEST(BlobMemory, GivesTheSameGradients) {
   BuiltNetOptions keep = InPhase(caffe::TRAIN);
-  keep.keep_gradients = true;
+  keep.keep_activations = true;
   TestNet kept(Text(6), keep), shared(Text(6));
   for (int pass = 0; pass < 3; ++pass) {
     for (TestNet* net : {&kept, &shared}) {
@@ -52,9 +53,9 @@ TEST(GradientMemory, GivesTheSameGradients) {
   }
 }
 
-TEST(GradientMemory, DoesNotGrowWithTheLayers) {
+TEST(BlobMemory, DoesNotGrowWithTheLayers) {
   BuiltNetOptions keep = InPhase(caffe::TRAIN);
-  keep.keep_gradients = true;
+  keep.keep_activations = true;
   const auto added = [&](const BuiltNetOptions& options) {
     return TestNet(Text(40), options)->activation_bytes() -
            TestNet(Text(20), options)->activation_bytes();
@@ -65,7 +66,52 @@ TEST(GradientMemory, DoesNotGrowWithTheLayers) {
   EXPECT_EQ(added(InPhase(caffe::TRAIN)), kValues);
 }
 
-TEST(GradientMemory, FollowsShapesThatChange) {
+// Residual blocks: what the normalisation writes is read by the sum only.
+std::string Blocks(int blocks) {
+  std::string text =
+      "force_backward: true "
+      "layer { name: 'in' type: 'Input' top: 'b0' input_param { shape { dim: 4 dim: 20 } } }";
+  for (int i = 0; i < blocks; ++i) {
+    const auto names = [&](const std::string& name, const std::string& type) {
+      return StrCat("layer { name: '", name, i, "' type: '", type, "' bottom: 'y", i, "' top: 'y",
+                    i, "' ");
+    };
+    text += StrCat("layer { name: 'ip", i, "' type: 'InnerProduct' bottom: 'b", i, "' top: 'y", i,
+                   "' inner_product_param { num_output: 20 weight_filler { type: 'xavier' } } }",
+                   names("norm", "BatchNorm"), "}", names("scale", "Scale"),
+                   "scale_param { bias_term: true } }", "layer { name: 'sum", i,
+                   "' type: 'Eltwise' bottom: 'b", i, "' bottom: 'y", i, "' top: 'b", i + 1, "' }");
+  }
+  return text + StrCat("layer { name: 'l' type: 'Reduction' bottom: 'b", blocks,
+                       "' top: 'l' loss_weight: 1 reduction_param { operation: SUMSQ } }");
+}
+
+TEST(BlobMemory, HoldsValuesThatNoBackwardPassReads) {
+  BuiltNetOptions keep = InPhase(caffe::TRAIN);
+  keep.keep_activations = true;
+  TestNet kept(Blocks(5), keep), shared(Blocks(5));
+  for (int pass = 0; pass < 3; ++pass) {
+    for (TestNet* net : {&kept, &shared}) {
+      FillRandom((*net)->FindBlob("b0"), pass);
+      net->Pass(pass);
+    }
+    const int64_t size = kept->layout().size();
+    EXPECT_EQ(std::vector<float>(shared->gradients(), shared->gradients() + size),
+              std::vector<float>(kept->gradients(), kept->gradients() + size));
+    EXPECT_EQ(shared->Loss(), kept->Loss());
+  }
+  const auto added = [&](const BuiltNetOptions& options) {
+    return TestNet(Blocks(40), options)->activation_bytes() -
+           TestNet(Blocks(20), options)->activation_bytes();
+  };
+  // A block has two blobs with values and gradients; only the sum has to keep its values.
+  constexpr size_t kBlobs = 20 * 4 * 20 * sizeof(float);
+  // The gradient of a block's bottom, which is split, is the sum of two parts.
+  EXPECT_EQ(added(keep), 6 * kBlobs);
+  EXPECT_EQ(added(InPhase(caffe::TRAIN)), kBlobs);
+}
+
+TEST(BlobMemory, FollowsShapesThatChange) {
   const std::string text =
       "force_backward: true "
       "layer { name: 'in' type: 'Input' top: 'x' top: 'keep' input_param { shape { dim: 6 dim: 3 } "

@@ -1,0 +1,23 @@
+// What backward passes read of the values of blobs. Values that none reads need no memory of their
+// own after the forward pass.
+#ifndef MILLRACE_NN_LAYERS_BACKWARD_READS_H_
+#define MILLRACE_NN_LAYERS_BACKWARD_READS_H_
+
+#include "millrace/layer.h"
+
+namespace millrace::inline nn {
+
+enum class ValuesRead { kNone, kBottoms, kAll };
+
+// A layer whose backward pass does not read the values of all its blobs is also one of these.
+class BackwardReads {
+ public:
+  virtual ~BackwardReads() = default;
+  // Of a layer that has been set up, in any state of taking in or being taken in (takes_in.h). kAll
+  // includes the values of tops.
+  virtual ValuesRead BackwardValues(const Blobs& bottom, const Blobs& top) const = 0;
+};
+
+}  // namespace millrace::inline nn
+
+#endif  // MILLRACE_NN_LAYERS_BACKWARD_READS_H_
