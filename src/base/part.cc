@@ -23,6 +23,7 @@ bool IsNumber(const std::string& name) {
 
 std::string ExpectedValue(const PartParameter& parameter) {
   const char* const what = parameter.whole ? "a whole number" : "a number";
+  if (std::isinf(parameter.least)) return "a finite number";
   if (std::isinf(parameter.most)) return StrCat(what, " >= ", parameter.least);
   return StrCat(what, " from ", parameter.least, " to ", parameter.most);
 }

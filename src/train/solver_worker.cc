@@ -39,6 +39,10 @@ void SolverWorker::Run() {
       const StepResult step = solver_->Compute(*iteration);
       run_.reporter.Iteration(step, solver_->net(), display);
       longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);
+      if (run_.stop_conditions != nullptr &&
+          run_.stop_conditions->AfterIteration(run_.weights.clock().global())) {
+        run_.stop = true;
+      }
       TakeSnapshots(*iteration + 1);
       run_.writer.Poll();
     }
@@ -83,7 +87,14 @@ void SolverWorker::RunTest(int64_t iteration) {
   if (run_.distributed_evaluation != nullptr) {
     run_.distributed_evaluation->Begin(iteration);
   } else if (IsLeader()) {
-    run_.tester.Run(iteration, [&] { return run_.stop.load(); });
+    const auto results = run_.tester.Run(iteration, [&] { return run_.stop.load(); });
+    if (run_.stop_conditions == nullptr) return;
+    for (size_t net = 0; net < results.size(); ++net) {
+      if (run_.stop_conditions->AfterTest(iteration, static_cast<int>(net),
+                                          MeanOutputs(results[net]))) {
+        run_.stop = true;
+      }
+    }
   }
 }
 

@@ -19,6 +19,7 @@
 #include "solver/snapshot_collector.h"
 #include "solver/solver.h"
 #include "solver/solver_config.h"
+#include "solver/stop_conditions.h"
 #include "solver/strategy.h"
 #include "train/distributed_evaluation.h"
 #include "train/reporter.h"
@@ -49,6 +50,7 @@ struct SharedRun {
   SnapshotDuty* duty = nullptr;                             // null: no cluster
   ThreadLoad* load = nullptr;                               // joined by each solver; null: none
   MergedWeights* merged = nullptr;                          // for snapshots; null: no cluster
+  StopConditions* stop_conditions = nullptr;                // null: none
 };
 
 class SolverWorker {

@@ -73,6 +73,7 @@ class TrainRun {
         config_(LoadSolverConfig(options.solver_file, options.train_state)),
         options_(Resolved(options, config_, node_config_.get())),
         policy_(config_.param),
+        stop_conditions_(config_.param, &clock_),
         errors_([this] { stop_ = true; }),
         commands_(options.control, &clock_),
         snapshots_(solvers()) {
@@ -90,15 +91,22 @@ class TrainRun {
                                                  if (duty_) duty_->Wrote(iteration);
                                                });
     if (!options_.snapshot.empty()) Resume();
-    data_ = std::make_unique<DataService>(
-        DataOptions{config_.seed, options_.shard_index, options_.shard_count, nullptr});
+    data_ = std::make_unique<DataService>(DataOptions{config_.seed, options_.shard_index,
+                                                      options_.shard_count, nullptr,
+                                                      config_.param.sampler()});
     // Tests use all of their data, whatever the process's shard of the training data.
     test_data_ = std::make_unique<DataService>(DataOptions{config_.seed, 0, 1, nullptr});
     if (resume_) {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
     }
     CheckNetTypes(config_);
+    if (node_config_ && !stop_conditions_.empty()) {
+      throw Located(config_.source, FieldError("stop_condition",
+                                               "a cluster ends with max_iter only, expected none "
+                                               "with --topology"));
+    }
     MakeNets();
+    CheckSampled(config_, *data_);
     MakeWeights();
     make_strategy_ = MakeStrategies(ContextOfStrategies());
     if (!options.metrics.empty()) metrics_ = std::make_unique<MetricsWriter>(options.metrics);
@@ -147,7 +155,8 @@ class TrainRun {
                      distributed_evaluation_.get(),
                      duty_.get(),
                      &solver_load_,
-                     snapshot_weights_.get()};
+                     snapshot_weights_.get(),
+                     stop_conditions_.empty() ? nullptr : &stop_conditions_};
     LOG(INFO) << "Solver scaffolding done.";
     LOG(INFO) << "Starting Optimization";
     LOG(INFO) << "Solving " << net_->name();
@@ -160,6 +169,7 @@ class TrainRun {
     counters_ = std::make_unique<RunCounters>(registry, Title(), &weights_->clock(), images);
 
     if (!options_.gpus.empty()) LinkGpus(registry);
+    stop_conditions_.Start();
     std::vector<std::unique_ptr<SolverWorker>> workers;
     for (int i = 0; i < solvers(); ++i) {
       workers.push_back(std::make_unique<SolverWorker>(i, shared, std::move(nets_[i])));
@@ -167,6 +177,7 @@ class TrainRun {
     RunThreads(workers);
     if (links_) EndLinks();
     reporter_->Finish();
+    if (!stopped_ && !errors_.failed()) EndByCondition();
     if (links_) SaveIfGpuFailed(workers);
     errors_.RethrowIfFailed();
     TrainResult result = Finish(workers[0].get());
@@ -283,6 +294,16 @@ class TrainRun {
     while (!links_->in_sync() && !stop_) {
       if (commands_.Next(1) == RunCommand::kStop) Stop();
     }
+  }
+
+  // If a condition has ended the run before its last iteration: what follows may be stopped by
+  // commands.
+  void EndByCondition() {
+    const std::string reason = stop_conditions_.reason();
+    if (reason.empty() || weights_->clock().global() >= config_.param.max_iter()) return;
+    LOG(INFO) << "Stop condition " << reason;
+    condition_met_ = true;
+    stop_ = false;
   }
 
   // Brings the progress of the GPUs into the host's replica: after a failure, that of the others,
@@ -529,7 +550,8 @@ class TrainRun {
     LogMemory(*worker);
     TrainResult result;
     const IterationClock& clock = weights_->clock();
-    const bool complete = clock.claimed() >= config_.param.max_iter() && !stopped_;
+    const bool complete =
+        clock.claimed() >= config_.param.max_iter() && !stopped_ && !condition_met_;
     result.iteration = complete ? config_.param.max_iter() : clock.global();
     result.loss = reporter_->loss();
     if (session_) {
@@ -539,12 +561,19 @@ class TrainRun {
     }
     WriteLast(result.iteration, std::nullopt);
     if (complete && !stopped_) ReportFinalLoss(worker, result.iteration);
-    if (!stopped_ && !session_ && tester_->Due(result.iteration)) {
+    if (!stopped_ && !session_ && LastTestDue(result.iteration)) {
       result.tests = tester_->Run(result.iteration, [this] { return Stopped(0); });
     }
-    result.stopped_early = stopped_;
-    LOG(INFO) << (stopped_ ? "Optimization stopped early." : "Optimization Done.");
+    result.stopped_early = stopped_ || condition_met_;
+    LOG(INFO) << (result.stopped_early ? "Optimization stopped early." : "Optimization Done.");
     return result;
+  }
+
+  // A run that a condition has ended tests its final weights in any case.
+  bool LastTestDue(int64_t iteration) const {
+    if (!condition_met_) return tester_->Due(iteration);
+    const std::optional<TestScores> last = tester_->last();
+    return !tester_->empty() && !(last && last->iteration == iteration);
   }
 
   // As Caffe, displays the loss of the final weights. Data positions are saved before it.
@@ -629,8 +658,10 @@ class TrainRun {
   SolverConfig config_;
   const TrainOptions options_;
   const LrPolicy policy_;
+  StopConditions stop_conditions_;
   std::atomic<bool> stop_{false}, snapshot_requested_{false};
-  bool stopped_ = false;  // by a command
+  bool stopped_ = false;        // by a command
+  bool condition_met_ = false;  // a stop condition has ended the run
   std::atomic<bool> solvers_ended_{false};
   ErrorSink errors_;
   CommandReader commands_;
