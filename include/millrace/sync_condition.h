@@ -38,7 +38,7 @@ struct SyncState {
   // The solver's weights, in the order of the net's layout and with zeros between arrays, and what
   // they were after the last merge. Both are in host memory, of the same length, valid during the
   // call; no other thread writes them.
-  std::span<const float> weights, base;
+  std::span<const float> weights = {}, base = {};
 };
 
 // One instance belongs to one solver, whose thread makes and calls it.
