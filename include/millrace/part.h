@@ -16,7 +16,7 @@ namespace millrace {
 // Values of a part's parameters, by name.
 using PartValues = std::map<std::string, double>;
 
-struct PartParameter {
+struct MILLRACE_API PartParameter {
   std::string name;       // lower-case letters, digits, '_'
   double fallback = 0;    // the default; not used if `required`
   double least = 0;       // the range, inclusive

@@ -324,7 +324,7 @@ TEST(Local, RefusesWhatItDoesNotKnowInOneLine) {
   EXPECT_EQ(
       refusal(Steps(2) + "sync_condition { type: 'x' }"),
       "strategy.sync_condition[1].type: unknown sync condition 'x', expected one of adaptive, "
-      "distance, seconds, steps");
+      "distance, furthest, seconds, steps");
   EXPECT_EQ(
       refusal(Steps(2) + "merge_rule { type: 'x' }"),
       "strategy.merge_rule.type: unknown merge rule of the strategy local 'x', expected one of "

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "examples/extend/furthest_condition.cc"
 #include "proto/parse.h"
 #include "test/support/support.h"
 
@@ -94,10 +95,24 @@ TEST(SyncConditions, OfSeveralAnyFires) {
   EXPECT_TRUE(SyncConditions().empty());
 }
 
+TEST(SyncConditions, TheExampleOfTheGuideLooksAtTheWeightThatHasMovedFurthest) {
+  const auto furthest = Conditions(
+      "sync_condition { type: 'furthest' param { key: 'above' value: 0.5 } "
+      "param { key: 'least' value: 2 } }");
+  const std::vector<float> base = {1, 2}, near = {1.4f, 1.6f}, far = {1, 1.4f};
+  const auto fires = [&](int iterations, const std::vector<float>& weights) {
+    return furthest.Fires({.iterations = iterations, .weights = weights, .base = base});
+  };
+  EXPECT_FALSE(fires(1, far));
+  EXPECT_FALSE(fires(2, near));
+  EXPECT_TRUE(fires(2, far));
+}
+
 TEST(SyncConditions, RefuseWhatTheyDoNotKnow) {
   const auto refusal = [](const std::string& text) { return ErrorOf([&] { Conditions(text); }); };
   EXPECT_EQ(refusal("sync_condition { type: 'often' }"),
-            "unknown sync condition 'often', expected one of adaptive, distance, seconds, steps");
+            "unknown sync condition 'often', expected one of adaptive, distance, furthest, "
+            "seconds, steps");
   EXPECT_EQ(refusal("sync_condition { type: 'steps' param { key: 'every' value: 0 } }"),
             "every is 0, expected a whole number from 1 to 1e+09");
   EXPECT_EQ(refusal("sync_condition { type: 'steps' }"),
