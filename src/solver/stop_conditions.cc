@@ -66,6 +66,15 @@ bool StopConditions::AfterIteration(int64_t completed) {
   });
 }
 
+bool StopConditions::AfterTest(int64_t iteration, const std::vector<std::vector<double>>& outputs) {
+  if (tested_.exchange(iteration) == iteration) return !reason().empty();
+  bool ends = false;
+  for (size_t net = 0; net < outputs.size(); ++net) {
+    ends |= AfterTest(iteration, static_cast<int>(net), outputs[net]);
+  }
+  return ends;
+}
+
 bool StopConditions::AfterTest(int64_t iteration, int net, const std::vector<double>& outputs) {
   return Any(iteration, [&](StopCondition* condition) {
     return condition->AfterTest({iteration, net, outputs});

@@ -2,6 +2,7 @@
 #ifndef MILLRACE_SOLVER_STOP_CONDITIONS_H_
 #define MILLRACE_SOLVER_STOP_CONDITIONS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -39,7 +40,12 @@ class StopConditions {
   // Return whether the run is to end, because of this iteration or test or an earlier one. Throw
   // Error as conditions do.
   bool AfterIteration(int64_t completed);
+  // `outputs`: by test net. A test of the same iteration as the one before is ignored.
+  bool AfterTest(int64_t iteration, const std::vector<std::vector<double>>& outputs);
+  // The same for one test net alone, always.
   bool AfterTest(int64_t iteration, int net, const std::vector<double>& outputs);
+  // Iteration of the last test that AfterTest was given with all nets; -1: none.
+  int64_t tested() const { return tested_; }
   // One line that names the condition, and why it is met; "" if none is.
   std::string reason() const;
 
@@ -52,6 +58,7 @@ class StopConditions {
   double begin_seconds_;
   std::vector<std::pair<std::string, std::unique_ptr<StopCondition>>> conditions_;  // with names
   std::string reason_;
+  std::atomic<int64_t> tested_{-1};  // iteration of the last complete test
 };
 
 }  // namespace millrace::inline solver

@@ -39,7 +39,7 @@ void SolverWorker::Run() {
       const StepResult step = solver_->Compute(*iteration);
       run_.reporter.Iteration(step, solver_->net(), display);
       longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);
-      if (run_.stop_conditions != nullptr &&
+      if (run_.stop_conditions != nullptr && IsLeader() &&
           run_.stop_conditions->AfterIteration(run_.weights.clock().global())) {
         run_.stop = true;
       }
@@ -62,7 +62,10 @@ void SolverWorker::Run() {
 
 bool SolverWorker::CatchUp() {
   if (run_.cluster == nullptr) return false;
-  if (run_.distributed_evaluation != nullptr) run_.distributed_evaluation->Poll();
+  if (run_.distributed_evaluation != nullptr) {
+    run_.distributed_evaluation->Poll();
+    Judge();
+  }
   bool display = false;
   const auto& param = run_.config.param;
   for (const IterationRange& range : run_.cluster->TakeRemoteIterations()) {
@@ -87,15 +90,19 @@ void SolverWorker::RunTest(int64_t iteration) {
   if (run_.distributed_evaluation != nullptr) {
     run_.distributed_evaluation->Begin(iteration);
   } else if (IsLeader()) {
-    const auto results = run_.tester.Run(iteration, [&] { return run_.stop.load(); });
-    if (run_.stop_conditions == nullptr) return;
-    for (size_t net = 0; net < results.size(); ++net) {
-      if (run_.stop_conditions->AfterTest(iteration, static_cast<int>(net),
-                                          MeanOutputs(results[net]))) {
-        run_.stop = true;
-      }
-    }
+    run_.tester.Run(iteration, [&] { return run_.stop.load(); });
+    Judge();
   }
+}
+
+void SolverWorker::Judge() {
+  if (run_.stop_conditions == nullptr || !IsLeader()) return;
+  if (run_.tester.last_iteration() == run_.stop_conditions->tested()) return;
+  const std::optional<TestScores> last = run_.tester.last();
+  if (!last) return;
+  std::vector<std::vector<double>> outputs;
+  for (const Evaluation& net : last->nets) outputs.push_back(MeanOutputs(net));
+  if (run_.stop_conditions->AfterTest(last->iteration, outputs)) run_.stop = true;
 }
 
 void SolverWorker::TakeSnapshots(int64_t completed) {

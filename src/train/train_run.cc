@@ -100,11 +100,6 @@ class TrainRun {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
     }
     CheckNetTypes(config_);
-    if (node_config_ && !stop_conditions_.empty()) {
-      throw Located(config_.source, FieldError("stop_condition",
-                                               "a cluster ends with max_iter only, expected none "
-                                               "with --topology"));
-    }
     MakeNets();
     CheckSampled(config_, *data_);
     MakeWeights();
@@ -299,11 +294,30 @@ class TrainRun {
   // If a condition has ended the run before its last iteration: what follows may be stopped by
   // commands.
   void EndByCondition() {
+    if (session_) {
+      FollowEarlyEnd();
+    } else if (weights_->clock().global() < config_.param.max_iter()) {
+      const std::string reason = stop_conditions_.reason();
+      condition_met_ = !reason.empty();
+      if (condition_met_) LOG(INFO) << "Stop condition " << reason;
+    }
+    if (condition_met_) stop_ = false;
+  }
+
+  // In a cluster, conditions of the leader end the run for all nodes, at the iteration that the
+  // leader publishes.
+  void FollowEarlyEnd() {
+    if (condition_met_) return;
+    TerminationDetector& termination = session_->termination();
+    std::optional<TerminationDetector::EarlyEnd> end = termination.FindEarlyEnd();
     const std::string reason = stop_conditions_.reason();
-    if (reason.empty() || weights_->clock().global() >= config_.param.max_iter()) return;
-    LOG(INFO) << "Stop condition " << reason;
-    condition_met_ = true;
-    stop_ = false;
+    const int64_t claimed = weights_->clock().claimed();
+    if (!end && !reason.empty() && claimed < config_.param.max_iter()) end = {claimed, reason};
+    if (!end) return;
+    LOG(INFO) << "Stop condition " << OneLine(end->reason);
+    condition_met_ = stop_ = true;
+    end_iteration_ = end->iteration;
+    termination.PublishEarlyEnd(*end);
   }
 
   // Brings the progress of the GPUs into the host's replica: after a failure, that of the others,
@@ -536,8 +550,9 @@ class TrainRun {
         if (session_) PublishFailed();
         continue;
       }
+      if (!stopped_ && session_) FollowEarlyEnd();
       if (stopped_ && session_) session_->PublishStopped();
-      const bool at_end = weights_->clock().claimed() >= config_.param.max_iter();
+      const bool at_end = weights_->clock().claimed() >= config_.param.max_iter() || condition_met_;
       if (at_end && !stopped_ && session_)
         session_->termination().PublishTraining(LongestNs(workers));
     }
@@ -550,9 +565,11 @@ class TrainRun {
     LogMemory(*worker);
     TrainResult result;
     const IterationClock& clock = weights_->clock();
-    const bool complete =
-        clock.claimed() >= config_.param.max_iter() && !stopped_ && !condition_met_;
-    result.iteration = complete ? config_.param.max_iter() : clock.global();
+    const bool scheduled = clock.claimed() >= config_.param.max_iter() && !condition_met_;
+    const bool complete = !stopped_ && (scheduled || end_iteration_);
+    result.iteration = !complete        ? clock.global()
+                       : end_iteration_ ? *end_iteration_
+                                        : config_.param.max_iter();
     result.loss = reporter_->loss();
     if (session_) {
       FinishInCluster(worker, complete, &result);
@@ -560,7 +577,7 @@ class TrainRun {
       Save(worker, weights_->data(), true, &result);
     }
     WriteLast(result.iteration, std::nullopt);
-    if (complete && !stopped_) ReportFinalLoss(worker, result.iteration);
+    if (scheduled && !stopped_) ReportFinalLoss(worker, result.iteration);
     if (!stopped_ && !session_ && LastTestDue(result.iteration)) {
       result.tests = tester_->Run(result.iteration, [this] { return Stopped(0); });
     }
@@ -618,6 +635,7 @@ class TrainRun {
                       .distributed_evaluation = distributed_evaluation_.get(),
                       .weights = weights_.get(),
                       .layout = &worker->layout(),
+                      .tests_always = condition_met_,
                       .save =
                           [&](float* weights, bool is_leader) {
                             if (saves && LastProcess()) Save(worker, weights, is_leader, result);
@@ -660,8 +678,9 @@ class TrainRun {
   const LrPolicy policy_;
   StopConditions stop_conditions_;
   std::atomic<bool> stop_{false}, snapshot_requested_{false};
-  bool stopped_ = false;        // by a command
-  bool condition_met_ = false;  // a stop condition has ended the run
+  bool stopped_ = false;                  // by a command
+  bool condition_met_ = false;            // a stop condition has ended the run
+  std::optional<int64_t> end_iteration_;  // of a cluster's run that a condition has ended
   std::atomic<bool> solvers_ended_{false};
   ErrorSink errors_;
   CommandReader commands_;
