@@ -172,9 +172,10 @@ class SolverSession : public Session {
 
   void RefuseOtherParts(const SessionOptions& options) const {
     if (!options.topology.empty() && !stop_conditions_.empty()) {
-      throw Located(config_.source, FieldError("stop_condition",
-                                               "a cluster ends with max_iter "
-                                               "only, expected none with a topology"));
+      throw Located(config_.source,
+                    FieldError("stop_condition",
+                               "a session in a cluster ends with max_iter only, expected "
+                               "none with a topology"));
     }
     // The program may change the run's weights between steps, which a solver on others would not
     // see.

@@ -6,10 +6,12 @@
 #include <cmath>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "proto/parse.h"
 #include "solver/solver_config.h"
 #include "test/support/fake_clock.h"
+#include "test/support/free_port.h"
 #include "test/train/train_support.h"
 
 namespace millrace::test {
@@ -98,6 +100,16 @@ TEST(StopConditions, PatienceEndsAfterSoManyTestsWithoutABetterOne) {
   EXPECT_FALSE(down.Test(0.5));
   EXPECT_FALSE(down.Test(0.4));
   EXPECT_TRUE(down.Test(0.4));
+}
+
+TEST(StopConditions, SeeEachTestOnce) {
+  Conditions patience("stop_condition { type: 'patience' param { key: 'tests' value: 2 } }");
+  EXPECT_EQ(patience.all->tested(), -1);
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(patience.all->AfterTest(10, {{0.5}}));
+  EXPECT_EQ(patience.all->tested(), 10);
+  EXPECT_FALSE(patience.all->AfterTest(20, {{0.5}}));
+  EXPECT_TRUE(patience.all->AfterTest(30, {{0.5}}));
+  EXPECT_TRUE(patience.all->AfterTest(30, {{0.5}}));
 }
 
 TEST(StopConditions, OfSeveralTheFirstThatIsMetEndsTheRun) {
@@ -229,6 +241,47 @@ TEST(StopConditionRun, OfWhichTheLastIterationIsTheSchedulesEndIsComplete) {
                     "stop_condition { type: 'iterations' param { key: 'most' value: 20 } }"));
   EXPECT_FALSE(outcome.result.stopped_early);
   EXPECT_EQ(outcome.Tests(), (std::vector<int64_t>{0, 10, 20}));
+}
+
+// The leader's condition ends the run for both nodes, with one snapshot and the same test.
+TEST(StopConditionRun, InAClusterEndsItForAllNodes) {
+  for (const char* const condition :
+       {"stop_condition { type: 'iterations' param { key: 'most' value: 100 } }",
+        "stop_condition { type: 'target' param { key: 'value' value: 0.8 } }"}) {
+    SCOPED_TRACE(condition);
+    Workspace work;
+    const std::string topology = work / "topology.prototxt";
+    WriteFile(topology, StrCat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
+                               " node { name: 'b' address: '127.0.0.2' }",
+                               " segment { name: 's' transport: 'udp' port: ", FreePort(), " }"));
+    std::vector<Outcome> outcomes(2);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 2; ++i) {
+      threads.emplace_back([&, i] {
+        TrainOptions options;
+        options.topology = topology;
+        options.node = i == 0 ? "a" : "b";
+        outcomes[i] = RunNamed(
+            work, options.node,
+            With(Workspace::Tested(Workspace::Solver(10'000'000), 50), condition), options);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const int64_t iteration = outcomes[0].result.iteration;
+    EXPECT_EQ(outcomes[1].result.iteration, iteration);
+    EXPECT_GE(iteration, 50);
+    EXPECT_LT(iteration, 10'000'000);
+    std::string models;
+    for (const Outcome& outcome : outcomes) {
+      EXPECT_TRUE(outcome.result.stopped_early);
+      EXPECT_EQ(outcome.result.failure, "");
+      models += outcome.result.model;
+      ASSERT_EQ(outcome.result.tests.size(), 1u);
+      EXPECT_EQ(outcome.FinalOutput("accuracy"), outcomes[0].FinalOutput("accuracy"));
+    }
+    EXPECT_EQ(std::min(outcomes[0].result.model.size(), outcomes[1].result.model.size()), 0u);
+    EXPECT_EQ(LoadModel(models).layer_size() > 0, true);
+  }
 }
 
 TEST(StopConditionRun, ContinuesFromItsSnapshotExactly) {
