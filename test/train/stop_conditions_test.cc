@@ -174,7 +174,9 @@ TEST(StopConditionRun, EndsAsAStopDoesWithSnapshotAndTest) {
     EXPECT_LT(outcome.result.iteration, 30 + solvers);
     EXPECT_EQ(outcome.result.state,
               work.Snapshot("run", outcome.result.iteration) + ".solverstate");
-    EXPECT_EQ(outcome.Tests(), (std::vector<int64_t>{0, 20, outcome.result.iteration}));
+    // The stop interrupts a test that another solver has in progress.
+    ASSERT_FALSE(outcome.Tests().empty());
+    EXPECT_EQ(outcome.Tests().back(), outcome.result.iteration);
     EXPECT_EQ(outcome.result.tests.size(), 1u);
   }
 }
