@@ -59,8 +59,8 @@ class MILLRACE_API Event {
 //
 // Work completes asynchronously. The host's queue completes each call before it returns, at the
 // cost of the work alone. If the device fails, Record, Synchronize and the queue's events throw
-// DeviceError with one line, and so does every later call. The results of work that had not completed are
-// then undefined, and the device no longer accesses its memory.
+// DeviceError with one line, and so does every later call. The results of work that had not
+// completed are then undefined, and the device no longer accesses its memory.
 class MILLRACE_API Queue {
  public:
   explicit Queue(Device& device) : device_(device) {}

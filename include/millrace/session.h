@@ -75,7 +75,8 @@ class MILLRACE_API Session {
                              std::optional<int> test_net = {}) = 0;
 
   // Computes one iteration and applies its update; none once all nodes together have begun max_iter
-  // iterations. Throws Error for bad data, a loss that is not finite (the weights are then
+  // iterations, or a stop condition of the solver file is met: conditions see each step and each
+  // Test. Throws Error for bad data, a loss that is not finite (the weights are then
   // unchanged), or a failure of a segment.
   virtual std::optional<SessionStep> Step() = 0;
   // Iterations completed, by all nodes.

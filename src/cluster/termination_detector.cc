@@ -116,6 +116,24 @@ TerminationDetector::FinalSnapshotOwner TerminationDetector::UpdateStopped(bool 
   return owner;
 }
 
+void TerminationDetector::PublishEarlyEnd(const EarlyEnd& end) {
+  own_.set_end_iteration(static_cast<uint64_t>(end.iteration));
+  own_.set_end_reason(FailureText(end.reason));
+  Publish(true);
+}
+
+std::optional<TerminationDetector::EarlyEnd> TerminationDetector::FindEarlyEnd() const {
+  std::map<NodeId, RunEnd> known = ReadGossip<RunEnd>(peers_.read());
+  known[peers_.self] = own_;
+  std::optional<EarlyEnd> first;
+  for (const auto& [node, end] : known) {
+    if (!end.has_end_iteration()) continue;
+    const auto iteration = static_cast<int64_t>(std::min<uint64_t>(end.end_iteration(), INT64_MAX));
+    if (!first || iteration < first->iteration) first = EarlyEnd{iteration, end.end_reason()};
+  }
+  return first;
+}
+
 void TerminationDetector::PublishDone() {
   own_.set_done(true);
   Publish(true);

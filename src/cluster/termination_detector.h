@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -79,6 +80,16 @@ class TerminationDetector {
   // solvers have `ended`, that it leaves. A node that `is_leader` precedes others as final snapshot
   // owner. Returns the owner as currently known.
   FinalSnapshotOwner UpdateStopped(bool is_leader, bool ended);
+  // The end of the run before its schedule's, by a stop condition of the leader.
+  struct EarlyEnd {
+    int64_t iteration;
+    std::string reason;  // one line
+  };
+  // Publishes that the run ends.
+  void PublishEarlyEnd(const EarlyEnd& end);
+  // The end that this node or another has published; of several, as two leaders may publish them,
+  // the one with the smallest iteration.
+  std::optional<EarlyEnd> FindEarlyEnd() const;
   // Publishes that this node, as leader, has saved the model and finished the last test.
   void PublishDone();
   // Publishes that this node leaves, so that the others do not wait for it.

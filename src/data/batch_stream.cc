@@ -18,6 +18,7 @@ ScheduleOptions ScheduleOf(const BatchStreamOptions& options, const std::vector<
   schedule.shuffle = options.shuffle;
   schedule.groups = options.groups;
   schedule.draws = options.draws;
+  schedule.sampler = options.sampler;
   schedule.rand_skip = options.rand_skip;
   schedule.seed = options.seed;
   schedule.stream = options.stream;
@@ -93,7 +94,8 @@ void BatchStream::MarkConsumed(uint64_t number) {
 void BatchStream::Read(int source) {
   try {
     // Random access is cheap only with an index; a few steps forward are cheap without.
-    const bool indexed = options_.shuffle || options_.shard_count > 1 || !options_.draws.empty();
+    const bool indexed =
+        options_.shuffle || options_.shard_count > 1 || !options_.draws.empty() || options_.sampler;
     const std::unique_ptr<RecordReader> reader = options_.sources[source]->MakeReader(indexed);
     Assignment assignment;
     for (uint64_t step = 0; WaitForRoom(step, &assignment); ++step) {

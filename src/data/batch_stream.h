@@ -37,6 +37,7 @@ struct BatchStreamOptions {
   int read_ahead = 4;  // batches that the readers may be ahead of the consumers
   bool shuffle = false;
   std::vector<uint64_t> groups, draws;  // as in ScheduleOptions; draws sum up to batch_size
+  std::shared_ptr<const Sampler> sampler = nullptr;  // as in ScheduleOptions
   uint64_t rand_skip = 0;
   uint64_t shard_index = 0, shard_count = 1;
   uint64_t seed = 0;            // part of the key of the random choices

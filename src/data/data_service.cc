@@ -5,12 +5,14 @@
 #include <utility>
 
 #include "base/fnv1a.h"
+#include "data/apply_sampler.h"
 #include "data/stream_options.h"
 #include "proto/parse.h"
 
 namespace millrace::inline data {
 
-DataService::DataService(const DataOptions& options) : options_(options) {
+DataService::DataService(const DataOptions& options)
+    : options_(options), same_for_all_(IsSameForAll(options.sampler)) {
   CHECK_LT(options.shard_index, options.shard_count);
 }
 
@@ -22,16 +24,23 @@ std::shared_ptr<BatchStream> DataService::Open(const std::string& scope,
   const auto key = std::make_pair(scope, layer.name());
   if (const auto found = streams_.find(key); found != streams_.end()) return found->second;
 
-  const LayerStream wanted = OpenLayerStream(layer);
-  BatchStreamOptions options = wanted.options;
-  options.shard_index = options_.shard_index;
-  options.shard_count = options_.shard_count;
-  options.seed = options_.seed;
-  options.stream = Fnv1a(StrCat(scope, '\0', layer.name(), '\0', options_.shard_index));
-  options.errors = options_.errors;
+  LayerStream wanted = OpenLayerStream(layer);
+  const uint64_t shard = same_for_all_ ? 0 : options_.shard_index;
   std::shared_ptr<BatchStream> stream;
   try {
+    if (scope == "train") {
+      ApplySampler(options_.sampler, layer, options_.seed, Fnv1a(StrCat(scope, '\0', layer.name())),
+                   &wanted);
+    }
+    BatchStreamOptions options = wanted.options;
+    options.shard_index = shard;
+    options.shard_count = same_for_all_ ? 1 : options_.shard_count;
+    options.seed = options_.seed;
+    options.stream = Fnv1a(StrCat(scope, '\0', layer.name(), '\0', shard));
+    options.errors = options_.errors;
     stream = std::make_shared<BatchStream>(options);
+  } catch (const FieldError&) {
+    throw;
   } catch (const Error& error) {
     throw FieldError(wanted.source_field, error.what());
   }
@@ -43,6 +52,14 @@ std::shared_ptr<BatchStream> DataService::Open(const std::string& scope,
   if (stopped_) stream->Stop();
   streams_[key] = stream;
   return stream;
+}
+
+bool DataService::HasStreams(const std::string& scope) const {
+  std::lock_guard lock(mutex_);
+  for (const auto& [key, stream] : streams_) {
+    if (key.first == scope) return true;
+  }
+  return false;
 }
 
 std::vector<caffe::StreamPosition> DataService::Positions(const std::string& scope) const {
@@ -80,6 +97,7 @@ void DataService::Seek(const std::string& scope, uint64_t number) {
 
 void DataService::SetAbsentShards(const std::vector<uint64_t>& absent) {
   std::lock_guard lock(mutex_);
+  if (same_for_all_) return;  // every process reads all records
   absent_ = absent;
   for (auto& [key, stream] : streams_) stream->SetAbsent(absent);
 }

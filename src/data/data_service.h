@@ -23,6 +23,8 @@ struct DataOptions {
   uint64_t shard_index = 0;     // this process reads records r with
   uint64_t shard_count = 1;     // r % shard_count == shard_index
   ErrorSink* errors = nullptr;  // outlives the service; null: only Next() reports errors
+  // Of the streams of scope "train", checked (data/sampler.h); empty: shard.
+  caffe::PartParameter sampler = {};
 };
 
 // Thread-safe.
@@ -36,6 +38,8 @@ class MILLRACE_API DataService {
   // errors in the layer's fields or its sources, Error if a position given to Restore does not fit.
   std::shared_ptr<BatchStream> Open(const std::string& scope, const caffe::LayerParameter& layer);
 
+  // Whether a layer has opened a stream of `scope`.
+  bool HasStreams(const std::string& scope) const;
   // The positions of the streams of `scope`, for a snapshot.
   std::vector<caffe::StreamPosition> Positions(const std::string& scope) const;
   // Makes the streams of `scope`, open now or later, continue from `positions`. Throws Error if a
@@ -59,6 +63,7 @@ class MILLRACE_API DataService {
 
  private:
   const DataOptions options_;
+  const bool same_for_all_;  // all processes read the batches of shard 0 of 1
   mutable std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<BatchStream>> streams_;
   std::map<std::pair<std::string, std::string>, caffe::StreamPosition> restored_;

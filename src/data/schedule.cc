@@ -207,7 +207,8 @@ RecordLocation Schedule::AtPlace(uint64_t place) const {
     position = groups ? groups->At(options_.seed, stream, epoch, position)
                       : Permutation(options_.seed, stream, epoch, size)(position);
   }
-  return interleave_.At(NumberOf(own, position));
+  const uint64_t number = NumberOf(own, position);
+  return interleave_.At(options_.sampler ? options_.sampler->Record(epoch, number) : number);
 }
 
 uint64_t Schedule::PlaceAfter(const Schedule& before, uint64_t place) const {

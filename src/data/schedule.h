@@ -11,6 +11,8 @@
 // When the set of absent shards changes, a process therefore continues at the same record of its
 // own shard (PlaceAfter), and at the same fraction of the epoch in the absent ones.
 //
+// A sampler (sampler.h) may give the numbers 0 .. total-1 to other records in each epoch.
+//
 // Two other orders exist. With `groups`, successive records form groups (the rows of a file): a
 // shuffled epoch visits the groups in random order, and the records of each group in random order
 // before the next group. With `draws`, records are drawn at random, with replacement, in fixed
@@ -21,9 +23,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "data/sampler.h"
 
 namespace millrace::inline data {
 
@@ -115,6 +120,9 @@ struct ScheduleOptions {
   // Of every batch, so many items are drawn from each source, those of the first source first.
   // Empty: the items are all records in turn.
   std::vector<uint64_t> draws;
+  // Gives the records their numbers in each epoch; null: the sources' order. Not with `groups` or
+  // `draws`.
+  std::shared_ptr<const Sampler> sampler = nullptr;
   uint64_t rand_skip = 0;  // skip a random number of records below this
   uint64_t seed = 0;       // part of the key of the random choices
   uint64_t stream = 0;     // identifies the stream; also part of that key

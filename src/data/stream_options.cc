@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "data/database.h"
+#include "data/datum_view.h"
 #include "data/hdf5/hdf5_source.h"
 #include "data/images/image_list_source.h"
 #include "data/images/image_pair_source.h"
@@ -130,28 +131,53 @@ void Hdf5Stream(const caffe::LayerParameter& layer, BatchStreamOptions* options)
   options->groups = source->file_rows();
 }
 
+std::vector<int32_t> DatumLabels(DataSource* source) {
+  std::vector<int32_t> labels(source->size());
+  const std::unique_ptr<RecordReader> reader = source->MakeReader(false);
+  for (uint64_t i = 0; i < labels.size(); ++i) {
+    const RecordView record = reader->At(i);
+    DatumView datum;
+    if (!ParseDatum(record.value, &datum)) {
+      throw Error(RecordName(source->path(), record.key), ": is not a Datum");
+    }
+    labels[i] = datum.label;
+  }
+  source->ThrowIfDamaged();
+  return labels;
+}
+
+// From the list alone.
+std::vector<int32_t> ListedLabels(DataSource* source) {
+  return dynamic_cast<const ImageListSource&>(*source).Labels();
+}
+
 struct LayerType {
   const char* source_field;
   void (*open)(const caffe::LayerParameter& layer, BatchStreamOptions* options);
   uint32_t (*batch_size)(const caffe::LayerParameter& layer);
+  bool any_order = false;
+  std::vector<int32_t> (*labels)(DataSource* source) = nullptr;
 };
 
 const LayerType& TypeOf(const caffe::LayerParameter& layer) {
   static const std::map<std::string, LayerType> types = {
       {"Data",
        {"data_param.source", DataStream,
-        [](const caffe::LayerParameter& layer) { return layer.data_param().batch_size(); }}},
+        [](const caffe::LayerParameter& layer) { return layer.data_param().batch_size(); }, true,
+        DatumLabels}},
       {"AnnotatedData",
        {"data_param.source", DataStream,
-        [](const caffe::LayerParameter& layer) { return layer.data_param().batch_size(); }}},
+        [](const caffe::LayerParameter& layer) { return layer.data_param().batch_size(); }, true}},
       {"ImageData",
        {"image_data_param.source", ImageStream,
-        [](const caffe::LayerParameter& layer) { return layer.image_data_param().batch_size(); }}},
+        [](const caffe::LayerParameter& layer) { return layer.image_data_param().batch_size(); },
+        true, ListedLabels}},
       {"DenseImageData",
        {"dense_image_data_param.source", ImagePairStream,
         [](const caffe::LayerParameter& layer) {
           return layer.dense_image_data_param().batch_size();
-        }}},
+        },
+        true}},
       {"WindowData",
        {"window_data_param.source", WindowStream,
         [](const caffe::LayerParameter& layer) { return layer.window_data_param().batch_size(); }}},
@@ -171,6 +197,8 @@ LayerStream OpenLayerStream(const caffe::LayerParameter& layer) {
   LayerStream stream;
   stream.source_field = type.source_field;
   stream.options.layer = layer.name();
+  stream.any_order = type.any_order;
+  if (type.labels != nullptr) stream.labels = type.labels;
   try {
     type.open(layer, &stream.options);
   } catch (const FieldError&) {

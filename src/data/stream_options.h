@@ -9,7 +9,10 @@
 #ifndef MILLRACE_DATA_STREAM_OPTIONS_H_
 #define MILLRACE_DATA_STREAM_OPTIONS_H_
 
+#include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "data/batch_stream.h"
 #include "proto/caffe.pb.h"
@@ -19,6 +22,11 @@ namespace millrace::inline data {
 struct LayerStream {
   BatchStreamOptions options;  // without shard, seed, stream and errors
   std::string source_field;    // for errors in the sources
+  // Whether a sampler may choose the order of the records.
+  bool any_order = false;
+  // The label of every record of a source; null: records do not have one label each. May read all
+  // of the source. Throws Error.
+  std::function<std::vector<int32_t>(DataSource* source)> labels = nullptr;
 };
 
 // Checks the fields and opens the sources. Throws FieldError.

@@ -10,13 +10,17 @@
 #include <filesystem>
 #include <random>
 
+#include "base/clock.h"
 #include "base/file.h"
+#include "data/sampler.h"
 #include "millrace/device.h"
 #include "millrace/layer.h"
 #include "nn/boxes/detection_scores.h"
 #include "proto/parse.h"
 #include "solver/lr_policy.h"
 #include "solver/solver_warnings.h"
+#include "solver/stop_conditions.h"
+#include "solver/strategy_registry.h"
 #include "solver/update_rule.h"
 
 namespace millrace::inline solver {
@@ -288,8 +292,12 @@ SolverConfig ParseSolverConfig(const std::string& text, const std::string& name,
     ResolveType(&config.param);
     CheckNumbers(config.param);
     UpdateRuleRegistry::Get().Check(config.param);
+    CheckStrategy(config.param);
+    CheckSampler(config.param);
     ReadTrainNet(files, &config);
     ReadTestNets(files, &config);
+    const SteadyClock clock;
+    StopConditions(config.param, &clock);
     config.warnings = SolverWarnings(config.param);
     Normalize(&config.param);
     SetState(caffe::TRAIN, config.param.train_state(), &config.train);

@@ -58,7 +58,7 @@ void DistributedEvaluation::Begin(int64_t iteration) {
   std::lock_guard lock(mutex_);
   CloseLocked();
   participants_ = Participants(ReadShares(peers_.read()), peers_.self, tester_.NumberOf(iteration));
-  Share(iteration);
+  Share(iteration, tester_.NumberOf(iteration));
   if (open_) FinishIfReady();
 }
 
@@ -68,15 +68,16 @@ void DistributedEvaluation::BeginLast(int64_t iteration, uint32_t weights,
   CloseLocked();
   participants_ = std::move(nodes);
   weights_ = weights;
-  Share(iteration);
+  // Between two tests, the last one has the batches of the next.
+  Share(iteration, tester_.NumberOf(iteration) + (tester_.Due(iteration) ? 0 : 1));
 }
 
-void DistributedEvaluation::Share(int64_t iteration) {
+void DistributedEvaluation::Share(int64_t iteration, int64_t number) {
   open_ = false;
   results_.clear();
   led_ = peers_.is_leader();
   iteration_ = iteration;
-  number_ = tester_.NumberOf(iteration);
+  number_ = number;
   const size_t place =
       std::find(participants_.begin(), participants_.end(), peers_.self) - participants_.begin();
   TestShare share;

@@ -60,9 +60,9 @@ class DistributedEvaluation {
   // Closes the open test. If this node is to log it, finishes it with the parts available.
   void Close();
 
-  // Starts the last test, due at `iteration`: finishes the previous test, then evaluates and
-  // publishes this node's part. `weights`: checksum of the weights, which the tester already has.
-  // `nodes`: the nodes with equal weights, ascending, including this one.
+  // Starts the last test, at `iteration`, where it need not be due: finishes the previous test,
+  // then evaluates and publishes this node's part. `weights`: checksum of the weights, which the
+  // tester already has. `nodes`: the nodes with equal weights, ascending, including this one.
   void BeginLast(int64_t iteration, uint32_t weights, std::vector<NodeId> nodes);
   // For the leader, which then calls Finish: all parts of the last test have arrived, or the
   // timeout has passed. Only the parts of nodes in `there` are awaited.
@@ -76,7 +76,7 @@ class DistributedEvaluation {
 
  private:
   // Evaluates and publishes this node's part of the open test.
-  void Share(int64_t iteration);
+  void Share(int64_t iteration, int64_t number);
   EvaluationShards Shares() const;  // those that count for the open test
   // The combined results of the open test, if all parts are available.
   std::optional<TestScores> Whole() const;

@@ -112,6 +112,12 @@ bool HasDetections(const BuiltNet& net) {
   return std::any_of(net.outputs().begin(), net.outputs().end(), IsOfDetections);
 }
 
+std::vector<double> MeanOutputs(const Evaluation& evaluation) {
+  std::vector<double> means;
+  for (const OutputMean& output : evaluation.outputs) means.push_back(output.mean);
+  return means;
+}
+
 Evaluation Evaluate(BuiltNet* net, int batches, const std::function<bool()>& stop,
                     const BatchObserver& observe, ApVersion version) {
   if (batches == 0) return {};

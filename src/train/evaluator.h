@@ -28,6 +28,9 @@ struct Evaluation {
   int batches = 0;  // fewer than requested if stopped
 };
 
+// The means alone.
+std::vector<double> MeanOutputs(const Evaluation& evaluation);
+
 // Sums over batches of a test.
 struct TestSums {
   std::vector<double> outputs;              // in the order of Evaluation::outputs; 0 for detections

@@ -25,7 +25,7 @@ RunFinalizer::RunFinalizer(RunFinalizerParts parts)
 
 bool RunFinalizer::Run(int64_t iteration) {
   iteration_ = iteration;
-  due_ = parts_.tester->Due(iteration);
+  due_ = parts_.tester->Due(iteration) || (parts_.tests_always && !parts_.tester->empty());
   return AwaitQuiescence() && SaveAndTest();
 }
 

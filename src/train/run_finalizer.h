@@ -1,5 +1,5 @@
-// Ends a complete schedule in a cluster: all nodes reach the same weights, the leader saves them,
-// and all nodes test them.
+// Ends a complete schedule in a cluster, or one that a stop condition has cut short: all nodes
+// reach the same weights, the leader saves them, and all nodes test them.
 //
 // Dead or unreachable nodes are not awaited, and all other waits have an upper bound. If the leader
 // dies, the next leader completes its remaining work.
@@ -30,6 +30,7 @@ struct RunFinalizerParts {
   DistributedEvaluation* distributed_evaluation;  // null: the leader tests alone
   const WeightBuffer* weights;
   const ParamLayout* layout;  // of the weights
+  bool tests_always = false;  // the last test is done even if none is due at the last iteration
   // Saves `weights` as the final snapshot. Without `is_leader`, saves only the node's own part.
   std::function<void(float* weights, bool is_leader)> save;
   // Waits at most `ms` ms. Returns true if the run is to stop.

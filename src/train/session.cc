@@ -11,6 +11,7 @@
 #include "data/data_service.h"
 #include "solver/moving_average.h"
 #include "solver/solver.h"
+#include "solver/stop_conditions.h"
 #include "strategy/hogwild.h"
 #include "train/evaluator.h"
 #include "train/net_view.h"
@@ -29,29 +30,36 @@ std::unique_ptr<NodeConfig> NodeConfigOf(const SessionOptions& options) {
   return FindNodeConfig(train);
 }
 
-DataOptions ShardOf(const SessionOptions& options, const NodeConfig* node_config, uint64_t seed) {
+DataOptions ShardOf(const SessionOptions& options, const NodeConfig* node_config,
+                    const SolverConfig& config) {
+  const uint64_t seed = config.seed;
+  const caffe::PartParameter& sampler = config.param.sampler();
   if (options.shard_count > 0 && options.shard_index >= options.shard_count) {
     throw Error("SessionOptions.shard_index: ", options.shard_index, " of ", options.shard_count,
                 " shards, expected a smaller number");
   }
-  if (options.shard_count > 0) return {seed, options.shard_index, options.shard_count, nullptr};
+  if (options.shard_count > 0)
+    return {seed, options.shard_index, options.shard_count, nullptr, sampler};
   if (node_config != nullptr) {
     return {seed, static_cast<uint64_t>(node_config->plan.shard),
-            static_cast<uint64_t>(node_config->plan.shards), nullptr};
+            static_cast<uint64_t>(node_config->plan.shards), nullptr, sampler};
   }
-  return {seed, 0, 1, nullptr};
+  return {seed, 0, 1, nullptr, sampler};
 }
 
 class SolverSession : public Session {
  public:
   SolverSession(SolverConfig config, const SessionOptions& options)
-      : config_(std::move(config)), policy_(config_.param) {
+      : config_(std::move(config)),
+        policy_(config_.param),
+        stop_conditions_(config_.param, &clock_) {
     const OneOmpThread one;
     for (const std::string& notice : config_.notices) LOG(INFO) << notice;
     for (const std::string& warning : config_.warnings) LOG(WARNING) << warning;
+    RefuseOtherParts(options);
     std::unique_ptr<NodeConfig> node_config = NodeConfigOf(options);
     Resume(options);
-    data_ = std::make_unique<DataService>(ShardOf(options, node_config.get(), config_.seed));
+    data_ = std::make_unique<DataService>(ShardOf(options, node_config.get(), config_));
     test_data_ = std::make_unique<DataService>(DataOptions{config_.seed, 0, 1, nullptr});
     if (resume_) {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
@@ -61,6 +69,7 @@ class SolverSession : public Session {
     net_options.keep_activations = true;  // net() shows them
     auto net = std::make_unique<BuiltNet>(config_.train.param, config_.train.source, net_options);
     net->LogNotices();
+    CheckSampled(config_, *data_);
     FillWeights(net.get(), options);
     if (node_config) JoinCluster(std::move(node_config), *net, options.metrics);
     strategy_ = std::make_unique<HogwildStrategy>(
@@ -81,11 +90,13 @@ class SolverSession : public Session {
     const OneOmpThread one;
     if (node_) node_->RethrowIfFailed();
     const int64_t begin_ns = clock_.NowNs();
+    if (ended_) return std::nullopt;
     const std::optional<int64_t> iteration = solver_->Claim();
     if (!iteration) return std::nullopt;
     solver_->net().set_debug_info(IsDebugInfoDue(config_.param, *iteration));
     const StepResult step = solver_->Compute(*iteration);
     longest_ns_ = std::max(longest_ns_, clock_.NowNs() - begin_ns);
+    ended_ = stop_conditions_.AfterIteration(weights_->clock().global());
     losses_.Add(step.loss);
     if (counters_) counters_->Update(losses_.Mean(), 0);
     return SessionStep{step.iteration, step.loss, step.rate};
@@ -116,6 +127,7 @@ class SolverSession : public Session {
         &net, config_.tests[index].test_iter, [] { return false; }, {},
         ApVersionOf(config_.param.ap_version()));
     for (const OutputMean& output : result.outputs) outputs.push_back({output.name, output.mean});
+    ended_ |= stop_conditions_.AfterTest(iteration(), index, MeanOutputs(result));
     return outputs;
   }
 
@@ -157,6 +169,21 @@ class SolverSession : public Session {
       throw Error("test net ", index, ": the solver file has ", tests_.size(), " test nets");
     }
     return *tests_[index];
+  }
+
+  void RefuseOtherParts(const SessionOptions& options) const {
+    if (!options.topology.empty() && !stop_conditions_.empty()) {
+      throw Located(config_.source,
+                    FieldError("stop_condition",
+                               "a session in a cluster ends with max_iter only, expected "
+                               "none with a topology"));
+    }
+    // The program may change the run's weights between steps, which a solver on others would not
+    // see.
+    const std::string& type = config_.param.strategy().type();
+    if (type == "hogwild") return;
+    throw Located(config_.source, FieldError("strategy.type", "is ", type,
+                                             ", a session has the strategy hogwild only"));
   }
 
   void Resume(const SessionOptions& options) {
@@ -224,6 +251,7 @@ class SolverSession : public Session {
   const SteadyClock clock_;
   SolverConfig config_;
   const LrPolicy policy_;
+  StopConditions stop_conditions_;
   std::unique_ptr<ResumePoint> resume_;
   std::vector<std::string> weight_files_;  // that the weights were loaded from
   std::unique_ptr<DataService> data_, test_data_;
@@ -237,6 +265,7 @@ class SolverSession : public Session {
   MovingAverage losses_{config_.param.average_loss()};
   std::unique_ptr<RunCounters> counters_;  // null: nobody reads them
   int64_t longest_ns_ = 0;
+  bool ended_ = false;  // by a stop condition
   bool left_ = false;
 };
 

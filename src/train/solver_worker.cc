@@ -39,6 +39,10 @@ void SolverWorker::Run() {
       const StepResult step = solver_->Compute(*iteration);
       run_.reporter.Iteration(step, solver_->net(), display);
       longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);
+      if (run_.stop_conditions != nullptr && IsLeader() &&
+          run_.stop_conditions->AfterIteration(run_.weights.clock().global())) {
+        run_.stop = true;
+      }
       TakeSnapshots(*iteration + 1);
       run_.writer.Poll();
     }
@@ -46,16 +50,22 @@ void SolverWorker::Run() {
   } catch (const boost::thread_interrupted&) {
     // The run was stopped while this solver waited for data.
   }
+  strategy_->Flush();
   History history = solver_->ExportHistory();
   net_ = solver_->ReleaseNet();
   solver_.reset();
+  // The strategy may have had weights of its own.
+  if (&strategy_->device() == &HostDevice()) net_->BindWeights(run_.weights.data());
   strategy_.reset();
   Write(run_.snapshots.Leave(index_, std::move(history)));
 }
 
 bool SolverWorker::CatchUp() {
   if (run_.cluster == nullptr) return false;
-  if (run_.distributed_evaluation != nullptr) run_.distributed_evaluation->Poll();
+  if (run_.distributed_evaluation != nullptr) {
+    run_.distributed_evaluation->Poll();
+    Judge();
+  }
   bool display = false;
   const auto& param = run_.config.param;
   for (const IterationRange& range : run_.cluster->TakeRemoteIterations()) {
@@ -81,7 +91,18 @@ void SolverWorker::RunTest(int64_t iteration) {
     run_.distributed_evaluation->Begin(iteration);
   } else if (IsLeader()) {
     run_.tester.Run(iteration, [&] { return run_.stop.load(); });
+    Judge();
   }
+}
+
+void SolverWorker::Judge() {
+  if (run_.stop_conditions == nullptr || !IsLeader()) return;
+  if (run_.tester.last_iteration() == run_.stop_conditions->tested()) return;
+  const std::optional<TestScores> last = run_.tester.last();
+  if (!last) return;
+  std::vector<std::vector<double>> outputs;
+  for (const Evaluation& net : last->nets) outputs.push_back(MeanOutputs(net));
+  if (run_.stop_conditions->AfterTest(last->iteration, outputs)) run_.stop = true;
 }
 
 void SolverWorker::TakeSnapshots(int64_t completed) {
@@ -101,6 +122,7 @@ void SolverWorker::TakeSnapshots(int64_t completed) {
 }
 
 void SolverWorker::Open(int64_t iteration, bool with_model) {
+  strategy_->Flush();
   const BuiltNet& net = solver_->net();
   const bool with_diff = run_.config.param.snapshot_diff();
   if (run_.duty != nullptr) {

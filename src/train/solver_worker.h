@@ -19,6 +19,7 @@
 #include "solver/snapshot_collector.h"
 #include "solver/solver.h"
 #include "solver/solver_config.h"
+#include "solver/stop_conditions.h"
 #include "solver/strategy.h"
 #include "train/distributed_evaluation.h"
 #include "train/reporter.h"
@@ -49,6 +50,7 @@ struct SharedRun {
   SnapshotDuty* duty = nullptr;                             // null: no cluster
   ThreadLoad* load = nullptr;                               // joined by each solver; null: none
   MergedWeights* merged = nullptr;                          // for snapshots; null: no cluster
+  StopConditions* stop_conditions = nullptr;                // null: none; the leader's count
 };
 
 class SolverWorker {
@@ -91,6 +93,8 @@ class SolverWorker {
   bool IsLeader() const { return run_.cluster == nullptr || run_.cluster->is_leader(); }
   // Runs the test if one is due at this iteration: all of it, or this node's part.
   void RunTest(int64_t iteration);
+  // Shows the stop conditions the last test whose results this node knows, once.
+  void Judge();
   void TakeSnapshots(int64_t completed);
   void Open(int64_t iteration, bool with_model);
   void Write(std::optional<Snapshot> snapshot) const;

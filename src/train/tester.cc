@@ -74,6 +74,7 @@ std::optional<TestScores> Tester::last() const {
 void Tester::SetLast(TestScores scores) {
   std::lock_guard lock(mutex_);
   last_ = std::move(scores);
+  last_iteration_ = last_->iteration;
 }
 
 void Tester::RefreshWeights(const std::function<bool()>& stop) {
@@ -110,6 +111,7 @@ std::vector<Evaluation> Tester::Run(int64_t iteration, const std::function<bool(
     results.push_back(result);
   }
   last_ = TestScores{iteration, results};
+  last_iteration_ = iteration;
   return results;
 }
 

@@ -3,6 +3,8 @@
 #ifndef MILLRACE_TRAIN_TESTER_H_
 #define MILLRACE_TRAIN_TESTER_H_
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -49,6 +51,8 @@ class Tester {
   void BindWeights(float* weights, Refresh refresh = nullptr);
   // The last complete test whose results this node knows.
   std::optional<TestScores> last() const;
+  // Its iteration; -1: none. Does not wait for a test in progress.
+  int64_t last_iteration() const { return last_iteration_.load(std::memory_order_acquire); }
 
   // ---- Parts of a test, for distributed evaluation. ----
 
@@ -87,6 +91,7 @@ class Tester {
   float* weights_;
   Buffer copy_;  // of the weights, in the device's memory; empty on the host
   std::optional<TestScores> last_;
+  std::atomic<int64_t> last_iteration_{-1};
   std::vector<std::unique_ptr<BuiltNet>> nets_;
   std::vector<uint64_t> next_batch_;  // by net: position of its data
 };

@@ -3,7 +3,9 @@
 #ifndef MILLRACE_TRAIN_TRAIN_NETS_H_
 #define MILLRACE_TRAIN_TRAIN_NETS_H_
 
+#include "data/data_service.h"
 #include "nn/net.h"
+#include "proto/parse.h"
 #include "solver/solver_config.h"
 
 namespace millrace::inline train {
@@ -15,6 +17,15 @@ inline void CheckNetTypes(const SolverConfig& config) {
   for (const SolverNet& test : config.tests) {
     CheckLayerTypes(test.param, test.source, test.state);
   }
+}
+
+// Throws Error, with file and line, if the solver file chooses a sampler and no layer of the train
+// net, which reads `data`, has records to sample.
+inline void CheckSampled(const SolverConfig& config, const DataService& data) {
+  if (!config.param.has_sampler() || data.HasStreams("train")) return;
+  throw Located(config.source, FieldError("sampler",
+                                          "no layer of the train net reads records that "
+                                          "can be sampled"));
 }
 
 // Whether the train net logs its debug_info in `iteration`: as in Caffe, only if the solver file

@@ -19,8 +19,7 @@
 #include "cluster/snapshot_duty.h"
 #include "cluster/start_check.h"
 #include "cluster/sweep_estimate.h"
-#include "strategy/device_strategy.h"
-#include "strategy/hogwild.h"
+#include "solver/strategy_registry.h"
 #include "train/choose_gpus.h"
 #include "train/cluster_session.h"
 #include "train/device_links.h"
@@ -74,6 +73,7 @@ class TrainRun {
         config_(LoadSolverConfig(options.solver_file, options.train_state)),
         options_(Resolved(options, config_, node_config_.get())),
         policy_(config_.param),
+        stop_conditions_(config_.param, &clock_),
         errors_([this] { stop_ = true; }),
         commands_(options.control, &clock_),
         snapshots_(solvers()) {
@@ -91,8 +91,9 @@ class TrainRun {
                                                  if (duty_) duty_->Wrote(iteration);
                                                });
     if (!options_.snapshot.empty()) Resume();
-    data_ = std::make_unique<DataService>(
-        DataOptions{config_.seed, options_.shard_index, options_.shard_count, nullptr});
+    data_ = std::make_unique<DataService>(DataOptions{config_.seed, options_.shard_index,
+                                                      options_.shard_count, nullptr,
+                                                      config_.param.sampler()});
     // Tests use all of their data, whatever the process's shard of the training data.
     test_data_ = std::make_unique<DataService>(DataOptions{config_.seed, 0, 1, nullptr});
     if (resume_) {
@@ -100,7 +101,9 @@ class TrainRun {
     }
     CheckNetTypes(config_);
     MakeNets();
+    CheckSampled(config_, *data_);
     MakeWeights();
+    make_strategy_ = MakeStrategies(ContextOfStrategies());
     if (!options.metrics.empty()) metrics_ = std::make_unique<MetricsWriter>(options.metrics);
     reporter_ = std::make_unique<Reporter>(config_, options_, clock_, metrics_.get());
     tester_ = std::make_unique<Tester>(config_, net_->layout(), weights_->data(), test_data_.get(),
@@ -141,13 +144,14 @@ class TrainRun {
                      clock_,
                      stop_,
                      snapshot_requested_,
-                     [this](int index) { return MakeStrategy(index); },
+                     make_strategy_,
                      resume_.get(),
                      cluster(),
                      distributed_evaluation_.get(),
                      duty_.get(),
                      &solver_load_,
-                     snapshot_weights_.get()};
+                     snapshot_weights_.get(),
+                     stop_conditions_.empty() ? nullptr : &stop_conditions_};
     LOG(INFO) << "Solver scaffolding done.";
     LOG(INFO) << "Starting Optimization";
     LOG(INFO) << "Solving " << net_->name();
@@ -160,6 +164,7 @@ class TrainRun {
     counters_ = std::make_unique<RunCounters>(registry, Title(), &weights_->clock(), images);
 
     if (!options_.gpus.empty()) LinkGpus(registry);
+    stop_conditions_.Start();
     std::vector<std::unique_ptr<SolverWorker>> workers;
     for (int i = 0; i < solvers(); ++i) {
       workers.push_back(std::make_unique<SolverWorker>(i, shared, std::move(nets_[i])));
@@ -167,6 +172,7 @@ class TrainRun {
     RunThreads(workers);
     if (links_) EndLinks();
     reporter_->Finish();
+    if (!stopped_ && !errors_.failed()) EndByCondition();
     if (links_) SaveIfGpuFailed(workers);
     errors_.RethrowIfFailed();
     TrainResult result = Finish(workers[0].get());
@@ -283,6 +289,35 @@ class TrainRun {
     while (!links_->in_sync() && !stop_) {
       if (commands_.Next(1) == RunCommand::kStop) Stop();
     }
+  }
+
+  // If a condition has ended the run before its last iteration: what follows may be stopped by
+  // commands.
+  void EndByCondition() {
+    if (session_) {
+      FollowEarlyEnd();
+    } else if (weights_->clock().global() < config_.param.max_iter()) {
+      const std::string reason = stop_conditions_.reason();
+      condition_met_ = !reason.empty();
+      if (condition_met_) LOG(INFO) << "Stop condition " << reason;
+    }
+    if (condition_met_) stop_ = false;
+  }
+
+  // In a cluster, conditions of the leader end the run for all nodes, at the iteration that the
+  // leader publishes.
+  void FollowEarlyEnd() {
+    if (condition_met_) return;
+    TerminationDetector& termination = session_->termination();
+    std::optional<TerminationDetector::EarlyEnd> end = termination.FindEarlyEnd();
+    const std::string reason = stop_conditions_.reason();
+    const int64_t claimed = weights_->clock().claimed();
+    if (!end && !reason.empty() && claimed < config_.param.max_iter()) end = {claimed, reason};
+    if (!end) return;
+    LOG(INFO) << "Stop condition " << OneLine(end->reason);
+    condition_met_ = stop_ = true;
+    end_iteration_ = end->iteration;
+    termination.PublishEarlyEnd(*end);
   }
 
   // Brings the progress of the GPUs into the host's replica: after a failure, that of the others,
@@ -426,13 +461,19 @@ class TrainRun {
   }
   void Stop() { stop_ = stopped_ = true; }
 
-  std::unique_ptr<Strategy> MakeStrategy(int index) {
-    const auto has_peers = [this] { return session_ && !session_->cluster().alone(); };
-    if (index < gpus()) {
-      return std::make_unique<DeviceStrategy>(gpu_weights_[index].get(), &weights_->clock(),
-                                              has_peers);
-    }
-    return std::make_unique<HogwildStrategy>(weights_.get(), has_peers);
+  StrategyContext ContextOfStrategies() {
+    StrategyContext context;
+    context.config = &config_;
+    context.weights = weights_.get();
+    context.solvers = solvers();
+    context.replica_of = [this](int index) {
+      return index < gpus() ? gpu_weights_[index].get() : nullptr;
+    };
+    context.clock = &clock_;
+    context.in_cluster = node_config_ != nullptr;
+    context.has_peers = [this] { return session_ && !session_->cluster().alone(); };
+    context.stopped = [this] { return stop_.load(); };
+    return context;
   }
 
   // Title of the counter file: net, cluster and node.
@@ -509,8 +550,9 @@ class TrainRun {
         if (session_) PublishFailed();
         continue;
       }
+      if (!stopped_ && session_) FollowEarlyEnd();
       if (stopped_ && session_) session_->PublishStopped();
-      const bool at_end = weights_->clock().claimed() >= config_.param.max_iter();
+      const bool at_end = weights_->clock().claimed() >= config_.param.max_iter() || condition_met_;
       if (at_end && !stopped_ && session_)
         session_->termination().PublishTraining(LongestNs(workers));
     }
@@ -523,8 +565,11 @@ class TrainRun {
     LogMemory(*worker);
     TrainResult result;
     const IterationClock& clock = weights_->clock();
-    const bool complete = clock.claimed() >= config_.param.max_iter() && !stopped_;
-    result.iteration = complete ? config_.param.max_iter() : clock.global();
+    const bool scheduled = clock.claimed() >= config_.param.max_iter() && !condition_met_;
+    const bool complete = !stopped_ && (scheduled || end_iteration_);
+    result.iteration = !complete        ? clock.global()
+                       : end_iteration_ ? *end_iteration_
+                                        : config_.param.max_iter();
     result.loss = reporter_->loss();
     if (session_) {
       FinishInCluster(worker, complete, &result);
@@ -532,13 +577,20 @@ class TrainRun {
       Save(worker, weights_->data(), true, &result);
     }
     WriteLast(result.iteration, std::nullopt);
-    if (complete && !stopped_) ReportFinalLoss(worker, result.iteration);
-    if (!stopped_ && !session_ && tester_->Due(result.iteration)) {
+    if (scheduled && !stopped_) ReportFinalLoss(worker, result.iteration);
+    if (!stopped_ && !session_ && LastTestDue(result.iteration)) {
       result.tests = tester_->Run(result.iteration, [this] { return Stopped(0); });
     }
-    result.stopped_early = stopped_;
-    LOG(INFO) << (stopped_ ? "Optimization stopped early." : "Optimization Done.");
+    result.stopped_early = stopped_ || condition_met_;
+    LOG(INFO) << (result.stopped_early ? "Optimization stopped early." : "Optimization Done.");
     return result;
+  }
+
+  // A run that a condition has ended tests its final weights in any case.
+  bool LastTestDue(int64_t iteration) const {
+    if (!condition_met_) return tester_->Due(iteration);
+    const std::optional<TestScores> last = tester_->last();
+    return !tester_->empty() && !(last && last->iteration == iteration);
   }
 
   // As Caffe, displays the loss of the final weights. Data positions are saved before it.
@@ -583,6 +635,7 @@ class TrainRun {
                       .distributed_evaluation = distributed_evaluation_.get(),
                       .weights = weights_.get(),
                       .layout = &worker->layout(),
+                      .tests_always = condition_met_,
                       .save =
                           [&](float* weights, bool is_leader) {
                             if (saves && LastProcess()) Save(worker, weights, is_leader, result);
@@ -623,8 +676,11 @@ class TrainRun {
   SolverConfig config_;
   const TrainOptions options_;
   const LrPolicy policy_;
+  StopConditions stop_conditions_;
   std::atomic<bool> stop_{false}, snapshot_requested_{false};
-  bool stopped_ = false;  // by a command
+  bool stopped_ = false;                  // by a command
+  bool condition_met_ = false;            // a stop condition has ended the run
+  std::optional<int64_t> end_iteration_;  // of a cluster's run that a condition has ended
   std::atomic<bool> solvers_ended_{false};
   ErrorSink errors_;
   CommandReader commands_;
@@ -636,6 +692,7 @@ class TrainRun {
   std::unique_ptr<DataService> data_, test_data_;
   std::unique_ptr<WeightBuffer> weights_;
   std::vector<std::unique_ptr<DeviceWeights>> gpu_weights_;
+  StrategyMaker make_strategy_;
   std::vector<std::unique_ptr<BuiltNet>> nets_;  // by solver, until the solvers take them
   BuiltNet* net_ = nullptr;                      // one of them, which gave the weights their layout
   std::unique_ptr<MetricsWriter> metrics_;

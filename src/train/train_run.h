@@ -12,8 +12,8 @@
 namespace millrace::inline train {
 
 struct TrainResult {
-  int64_t iteration = 0;  // global, at the end
-  bool stopped_early = false;
+  int64_t iteration = 0;          // global, at the end
+  bool stopped_early = false;     // by a command or a stop condition
   float loss = 0;                 // smoothed
   std::vector<Evaluation> tests;  // last test, if one was due
   std::string model, state;       // files of the final snapshot; "": none

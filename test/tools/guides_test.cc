@@ -101,6 +101,25 @@ TEST_F(Guides, ALayer) {
                 {"layer 'st'", "scale is 'big', expected a number"});
 }
 
+TEST_F(Guides, ASyncCondition) {
+  const std::string plugin = "--plugins=" + Plugin("furthest_condition");
+  Workspace work;
+  caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(120), 120);
+  caffe::StrategyParameter& strategy = *solver.mutable_strategy();
+  strategy.set_type("local");
+  caffe::PartParameter& condition = *strategy.add_sync_condition();
+  condition.set_type("furthest");
+  (*condition.mutable_param())["above"] = 0.01;
+  const CommandResult trained =
+      InstalledMillrace({"train", "--solver=" + work.Write("run", solver), "--cpu=2", plugin});
+  EXPECT_EQ(trained.status, 0) << trained.errors;
+  EXPECT_CONTAINS(trained.output, "accuracy = ");
+  (*condition.mutable_param())["least"] = 0.5;
+  ExpectOneLine(InstalledMillrace({"train", "--solver=" + work.Write("bad", solver), plugin}),
+                {"strategy.sync_condition[0].param", "least is 0.5",
+                 "expected a whole number from 1 to 1e+06"});
+}
+
 TEST_F(Guides, AnUpdateRule) {
   const std::string plugin = "--plugins=" + Plugin("lion_rule");
   Workspace work;
@@ -158,8 +177,9 @@ TEST_F(Guides, AnUpdateRule) {
   }
   EXPECT_EQ(train("two", 200, "--cpu=2").status, 0);
 
-  ExpectOneLine(InstalledMillrace({"train", "--solver=" + (work / "whole.prototxt")}),
-                {"whole.prototxt:", "type: ", "there is no update rule \"Lion\"", "Nesterov, RMSProp, SGD"});
+  ExpectOneLine(
+      InstalledMillrace({"train", "--solver=" + (work / "whole.prototxt")}),
+      {"whole.prototxt:", "type: ", "there is no update rule \"Lion\"", "Nesterov, RMSProp, SGD"});
   (*lion.mutable_custom_param())["beta3"] = "0.5";
   ExpectOneLine(train("key", 10), {"key.prototxt:", "custom_param: ",
                                    "the update rule \"Lion\" has no parameter beta3",

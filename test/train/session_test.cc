@@ -50,6 +50,31 @@ TEST(Session, TrainsAsTheProgramDoes) {
   session->Leave();
 }
 
+TEST(Session, EndsWithAStopConditionAndRefusesStrategiesWithOtherWeights) {
+  Workspace work;
+  caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(1000), 100);
+  caffe::PartParameter& limit = *solver.add_stop_condition();
+  limit.set_type("iterations");
+  (*limit.mutable_param())["most"] = 5;
+  const auto limited = Session::Open(work.Write("limited", solver));
+  int steps = 0;
+  while (limited->Step()) ++steps;
+  EXPECT_EQ(steps, 5);
+  limit.set_type("target");
+  limit.clear_param();
+  (*limit.mutable_param())["value"] = 0;  // of every test
+  const auto tested = Session::Open(work.Write("tested", solver));
+  EXPECT_TRUE(tested->Step());
+  tested->Test();
+  EXPECT_FALSE(tested->Step());
+  solver.mutable_strategy()->set_type("local");
+  solver.mutable_strategy()->add_sync_condition()->set_type("adaptive");
+  const std::string path = work.Write("local", solver);
+  const std::string error = ErrorOf([&] { Session::Open(path); });
+  EXPECT_EQ(error.rfind(path + ":", 0), 0u);
+  EXPECT_CONTAINS(error, "strategy.type: is local, a session has the strategy hogwild only");
+}
+
 TEST(Session, ContinuesFromASnapshotExactly) {
   Workspace work;
   RunNamed(work, "whole", Workspace::Solver(9));

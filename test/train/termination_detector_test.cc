@@ -64,6 +64,21 @@ class TerminationDetectors : public testing::Test {
   std::map<NodeId, std::unique_ptr<TerminationDetector>> nodes_;
 };
 
+TEST_F(TerminationDetectors, PassOnAnEarlyEndAndTakeTheFirstOfSeveral) {
+  for (NodeId node = 0; node < 3; ++node) End(node, {});
+  EXPECT_FALSE(nodes_[1]->FindEarlyEnd());
+  nodes_[0]->PublishEarlyEnd({70, "target: reached"});
+  for (NodeId node = 0; node < 3; ++node) {
+    const auto end = nodes_[node]->FindEarlyEnd();
+    ASSERT_TRUE(end);
+    EXPECT_EQ(end->iteration, 70);
+    EXPECT_EQ(end->reason, "target: reached");
+  }
+  nodes_[1]->PublishEarlyEnd({60, "of another leader"});
+  EXPECT_EQ(nodes_[0]->FindEarlyEnd()->iteration, 60);
+  EXPECT_EQ(nodes_[2]->FindEarlyEnd()->iteration, 60);
+}
+
 TEST_F(TerminationDetectors, TellWhatChangesAllTheTimeFiftyTimesASecond) {
   End(0, {1});
   End(1, {0});

@@ -44,6 +44,12 @@ ImageListSource::ImageListSource(const std::string& list_file, const std::string
       root_folder_(root_folder),
       images_(ParseImageList(ReadFile(list_file), list_file)) {}
 
+std::vector<int32_t> ImageListSource::Labels() const {
+  std::vector<int32_t> labels;
+  for (const ListedImage& image : images_) labels.push_back(image.label);
+  return labels;
+}
+
 std::unique_ptr<RecordReader> ImageListSource::MakeReader(bool) {
   return std::make_unique<Reader>(*this);
 }

@@ -2,6 +2,7 @@
 #ifndef MILLRACE_DATA_IMAGES_IMAGE_LIST_SOURCE_H_
 #define MILLRACE_DATA_IMAGES_IMAGE_LIST_SOURCE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ class ImageListSource : public DataSource {
 
   const std::string& path() const override { return path_; }
   uint64_t size() const override { return images_.size(); }
+  // By record.
+  std::vector<int32_t> Labels() const;
   // The readers read one image file per record.
   std::unique_ptr<RecordReader> MakeReader(bool random_access) override;
 

@@ -1,0 +1,43 @@
+// Samplers "shard", "same" and "shuffle".
+#include "data/sampler.h"
+
+#include "data/schedule.h"
+#include "proto/part_values.h"
+
+namespace millrace::inline data {
+
+SamplerRegistry& Samplers() {
+  static SamplerRegistry registry("sampler");
+  return registry;
+}
+
+void CheckSampler(const caffe::SolverParameter& param) {
+  if (!param.has_sampler()) return;
+  Samplers().Check("sampler", param.sampler().type(), ValuesOf(param.sampler().param()));
+}
+
+namespace {
+
+// Another order in each epoch, of the records of all shards.
+class ShuffleSampler : public Sampler {
+ public:
+  explicit ShuffleSampler(const SampledData& data)
+      : total_(data.total), seed_(data.seed), stream_(data.stream) {}
+
+  uint64_t Record(uint64_t epoch, uint64_t number) const override {
+    return Permutation(seed_, stream_, epoch, total_)(number);
+  }
+
+ private:
+  const uint64_t total_, seed_, stream_;
+};
+
+const RegisterSampler shard({.part = {.name = "shard"}});
+const RegisterSampler same({.part = {.name = "same"}, .same_for_all = true});
+const RegisterSampler shuffle({.part = {.name = "shuffle"},
+                               .make = [](const SampledData& data, const PartValues&) {
+                                 return std::make_shared<ShuffleSampler>(data);
+                               }});
+
+}  // namespace
+}  // namespace millrace::inline data

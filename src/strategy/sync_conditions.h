@@ -1,0 +1,45 @@
+// The sync conditions of this program (millrace/sync_condition.h), by name, and those of a solver.
+#ifndef MILLRACE_STRATEGY_SYNC_CONDITIONS_H_
+#define MILLRACE_STRATEGY_SYNC_CONDITIONS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/part.h"
+#include "millrace/sync_condition.h"
+#include "proto/caffe.pb.h"
+
+namespace millrace::inline strategy {
+
+struct SyncConditionEntry {
+  PartDescriptor part;
+  SyncConditionFactory make;
+};
+
+using SyncConditionRegistry = PartRegistry<SyncConditionEntry>;
+SyncConditionRegistry& SyncConditionsByName();
+
+// Several conditions: any of them fires.
+class SyncConditions {
+ public:
+  SyncConditions() = default;
+  // The conditions that `strategy` names. Throws FieldError, relative to the solver file, if one is
+  // unknown or its parameters are wrong.
+  explicit SyncConditions(const caffe::StrategyParameter& strategy);
+
+  void Add(std::unique_ptr<SyncCondition> condition) {
+    conditions_.push_back(std::move(condition));
+  }
+  bool empty() const { return conditions_.empty(); }
+  // Asks every condition, so that each sees every state.
+  bool Fires(const SyncState& state) const;
+  void Merging(const SyncState& state) const;
+
+ private:
+  std::vector<std::unique_ptr<SyncCondition>> conditions_;
+};
+
+}  // namespace millrace::inline strategy
+
+#endif  // MILLRACE_STRATEGY_SYNC_CONDITIONS_H_
