@@ -144,7 +144,7 @@ struct Chain {
     batch.weights = memory.data();
     batch.base = memory.data() + kFloats;
     batch.pending = memory.data() + 2 * kFloats;
-    batch.threshold = 1;
+    batch.codec.threshold = 1;
     batch.stage_bytes = StageBytes(kFloats);
   }
 
