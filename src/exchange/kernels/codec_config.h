@@ -6,6 +6,7 @@
 #include <string>
 
 #include "exchange/kernels/chunk_op.h"
+#include "millrace/export.h"
 
 namespace millrace::inline exchange {
 
@@ -30,7 +31,7 @@ bool IsShare(double share);
 
 // Reads float32, bfloat16, int8, sparse:THRESHOLD, topk:SHARE or random:SHARE. None for another
 // text.
-std::optional<CodecConfig> ParseCodec(const std::string& text);
+MILLRACE_API std::optional<CodecConfig> ParseCodec(const std::string& text);
 
 }  // namespace millrace::inline exchange
 

@@ -67,17 +67,17 @@ HWY_INLINE void StoreMagnitude(D d, Floats value, float* to) {
   StoreFloats(d, FromBits<Floats>(Magnitude(value)), to);
 }
 
-// The largest magnitude, below `overflow`, of all values selected at a position.
-template <typename Rule>
+// The largest magnitude of all values selected at a position that have a finite d by the codec.
+template <typename Rule, typename ElementCodec>
 HWY_NOINLINE int32_t HogwildExchangeLargestSelected(Target, const Rule& shared_rule,
                                                     const ChunkSpan& shared_chunk,
-                                                    const float* position, int32_t overflow) {
+                                                    const float* position, ElementCodec) {
   const Rule rule = shared_rule;
   const ChunkSpan chunk = shared_chunk;
   Accumulator<WidestBits> largest;
   ForEachVector(Widest(), chunk.count, [&](auto d, int64_t i) MILLRACE_STEP {
     const auto selected = rule.Select(MovedProgress(d, rule, chunk, position, i));
-    largest.Of(d).Largest(Sendable(selected, overflow));
+    largest.Of(d).Largest(Sendable(selected, ElementCodec::overflow()));
   });
   return largest.Largest();
 }

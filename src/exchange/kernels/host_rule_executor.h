@@ -195,7 +195,7 @@ class HostRuleExecutor : public ChunkExecutor {
       move(Bfloat16Encoder{op->out, {}});
     } else if (op->codec == Codec::kInt8) {
       op->scale = Int8Scale(FromBits<float>(
-          HogwildExchangeLargestSelected(target, rule, chunk, position, Int8Codec::overflow())));
+          HogwildExchangeLargestSelected(target, rule, chunk, position, Int8Codec{})));
       std::memcpy(op->out, &op->scale, sizeof(op->scale));
       move(Int8Encoder{op->out + kInt8ScaleBytes, {op->scale}});
     } else if (!Choose(target, rule, chunk, position, seed)) {
@@ -227,7 +227,7 @@ class HostRuleExecutor : public ChunkExecutor {
     if (codec_.choice == SparseChoice::kThreshold) {
       if constexpr (!kChangesUnsent<Rule>) return true;
       const int32_t largest =
-          HogwildExchangeLargestSelected(target, rule, chunk, position, kInfinityBits);
+          HogwildExchangeLargestSelected(target, rule, chunk, position, SparseCodec{});
       return FromBits<float>(largest) >= codec_.threshold;
     }
     HogwildExchangeMagnitudes(target, rule, chunk, position);

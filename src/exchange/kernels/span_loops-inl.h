@@ -47,16 +47,16 @@ HWY_INLINE auto SelectedOf(D d, const SpanBlock& block, float share, int64_t i, 
   return Sendable(share * LoadFloats(d, block.d + i), overflow);
 }
 
-template <bool kZero>
+template <bool kZero, typename ElementCodec>
 HWY_NOINLINE int32_t HogwildExchangeLargestSelected(Target, const SpanRule<kZero>& rule,
                                                     const ChunkSpan& chunk,
-                                                    const float* /*position*/, int32_t overflow) {
+                                                    const float* /*position*/, ElementCodec) {
   SpanBlock* const block = rule.block.get();
   Accumulator<WidestBits> largest;
   ForEachBlock(chunk, [&](const ChunkSpan& part, int64_t) MILLRACE_STEP {
     SelectBlock(*rule.rule, part, block);
     ForEachVector(Widest(), part.count, [&](auto d, int64_t i) MILLRACE_STEP {
-      largest.Of(d).Largest(SelectedOf(d, *block, rule.share, i, overflow));
+      largest.Of(d).Largest(SelectedOf(d, *block, rule.share, i, ElementCodec::overflow()));
     });
   });
   return largest.Largest();
