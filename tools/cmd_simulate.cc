@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/parse_number.h"
+#include "exchange/kernels/codec_config.h"
 #include "metrics/metrics_writer.h"
 #include "simulate/simulation.h"
 #include "solver/solver_config.h"
@@ -30,7 +31,9 @@ DEFINE_double(loss, 0, "share of the packets that are lost, 0 to 0.9");
 DEFINE_double(max_mbps, 1000, "rate of each worker's link, in each direction");
 DEFINE_int32(mtu, 9000, "bytes of a packet");
 DEFINE_string(rule, "additive", "merge rule, with parameters: NAME or NAME:KEY=VALUE,...");
-DEFINE_string(codec, "float32", "of diffs: float32, bfloat16, int8, or sparse:THRESHOLD");
+DEFINE_string(codec, "float32",
+              "of diffs: float32, bfloat16, int8, sparse:THRESHOLD, topk:SHARE or "
+              "random:SHARE");
 DEFINE_bool(damping, true, "damp stale progress");
 DEFINE_string(save, "", "write the weights to this .caffemodel file");
 
@@ -76,18 +79,11 @@ MergeRuleConfig RuleOf(const std::string& text) {
 }
 
 CodecConfig CodecOf(const std::string& text) {
-  if (text == "float32") return {Codec::kFloat32, 0};
-  if (text == "bfloat16") return {Codec::kBfloat16, 0};
-  if (text == "int8") return {Codec::kInt8, 0};
-  if (text.starts_with("sparse:")) {
-    const double threshold = NumberOf("codec", text.substr(7));
-    if (threshold > 0 && threshold < 1e30) {
-      return {Codec::kSparse, static_cast<float>(threshold)};
-    }
-  }
+  const std::optional<CodecConfig> codec = ParseCodec(text);
+  if (codec) return *codec;
   throw Error("--codec: \"", text,
-              "\" given, expected float32, bfloat16, int8, or sparse:THRESHOLD with a threshold "
-              "above 0");
+              "\" given, expected float32, bfloat16, int8, sparse:THRESHOLD with a threshold above "
+              "0, or topk:SHARE or random:SHARE with a share above 0 and at most 1");
 }
 
 SimulationOptions OptionsFromFlags() {

@@ -36,6 +36,9 @@ namespace millrace {
 // Values of a rule's parameters, by name.
 using RuleParameters = std::map<std::string, double>;
 
+// Largest number of floats of state per element.
+inline constexpr int kMostStateFloats = 4;
+
 struct RuleParameter {
   std::string name;
   double fallback = 0, least = 0, most = 0;  // the default; the range, inclusive
@@ -52,9 +55,9 @@ struct MILLRACE_API MergeRuleDescriptor {
   // 0: what remains is dropped at the end of a run, which makes replicas equal; segments that share
   // weights on a node refuse the rule. Called with all parameters.
   std::function<float(const RuleParameters&)> rest_distance = nullptr;
-  // The master keeps one float per element, which is 0 when it becomes the chunk's master and does
-  // not travel.
-  bool has_state = false;
+  // The master keeps this many floats per element, at most kMostStateFloats. They are 0 when it
+  // becomes the chunk's master, and do not travel.
+  int state_floats = 0;
   // Apply() with d = 0 changes neither w, except for the sign of a 0, nor the state. A sparse diff
   // then costs only its present elements.
   bool zero_changes_nothing = false;
@@ -67,11 +70,11 @@ struct MILLRACE_API MergeRuleDescriptor {
 };
 
 // The formulas of a rule. All functions get a block of elements, some hundreds; spans of one call
-// have the same length and do not overlap. They are element-wise and pure: a result depends on the
-// arguments of its element (and the rule's parameters) alone, since the division into blocks and
-// the order of elements are arbitrary. They work on copies, so intermediate values do no harm. They
-// do not throw and do not allocate. One thread at a time calls an object; a process has one for
-// each segment.
+// have the same length (of `state`: a multiple) and do not overlap. They are element-wise and pure:
+// a result depends on the arguments of its element (and the rule's parameters) alone, since the
+// division into blocks and the order of elements are arbitrary. They work on copies, so
+// intermediate values do no harm. They do not throw and do not allocate. One thread at a time calls
+// an object; a process has one for each segment.
 //
 // Results need not be the same on all nodes bit by bit, but compilers that fuse products with sums
 // (GCC with -march=native) make runs depend on the processor: -ffp-contract=off avoids this.
@@ -84,9 +87,10 @@ class MILLRACE_API MergeRule {
   // nothing is sent.
   virtual void Residual(std::span<const float> u, std::span<const float> d,
                         std::span<float> rest) const = 0;
-  // Master: w[i] = Apply(w[i], d[i]), which may change state[i]. `state` is empty without
-  // has_state. `staleness`: number of positions (>= 0) that the master has sent since the one from
-  // which the diff was computed.
+  // Master: w[i] = Apply(w[i], d[i]), which may change the state of its element. `state` has
+  // state_floats * w.size() floats: float k of element i is state[k * w.size() + i]. `staleness`:
+  // number of positions (>= 0) that the master has sent since the one from which the diff was
+  // computed.
   virtual void Apply(std::span<float> w, std::span<const float> d, std::span<float> state,
                      uint32_t staleness) const = 0;
 };

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "cluster/link_speed.h"
 #include "exchange/kernels/codec.h"
+#include "exchange/kernels/codec_config.h"
 #include "exchange/protocol/frame.h"
 #include "millrace/transport_registry.h"
 #include "proto/bench.pb.h"
@@ -65,9 +66,10 @@ SweepEstimate EstimateSweep(const SegmentPlan& segment, int64_t floats, double m
   const double around = kAroundFrame + static_cast<double>(kFrameHeaderBytes);
   const double position =
       4 * cut + around + 8 * static_cast<double>(AckWords(segment.exchange.max_nodes));
-  const Codec codec = segment.exchange.codec.codec;
-  double diff = around + LeastPayloadBytes(codec, segment.chunk_floats);
-  if (codec == Codec::kSparse) diff += kSparsePresent * 4 * cut;
+  const CodecConfig& codec = segment.exchange.codec;
+  double diff = around + LeastPayloadBytes(codec.codec, segment.chunk_floats);
+  if (HasThreshold(codec)) diff += kSparsePresent * 4 * cut;
+  if (HasShare(codec)) diff += codec.share * 4 * cut;
   const double own = chunks / (peers + 1), others = chunks - own;
   const TransportDescriptor& transport =
       *TransportRegistry::Get().Find(segment.transport.transport);

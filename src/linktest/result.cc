@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "exchange/kernels/codec_config.h"
 
 namespace millrace::inline linktest {
 namespace {
@@ -15,20 +16,6 @@ namespace {
 constexpr double kMega = 1e6, kGiga = 1e9;
 constexpr int kMostDrops = 100;
 constexpr size_t kMostReasonBytes = 40;
-
-const char* NameOf(Codec codec) {
-  switch (codec) {
-    case Codec::kFloat32:
-      return "float32";
-    case Codec::kBfloat16:
-      return "bfloat16";
-    case Codec::kInt8:
-      return "int8";
-    case Codec::kSparse:
-      return "sparse";
-  }
-  return "";
-}
 
 bool AreAmounts(std::initializer_list<double> values) {
   return std::all_of(values.begin(), values.end(),
@@ -101,7 +88,7 @@ class SegmentSummer {
     if (chunks_ == 0) return false;
     result->set_name(segment_.name);
     result->set_transport(segment_.transport);
-    result->set_codec(NameOf(segment_.codec.codec));
+    result->set_codec(CodecName(segment_.codec));
     result->set_mtu(segment_.mtu);
     result->set_max_mbps(segment_.max_megabits);
     for (const NodeId from : nodes_) {

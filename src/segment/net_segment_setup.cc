@@ -54,7 +54,9 @@ const MergeRuleDescriptor& RuleOf(const NetSegmentConfig& config) {
 }
 
 // Arrays of a replica beside its weights.
-size_t OwnArrays(const MergeRuleDescriptor& rule) { return rule.has_state ? 3 : 2; }
+size_t OwnArrays(const MergeRuleDescriptor& rule) {
+  return 2 + static_cast<size_t>(rule.state_floats);
+}
 
 ReplicaArrays ShapeOnly(int64_t floats) { return {.size = floats, .chunk_floats = floats}; }
 
@@ -152,7 +154,7 @@ void NetSegment::MakeExecutor(int64_t most_floats, float* weights, int64_t count
   arrays_ = {.weights = weights,
              .base = base,
              .pending = base + count,
-             .rule_state = rule_.has_state ? base + 2 * count : nullptr,
+             .rule_state = rule_.state_floats > 0 ? base + 2 * count : nullptr,
              .size = count,
              .chunk_floats = config_.chunk_floats > 0 ? config_.chunk_floats : most_floats};
   try {

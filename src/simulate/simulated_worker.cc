@@ -37,7 +37,7 @@ SimulatedWorker::SimulatedWorker(const SolverConfig& config, const LrPolicy& pol
     const ParamEntry& entry = net().layout().entries()[param.entry];
     own_arrays_.push_back({entry.offset, entry.count});
   }
-  if (MergeRuleRegistry::Get().Check(worker.rule).has_state) rule_state_.resize(size);
+  rule_state_.resize(MergeRuleRegistry::Get().Check(worker.rule).state_floats * weights_.size());
   executor_ = ExecutorRegistry::Get().Make(
       HostDevice(),
       {weights_.data(), base_.data(), pending_.data(),

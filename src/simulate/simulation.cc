@@ -108,6 +108,7 @@ class Simulation::Impl {
         losses_(std::max<int>(config.param.average_loss(), options.workers)),
         workers_(options.workers) {
     const MergeRuleDescriptor& rule = MergeRuleRegistry::Get().Check(options.rule);
+    MergeRuleRegistry::Get().CheckCodec(options.rule.name, options.codec);
     const int cores = std::max<int>(1, static_cast<int>(boost::thread::hardware_concurrency()));
     const int threads = std::min(options.threads > 0 ? options.threads : cores, options.workers);
     for (int i = 0; i < threads; ++i) {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <unordered_map>
 
+#include "exchange/kernels/codec_config.h"
 #include "exchange/kernels/kernel_op.h"
 #include "millrace/transport_registry.h"
 #include "topology/frame_size.h"
@@ -52,6 +54,8 @@ class SegmentReader {
   void CheckAdapter(NodeId node, const TopologyAdapter& adapter);
   void CheckListener(NodeId node, const std::string& field, const std::string& place);
   void ReadCodec();
+  void ReadShare();
+  void CheckRuleCodec() const;
   void CheckRuleMemory() const;
   void ReadPacing();
   void ReadPace();
@@ -93,6 +97,7 @@ TopologySegment SegmentReader::Read(int index) {
   CheckAdapters();
   ReadCodec();
   segment_.rule = ReadMergeRule(path_, *message_);
+  CheckRuleCodec();
   CheckRuleMemory();
   ReadPacing();
   ReadRange();
@@ -214,19 +219,13 @@ void SegmentReader::CheckListener(NodeId node, const std::string& field, const s
 }
 
 void SegmentReader::ReadCodec() {
-  const std::pair<const char*, Codec> codecs[] = {{"float32", Codec::kFloat32},
-                                                  {"bfloat16", Codec::kBfloat16},
-                                                  {"int8", Codec::kInt8},
-                                                  {"sparse", Codec::kSparse}};
-  const auto found = std::find_if(std::begin(codecs), std::end(codecs), [&](const auto& codec) {
-    return codec.first == message_->codec();
-  });
-  if (found == std::end(codecs)) {
-    throw FieldError(Field("codec"), "\"", message_->codec(),
-                     "\" given, expected one of float32, bfloat16, int8, sparse");
+  const std::optional<CodecConfig> codec = CodecNamed(message_->codec());
+  if (!codec) {
+    throw FieldError(Field("codec"), "\"", message_->codec(), "\" given, expected one of ",
+                     kCodecNames);
   }
-  segment_.codec.codec = found->second;
-  const bool sparse = found->second == Codec::kSparse;
+  segment_.codec = *codec;
+  const bool sparse = HasThreshold(*codec);
   if (message_->has_threshold() && !sparse) {
     throw FieldError(Field("threshold"), "given, but codec is \"", message_->codec(),
                      "\"; expected it with \"sparse\" only");
@@ -240,6 +239,32 @@ void SegmentReader::ReadCodec() {
     throw FieldError(Field("threshold"), segment_.codec.threshold,
                      " given, expected a number above 0");
   }
+  ReadShare();
+}
+
+void SegmentReader::ReadShare() {
+  if (!HasShare(segment_.codec)) {
+    if (!message_->has_share()) return;
+    throw FieldError(Field("share"), "given, but codec is \"", message_->codec(),
+                     "\"; expected it with \"topk\" or \"random\" only");
+  }
+  if (!message_->has_share()) {
+    throw FieldError(Field("share"), "missing, expected a share above 0 and at most 1 for codec \"",
+                     message_->codec(), "\"");
+  }
+  if (!IsShare(message_->share())) {
+    throw FieldError(Field("share"), message_->share(),
+                     " given, expected a share above 0 and at most 1");
+  }
+  segment_.codec.share = message_->share();
+}
+
+// Expects that the rule has an effect with the codec.
+void SegmentReader::CheckRuleCodec() const {
+  if (MergeRuleRegistry::Get().WorksWith(segment_.rule.name, segment_.codec)) return;
+  throw FieldError(Field("merge_rule"), "\"", segment_.rule.name, "\" given, but codec \"",
+                   message_->codec(),
+                   "\" leaves nothing unsent; expected codec sparse, topk or random");
 }
 
 // Expects that the rule has code for the memory of each node.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "exchange/kernels/codec_config.h"
 #include "test/exchange/reference_executor.h"
 #include "test/exchange/replica.h"
 
@@ -128,12 +129,12 @@ inline std::vector<std::vector<std::byte>> Positions(const ReplicaArrays& arrays
 template <typename Body>
 void ForEveryShape(Body body) {
   for (Simd simd : SupportedSimd()) {
-    for (Codec codec : kAllCodecs) {
+    for (const CodecConfig& codec : kAllCodecConfigs) {
       for (int64_t size : kSizes) {
         SCOPED_TRACE(testing::Message() << "simd " << static_cast<int>(simd) << " codec "
-                                        << static_cast<int>(codec) << " size " << size);
-        body(simd, CodecConfig{codec, 0.8f}, size, size);
-        body(simd, CodecConfig{codec, 0.8f}, 2 * size + (size + 1) / 2, size);
+                                        << CodecName(codec) << " size " << size);
+        body(simd, codec, size, size);
+        body(simd, codec, 2 * size + (size + 1) / 2, size);
         if (testing::Test::HasFailure()) return;
       }
     }
@@ -167,6 +168,25 @@ inline void LiveLikeTheReference(ExecutorPair* pair, Codec codec, Rng* rng) {
   pair->Run({.kind = ChunkOpKind::kLoad}, Positions(pair->host().arrays, rng));
   pair->Progress(1, rng);
   pair->Run({.kind = ChunkOpKind::kDropRest});
+}
+
+// A worker's diffs of `codec`, merged by a master that becomes a worker and a master again.
+inline void MergeLikeTheReference(ExecutorPair* worker, ExecutorPair* master, Codec codec,
+                                  Rng* rng) {
+  worker->Scatter(1, rng);
+  master->Scatter(1, rng);
+  for (uint32_t staleness : {0u, 3u, 0u}) {
+    const auto taken = worker->Run({.kind = ChunkOpKind::kTake, .codec = codec});
+    for (Codec out : kAllCodecs) {
+      std::vector<std::vector<std::byte>> in;
+      for (const ChunkOp& op : taken) in.push_back(worker->Out(op));
+      // Payloads of another codec are refused, by both.
+      master->Run({.kind = ChunkOpKind::kMerge, .codec = out, .staleness = staleness}, in);
+    }
+    worker->Run({.kind = ChunkOpKind::kLoad}, Positions(worker->host().arrays, rng));
+    worker->Progress(1, rng);
+    if (staleness == 3) master->Run({.kind = ChunkOpKind::kDemote});
+  }
 }
 
 }  // namespace millrace::test

@@ -28,7 +28,7 @@ using test::SupportedSimd;
 // moves by the same share of the distance towards the other. The state is the sum of all merged
 // values.
 struct ElasticRule {
-  static constexpr bool kHasState = true;
+  static constexpr int kStateFloats = 1;
   static constexpr bool kZeroChangesNothing = false;
   float alpha;
   template <typename T>
@@ -40,15 +40,15 @@ struct ElasticRule {
     return u - 2.0f * d;
   }
   template <typename T>
-  MILLRACE_HOST_DEVICE T Apply(T w, T d, T& state, uint32_t staleness) const {
-    state = state + d;
-    return w + d / (1.0f + static_cast<float>(staleness)) + alpha * state;
+  MILLRACE_HOST_DEVICE T Apply(T w, T d, T* state, uint32_t staleness) const {
+    *state = *state + d;
+    return w + d / (1.0f + static_cast<float>(staleness)) + alpha * *state;
   }
 };
 
 test::ReferenceRule ElasticReference(float alpha) {
   return {.zero_changes_nothing = false,
-          .has_state = true,
+          .state_floats = 1,
           .offer = [alpha](float u) { return alpha * u; },
           .keep = [](float u, float d) { return u - 2 * d; },
           .merge =
@@ -126,10 +126,10 @@ TEST(HostExecutor, MergesWhatWasEncodedLikeTheReference) {
 
 // The state counts the merges of each element, zeros included.
 struct CountingRule : AdditiveRule {
-  static constexpr bool kHasState = true;
+  static constexpr int kStateFloats = 1;
   template <typename T>
-  MILLRACE_HOST_DEVICE T Apply(T w, T d, T& state, uint32_t /*staleness*/) const {
-    state = state + 1.0f;
+  MILLRACE_HOST_DEVICE T Apply(T w, T d, T* state, uint32_t /*staleness*/) const {
+    *state = *state + 1.0f;
     return w + d;
   }
 };

@@ -112,7 +112,8 @@ void RunChain(const KernelBatch& batch) {
 struct Chain {
   static constexpr uint32_t kFloats = 101, kOps = 12;
 
-  Chain() : memory(3 * kFloats), out(kOps, std::vector<uint32_t>(kFloats + 8)) {
+  explicit Chain(SparseChoice choice)
+      : memory(3 * kFloats), out(kOps, std::vector<uint32_t>(kFloats + 8)) {
     Rng rng(test::Seed(), {3});
     for (float& x : memory) x = rng.Gaussian();
     for (uint32_t& bits : nan) bits = 0x7fc00000;
@@ -144,7 +145,7 @@ struct Chain {
     batch.weights = memory.data();
     batch.base = memory.data() + kFloats;
     batch.pending = memory.data() + 2 * kFloats;
-    batch.threshold = 1;
+    batch.codec = {Codec::kSparse, 1, choice, 0.2};
     batch.stage_bytes = StageBytes(kFloats);
   }
 
@@ -157,20 +158,23 @@ struct Chain {
 };
 
 TYPED_TEST(KernelBlocks, CarryAChainAsOneThreadDoes) {
-  Chain alone, together;
-  RunChain<test::ThreadedLanes<1, 1>>(alone.batch);
-  RunChain<TypeParam>(together.batch);
-  EXPECT_EQ(together.memory, alone.memory);
-  EXPECT_EQ(together.out, alone.out);
-  for (uint32_t i = 0; i < Chain::kOps; ++i) {
-    EXPECT_EQ(together.ops[i].result, alone.ops[i].result) << i;
-    EXPECT_EQ(together.ops[i].out_bytes, alone.ops[i].out_bytes) << i;
-    EXPECT_EQ(together.ops[i].out_codec, alone.ops[i].out_codec) << i;
+  for (const SparseChoice choice :
+       {SparseChoice::kThreshold, SparseChoice::kTop, SparseChoice::kRandom}) {
+    Chain alone(choice), together(choice);
+    RunChain<test::ThreadedLanes<1, 1>>(alone.batch);
+    RunChain<TypeParam>(together.batch);
+    EXPECT_EQ(together.memory, alone.memory);
+    EXPECT_EQ(together.out, alone.out);
+    for (uint32_t i = 0; i < Chain::kOps; ++i) {
+      EXPECT_EQ(together.ops[i].result, alone.ops[i].result) << i;
+      EXPECT_EQ(together.ops[i].out_bytes, alone.ops[i].out_bytes) << i;
+      EXPECT_EQ(together.ops[i].out_codec, alone.ops[i].out_codec) << i;
+    }
+    EXPECT_EQ(alone.ops[2].result, kNonFinite);
+    EXPECT_EQ(alone.ops[5].result, kMalformed);
+    EXPECT_TRUE(alone.ops[0].result & kNonZero);
+    EXPECT_EQ(alone.ops[0].out_codec, Codec::kSparse);
   }
-  EXPECT_EQ(alone.ops[2].result, kNonFinite);
-  EXPECT_EQ(alone.ops[5].result, kMalformed);
-  EXPECT_TRUE(alone.ops[0].result & kNonZero);
-  EXPECT_EQ(alone.ops[0].out_codec, Codec::kSparse);
 }
 
 // Refused operations have no other barrier: a lane must not write the result while another lane

@@ -8,6 +8,7 @@
 #include <limits>
 #include <set>
 
+#include "exchange/kernels/codec_config.h"
 #include "exchange/kernels/host_executor.h"
 #include "exchange/kernels/host_rule_executor.h"
 #include "exchange/kernels/stream_executor.h"
@@ -281,13 +282,13 @@ class Kernels : public testing::TestWithParam<test::KernelDevice> {
 constexpr int64_t kChunks[] = {1, 2, 3, 31, 32, 33, 64, 100, 257, 351};
 
 TEST_P(Kernels, LeaveTheBitsThatTheHostLeaves) {
-  for (const Codec codec : kAllCodecs) {
+  for (const CodecConfig& codec : test::kAllCodecConfigs) {
     for (const int64_t floats : kChunks) {
       for (const bool shares : {false, true}) {
         Rng rng(test::Seed(), {2, static_cast<uint64_t>(floats), shares});
-        SCOPED_TRACE(testing::Message() << "codec " << static_cast<int>(codec) << " floats "
-                                        << floats << " shares " << shares);
-        Duel duel(GetParam(), 9 * floats + (floats + 1) / 2, floats, {codec, 0.8f}, shares, &rng);
+        SCOPED_TRACE(testing::Message() << "codec " << CodecName(codec) << " floats " << floats
+                                        << " shares " << shares);
+        Duel duel(GetParam(), 9 * floats + (floats + 1) / 2, floats, codec, shares, &rng);
         for (const float step : {1.0f, 1e-3f, 0.0f, 1e-42f, 1e30f, 1.0f}) {
           for (int round = 0; round < 3; ++round) {
             duel.Progress(step);
@@ -302,8 +303,8 @@ TEST_P(Kernels, LeaveTheBitsThatTheHostLeaves) {
 
 TEST_P(Kernels, CarryTheLongestChunkThatIsAllowed) {
   Rng rng(test::Seed(), {3});
-  for (const Codec codec : kAllCodecs) {
-    Duel duel(GetParam(), 2 * kMostKernelFloats, kMostKernelFloats, {codec, 0.8f}, true, &rng);
+  for (const CodecConfig& codec : test::kAllCodecConfigs) {
+    Duel duel(GetParam(), 2 * kMostKernelFloats, kMostKernelFloats, codec, true, &rng);
     for (int round = 0; round < 3; ++round) {
       duel.Progress(1);
       duel.RunRandomBatch();
@@ -316,7 +317,7 @@ INSTANTIATE_TEST_SUITE_P(On, Kernels, testing::ValuesIn(test::KernelDevices()),
 
 // A rule with state, by which zeros change weights.
 struct PullingRule {
-  static constexpr bool kHasState = true;
+  static constexpr int kStateFloats = 1;
   static constexpr bool kZeroChangesNothing = false;
   template <typename T>
   MILLRACE_HOST_DEVICE T Select(T u) const {
@@ -327,9 +328,9 @@ struct PullingRule {
     return u - 2.0f * d;
   }
   template <typename T>
-  MILLRACE_HOST_DEVICE T Apply(T w, T d, T& state, uint32_t staleness) const {
-    state = state + d;
-    return w + d / (1.0f + static_cast<float>(staleness)) + 0.4f * state;
+  MILLRACE_HOST_DEVICE T Apply(T w, T d, T* state, uint32_t staleness) const {
+    *state = *state + d;
+    return w + d / (1.0f + static_cast<float>(staleness)) + 0.4f * *state;
   }
 };
 

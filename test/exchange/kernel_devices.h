@@ -74,20 +74,22 @@ inline bool SameFloats(const float* a, const float* b, int64_t count) {
 class DeviceReplica {
  public:
   DeviceReplica(MemorySpace& space, const ReplicaArrays& like)
-      : space_(space), floats_(like.size), memory_(space, 4 * 4 * like.size) {
+      : space_(space), floats_(like.size), memory_(space, 4 * (3 + kMostStateFloats) * like.size) {
     float* const at = memory_.get<float>();
     arrays_ = {at, at + floats_, at + 2 * floats_, at + 3 * floats_, like.size, like.chunk_floats};
   }
   const ReplicaArrays& arrays() const { return arrays_; }
   void CopyFrom(const ReplicaArrays& host) {
-    for (auto array : kArrays) space_.CopyFromHost(arrays_.*array, host.*array, 4 * floats_);
+    for (auto array : kArrays) {
+      space_.CopyFromHost(arrays_.*array, host.*array, 4 * FloatsOf(array));
+    }
   }
   // Compares all bits, except the payloads of NaNs, which differ between processors.
   bool Equals(const ReplicaArrays& host) const {
-    std::vector<float> own(floats_);
+    std::vector<float> own(kMostStateFloats * floats_);
     for (auto array : kArrays) {
-      space_.CopyToHost(own.data(), arrays_.*array, 4 * floats_);
-      if (!SameFloats(own.data(), host.*array, floats_)) return false;
+      space_.CopyToHost(own.data(), arrays_.*array, 4 * FloatsOf(array));
+      if (!SameFloats(own.data(), host.*array, FloatsOf(array))) return false;
     }
     return true;
   }
@@ -96,6 +98,10 @@ class DeviceReplica {
   static constexpr float* ReplicaArrays::*kArrays[] = {
       &ReplicaArrays::weights, &ReplicaArrays::base, &ReplicaArrays::pending,
       &ReplicaArrays::rule_state};
+  int64_t FloatsOf(float* ReplicaArrays::*array) const {
+    return array == &ReplicaArrays::rule_state ? kMostStateFloats * floats_ : floats_;
+  }
+
   MemorySpace& space_;
   const int64_t floats_;
   Buffer memory_;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "exchange/kernels/codec_config.h"
 #include "exchange/kernels/host_executor.h"
 #include "exchange/kernels/register_host_rule.h"
 #include "test/exchange/replica.h"
@@ -43,13 +44,14 @@ TEST(MergeRuleRegistry, HasTheAdditiveRule) {
   ASSERT_NE(rule, nullptr);
   EXPECT_EQ(rule->name, "additive");
   EXPECT_TRUE(rule->parameters.empty());
-  EXPECT_FALSE(rule->has_state);
+  EXPECT_EQ(rule->state_floats, 0);
   EXPECT_EQ(rule->RestDistance({}), 0);
 }
 
 TEST(MergeRuleRegistry, TakesTheStateFromTheRule) {
-  EXPECT_TRUE(MergeRuleRegistry::Get().Find("heavy_ball")->has_state);
-  EXPECT_FALSE(MergeRuleRegistry::Get().Find("elastic_test")->has_state);
+  EXPECT_EQ(MergeRuleRegistry::Get().Find("heavy_ball")->state_floats, 1);
+  EXPECT_EQ(MergeRuleRegistry::Get().Find("elastic_test")->state_floats, 0);
+  EXPECT_EQ(MergeRuleRegistry::Get().Find("outer")->state_floats, 2);
 }
 
 TEST(MergeRuleRegistry, FillsInDefaults) {
@@ -65,12 +67,27 @@ TEST(MergeRuleRegistry, RefusesWhatNoRuleTakes) {
   };
   EXPECT_EQ(
       error({"average", {}}),
-      "unknown merge rule average: expected one of additive, elastic, elastic_test, heavy_ball, "
-      "span_damped, span_decay, span_momentum");
+      "unknown merge rule average: expected one of additive, decayed, delay_compensated, easgd, "
+      "elastic, elastic_test, heavy_ball, outer, span_damped, span_decay, span_momentum, "
+      "staleness");
   EXPECT_EQ(error({"additive", {{"pull", 1}}}), "merge rule additive: it has no parameter pull");
   for (const double bad : {-0.1, 0.9, std::nan("")}) {
     EXPECT_EQ(error({"heavy_ball", {{"keep", bad}}}),
               StrCat("merge rule heavy_ball: keep is ", bad, ": expected 0 to 0.875"));
+  }
+}
+
+TEST(MergeRuleRegistry, RefusesRulesThatHaveNoEffectWithACodec) {
+  const auto error = [](const CodecConfig& codec) {
+    Replica replica(10, 10);
+    return test::ErrorOf([&] { MakeHostExecutor(replica.arrays, codec, {"decayed", {}}); });
+  };
+  for (const CodecConfig& codec : test::kAllCodecConfigs) {
+    EXPECT_EQ(error(codec),
+              codec.codec == Codec::kSparse
+                  ? ""
+                  : "merge rule decayed: codec is " + CodecName(codec) +
+                        ", which leaves nothing unsent: expected sparse, topk or random");
   }
 }
 
@@ -86,26 +103,33 @@ TEST(MergeRules, HaveDefaultsInTheirRanges) {
   }
 }
 
+// A codec that the rule works with, and that sends all progress in the end.
+CodecConfig CodecFor(const std::string& name) {
+  if (MergeRuleRegistry::Get().WorksWith(name, {})) return {};
+  return {Codec::kSparse, 0, SparseChoice::kTop, 0.1};
+}
+
 // A worker and its master, without a network.
 class Ends {
  public:
-  Ends(const MergeRuleConfig& rule, int64_t size)
-      : worker_(size, size),
+  Ends(const MergeRuleConfig& rule, const CodecConfig& codec, int64_t size)
+      : codec_(codec.codec),
+        worker_(size, size),
         master_(size, size),
-        worker_executor_(MakeHostExecutor(worker_.arrays, {}, rule)),
-        master_executor_(MakeHostExecutor(master_.arrays, {}, rule)),
+        worker_executor_(MakeHostExecutor(worker_.arrays, codec, rule)),
+        master_executor_(MakeHostExecutor(master_.arrays, codec, rule)),
         diff_(4 * static_cast<size_t>(size)),
         position_(diff_.size()) {}
 
   // Sends one diff to the master, and the master's position back. Returns false if the worker is at
   // rest.
   bool Exchange() {
-    ChunkOp take{.kind = ChunkOpKind::kTake};
+    ChunkOp take{.kind = ChunkOpKind::kTake, .codec = codec_};
     take.out = diff_.data();
     take.out_bytes = static_cast<uint32_t>(diff_.size());
     worker_executor_->Run({&take, 1});
     if (!(take.result & kNonZero)) return false;
-    ChunkOp merge{.kind = ChunkOpKind::kMerge};
+    ChunkOp merge{.kind = ChunkOpKind::kMerge, .codec = take.out_codec};
     merge.in = diff_.data();
     merge.in_bytes = take.out_bytes;
     ChunkOp read{.kind = ChunkOpKind::kRead};
@@ -120,6 +144,7 @@ class Ends {
     return true;
   }
 
+  const Codec codec_;
   Replica worker_, master_;
   const std::unique_ptr<ChunkExecutor> worker_executor_, master_executor_;
 
@@ -134,7 +159,7 @@ TEST(MergeRules, ComeToRestWithinTheirDistance) {
   for (const MergeRuleConfig& config : AllConfigs()) {
     SCOPED_TRACE(Text(config));
     const float distance = MergeRuleRegistry::Get().Check(config).RestDistance(config.parameters);
-    Ends ends(config, kFloats);
+    Ends ends(config, CodecFor(config.name), kFloats);
     for (int round = 0; round < 20; ++round) {
       for (int64_t i = 0; i < kFloats; ++i) ends.worker_.arrays.weights[i] += rng.Gaussian();
       int exchanges = 0;
@@ -159,17 +184,18 @@ TEST(MergeRules, ComeToRestWithinTheirDistance) {
 TEST(MergeRules, BeginEachMastershipWithoutState) {
   for (const MergeRuleConfig& config : AllConfigs()) {
     SCOPED_TRACE(Text(config));
-    if (!MergeRuleRegistry::Get().Check(config).has_state) continue;
+    const int floats = MergeRuleRegistry::Get().Check(config).state_floats;
     for (const ChunkOpKind kind : {ChunkOpKind::kDemote, ChunkOpKind::kLoad}) {
       Replica replica(50, 20);
-      std::fill_n(replica.arrays.rule_state, 50, 3.0f);
+      std::fill_n(replica.arrays.rule_state, 50 * kMostStateFloats, 3.0f);
       const std::vector<float> position(20, 1.0f);
       ChunkOp op{.kind = kind, .chunk = 1};
       op.in = reinterpret_cast<const std::byte*>(position.data());
       op.in_bytes = 80;
-      MakeHostExecutor(replica.arrays, {}, config)->Run({&op, 1});
-      for (int64_t i = 0; i < 50; ++i) {
-        EXPECT_EQ(replica.arrays.rule_state[i], i >= 20 && i < 40 ? 0 : 3) << i;
+      MakeHostExecutor(replica.arrays, CodecFor(config.name), config)->Run({&op, 1});
+      for (int64_t i = 0; i < 50 * kMostStateFloats; ++i) {
+        const bool is_cleared = i < 50 * floats && i % 50 >= 20 && i % 50 < 40;
+        EXPECT_EQ(replica.arrays.rule_state[i], is_cleared ? 0 : 3) << i;
       }
       EXPECT_TRUE(replica.GuardsIntact());
     }

@@ -4,6 +4,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
+
+#include "exchange/kernels/sparse_choice.h"
+#include "millrace/merge_rule.h"
 
 namespace millrace::test {
 namespace {
@@ -122,7 +126,34 @@ uint8_t ReferenceDecode(Codec codec, const std::byte* in, size_t bytes, std::vec
   return AllFinite(*d) ? 0 : kNonFinite;
 }
 
-void ReferenceExecutor::Round(Codec codec, std::vector<float>* offers, float* scale) const {
+void ReferenceExecutor::Thin(uint32_t chunk, std::vector<float>* offers) {
+  const uint32_t round = rounds_[chunk]++;
+  if (codec_.choice == SparseChoice::kThreshold) {
+    for (float& x : *offers) {
+      if (std::fabs(x) < codec_.threshold) x = 0;
+    }
+    return;
+  }
+  // Sorted by key; equal keys by place.
+  const size_t n = offers->size();
+  std::vector<std::pair<double, size_t>> keys;
+  for (size_t i = 0; i < n; ++i) {
+    const float x = (*offers)[i];
+    if (x == 0) continue;
+    const double random =
+        ChoiceKey(SparseChoice::kRandom, ChoiceSeed(chunk, round), static_cast<int64_t>(i), 1);
+    keys.emplace_back(codec_.choice == SparseChoice::kTop ? -double{std::fabs(x)} : -random, i);
+  }
+  std::sort(keys.begin(), keys.end());
+  const double share = codec_.share * static_cast<double>(n);
+  keys.resize(std::min(keys.size(), static_cast<size_t>(std::ceil(share - 1e-9))));
+  std::vector<float> sent(n);
+  for (const auto& [key, i] : keys) sent[i] = (*offers)[i];
+  *offers = sent;
+}
+
+void ReferenceExecutor::Round(const ChunkOp& op, std::vector<float>* offers, float* scale) {
+  const Codec codec = op.codec;
   const auto travels = [codec](float x) {
     if (codec == Codec::kBfloat16) return std::isfinite(x) && std::isfinite(NearestBfloat16(x));
     return std::isfinite(codec == Codec::kInt8 ? std::fabs(x) / 127 * 128 : x);
@@ -133,9 +164,9 @@ void ReferenceExecutor::Round(Codec codec, std::vector<float>* offers, float* sc
     largest = std::max(largest, std::fabs(x));
   }
   if (codec == Codec::kInt8) *scale = largest / 127;
+  if (codec == Codec::kSparse) Thin(op.chunk, offers);
   for (float& x : *offers) {
     if (codec == Codec::kBfloat16) x = NearestBfloat16(x);
-    if (codec == Codec::kSparse && std::fabs(x) < threshold_) x = 0;
     if (codec == Codec::kInt8) {
       x = *scale == 0 ? 0 : *scale * static_cast<float>(NearestLevel(x, *scale));
     }
@@ -154,16 +185,20 @@ void ReferenceExecutor::Move(ChunkOp* op, const float* position, bool take, bool
   float *w = arrays_.weights + begin, *base = arrays_.base + begin;
   float* pending = arrays_.pending + begin;
   std::vector<float> u(n), d(n);
-  for (int64_t i = 0; i < n; ++i) u[i] = w[i] - base[i];
+  for (int64_t i = 0; i < n; ++i) {
+    const float known = take || acknowledged ? 0 : pending[i];
+    u[i] = rule_.compensate(w[i] - base[i], (position[i] + known) - base[i]);
+  }
   if (take) {
     const auto offer = [&](float x) { return op->share * rule_.offer(x); };
     std::transform(u.begin(), u.end(), d.begin(), offer);
-    Round(op->codec, &d, &op->scale);
+    Round(*op, &d, &op->scale);
   }
+  const bool sends = std::any_of(d.begin(), d.end(), [](float x) { return x != 0; });
   for (int64_t i = 0; i < n; ++i) {
     const float p = take ? d[i] : acknowledged ? 0 : pending[i];
     base[i] = position[i] + p;
-    w[i] = base[i] + rule_.keep(u[i], d[i]);
+    w[i] = base[i] + (sends ? rule_.keep(u[i], d[i]) : u[i]);
     pending[i] = p;
     if (d[i] != 0) op->result |= kNonZero;
     if (w[i] != base[i]) op->result |= kRemainder;
@@ -174,9 +209,10 @@ void ReferenceExecutor::Move(ChunkOp* op, const float* position, bool take, bool
 }
 
 void ReferenceExecutor::ClearState(const ChunkOp& op) {
-  if (!rule_.has_state) return;
-  std::fill_n(arrays_.rule_state + op.chunk * arrays_.chunk_floats, arrays_.floats_of(op.chunk),
-              0.0f);
+  for (int k = 0; k < rule_.state_floats; ++k) {
+    float* const state = arrays_.rule_state + k * arrays_.size;
+    std::fill_n(state + op.chunk * arrays_.chunk_floats, arrays_.floats_of(op.chunk), 0.0f);
+  }
 }
 
 void ReferenceExecutor::RunOne(ChunkOp* op) {
@@ -210,8 +246,13 @@ void ReferenceExecutor::RunOne(ChunkOp* op) {
         const bool present = op->codec != Codec::kSparse ||
                              (static_cast<unsigned>(op->in[i / 8]) >> (i % 8) & 1) != 0;
         if (rule_.zero_changes_nothing && !present) continue;
-        float* state = arrays_.rule_state ? arrays_.rule_state + begin + i : nullptr;
+        float state[kMostStateFloats];
+        const auto at = [&](int k) -> float& {
+          return arrays_.rule_state[k * arrays_.size + begin + i];
+        };
+        for (int k = 0; k < rule_.state_floats; ++k) state[k] = at(k);
         w[i] = rule_.merge(w[i], in[i], state, op->staleness);
+        for (int k = 0; k < rule_.state_floats; ++k) at(k) = state[k];
       }
       return;
     case ChunkOpKind::kLoad:

@@ -14,9 +14,12 @@ namespace millrace::test {
 // Additive by default.
 struct ReferenceRule {
   bool zero_changes_nothing = true;
-  bool has_state = false;
+  int state_floats = 0;
   std::function<float(float)> offer = [](float u) { return u; };
+  // Of a diff in which some element is not 0; without one, all of u stays.
   std::function<float(float, float)> keep = [](float u, float d) { return u - d; };
+  // Of u, when the base moves by `moved`.
+  std::function<float(float, float)> compensate = [](float u, float) { return u; };
   std::function<float(float, float, float*, uint32_t)> merge = [](float w, float d, float*,
                                                                   uint32_t) { return w + d; };
 };
@@ -41,7 +44,7 @@ uint8_t ReferenceDecode(Codec codec, const std::byte* in, size_t bytes, std::vec
 class ReferenceExecutor : public ChunkExecutor {
  public:
   ReferenceExecutor(const ReplicaArrays& arrays, const CodecConfig& codec, ReferenceRule rule = {})
-      : arrays_(arrays), threshold_(codec.threshold), rule_(std::move(rule)) {}
+      : arrays_(arrays), codec_(codec), rule_(std::move(rule)), rounds_(arrays.chunks()) {}
   void Run(std::span<ChunkOp> ops) override;
   const ReplicaArrays& arrays() const override { return arrays_; }
 
@@ -49,14 +52,17 @@ class ReferenceExecutor : public ChunkExecutor {
   void RunOne(ChunkOp* op);
   // Rounds offers to values that the codec represents; an offer without a finite value becomes
   // 0.
-  void Round(Codec codec, std::vector<float>* offers, float* scale) const;
+  void Round(const ChunkOp& op, std::vector<float>* offers, float* scale);
+  // Sets to 0 what a sparse diff does not send.
+  void Thin(uint32_t chunk, std::vector<float>* offers);
   void Move(ChunkOp* op, const float* position, bool take, bool acknowledged);
   void Write(Codec codec, const std::vector<float>& d, ChunkOp* op);
   void ClearState(const ChunkOp& op);
 
   const ReplicaArrays arrays_;
-  const float threshold_;
+  const CodecConfig codec_;
   const ReferenceRule rule_;
+  std::vector<uint32_t> rounds_;  // by chunk: takes of sparse diffs
 };
 
 }  // namespace millrace::test

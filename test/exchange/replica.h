@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "base/simd.h"
 #include "exchange/kernels/chunk_op.h"
+#include "millrace/merge_rule.h"
 
 namespace millrace::test {
 
@@ -23,6 +24,14 @@ inline std::vector<Simd> SupportedSimd() {
 
 inline constexpr Codec kAllCodecs[] = {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8,
                                        Codec::kSparse};
+
+// Each codec with parameters by which it sends some elements of Gaussian progress.
+inline constexpr CodecConfig kAllCodecConfigs[] = {{Codec::kFloat32},
+                                                   {Codec::kBfloat16},
+                                                   {Codec::kInt8},
+                                                   {Codec::kSparse, 0.8f},
+                                                   {Codec::kSparse, 0, SparseChoice::kTop, 0.3},
+                                                   {Codec::kSparse, 0, SparseChoice::kRandom, 0.3}};
 
 // Memory whose first byte is aligned to a float and no more, between guards that Intact()
 // checks.
@@ -54,13 +63,16 @@ class Guarded {
 
 struct Replica {
   Replica(int64_t size, int64_t chunk_floats)
-      : weights(4 * size), base(4 * size), pending(4 * size), rule_state(4 * size) {
+      : weights(4 * size),
+        base(4 * size),
+        pending(4 * size),
+        rule_state(4 * kMostStateFloats * size) {
     arrays = {weights.floats(),    base.floats(), pending.floats(),
               rule_state.floats(), size,          chunk_floats};
     memset(weights.data(), 0, 4 * size);
     memset(base.data(), 0, 4 * size);
     memset(pending.data(), 0, 4 * size);
-    memset(rule_state.data(), 0, 4 * size);
+    memset(rule_state.data(), 0, rule_state.bytes());
   }
   Replica(const Replica&) = delete;
 
@@ -68,13 +80,13 @@ struct Replica {
     memcpy(weights.data(), other.weights.data(), weights.bytes());
     memcpy(base.data(), other.base.data(), weights.bytes());
     memcpy(pending.data(), other.pending.data(), weights.bytes());
-    memcpy(rule_state.data(), other.rule_state.data(), weights.bytes());
+    memcpy(rule_state.data(), other.rule_state.data(), rule_state.bytes());
   }
   bool Equals(const Replica& other) const {
     return memcmp(weights.data(), other.weights.data(), weights.bytes()) == 0 &&
            memcmp(base.data(), other.base.data(), weights.bytes()) == 0 &&
            memcmp(pending.data(), other.pending.data(), weights.bytes()) == 0 &&
-           memcmp(rule_state.data(), other.rule_state.data(), weights.bytes()) == 0;
+           memcmp(rule_state.data(), other.rule_state.data(), rule_state.bytes()) == 0;
   }
   bool GuardsIntact() const {
     return weights.Intact() && base.Intact() && pending.Intact() && rule_state.Intact();

@@ -26,15 +26,19 @@ constexpr float kShare = 0.25f, kRest = 0.125f;
 // What the master does. Each is a rule of its own.
 enum class Merging {
   kDamped,    // with state, which counts what was merged; a zero changes nothing
-  kMomentum,  // with state, which changes the weight even if d is 0
+  kMomentum,  // with two floats of state, which change the weight even if d is 0
   kDecay,     // without state; a zero changes the weight
 };
+
+int StateFloatsOf(Merging merging) {
+  return merging == Merging::kDecay ? 0 : merging == Merging::kMomentum ? 2 : 1;
+}
 
 // One element, for the reference.
 ReferenceRule ReferenceOf(Merging merging) {
   ReferenceRule rule;
   rule.zero_changes_nothing = merging == Merging::kDamped;
-  rule.has_state = merging != Merging::kDecay;
+  rule.state_floats = StateFloatsOf(merging);
   rule.offer = [](float u) { return std::fabs(u) > kRest ? kShare * u : 0; };
   rule.keep = [](float u, float d) { return u - 2 * d; };
   rule.merge = [merging](float w, float d, float* state, uint32_t staleness) {
@@ -43,8 +47,9 @@ ReferenceRule ReferenceOf(Merging merging) {
       *state = *state + d;
       return w + d / (1 + static_cast<float>(staleness));
     }
-    *state = 0.5f * *state + d;
-    return w + *state;
+    state[0] = 0.5f * state[0] + d;
+    state[1] = state[1] + 0.125f;
+    return w + state[0] + state[1];
   };
   return rule;
 }
@@ -65,8 +70,8 @@ class TestRule : public MergeRule {
   }
   void Apply(std::span<float> w, std::span<const float> d, std::span<float> state,
              uint32_t staleness) const override {
-    CheckSizes(w.size(), d.size(), merging_ == Merging::kDecay ? w.size() : state.size());
-    EXPECT_EQ(state.empty(), merging_ == Merging::kDecay);
+    CheckSizes(w.size(), d.size(), w.size());
+    EXPECT_EQ(state.size(), static_cast<size_t>(StateFloatsOf(merging_)) * w.size());
     for (size_t i = 0; i < w.size(); ++i) {
       // Intermediate values do no harm.
       const float before = w[i];
@@ -78,7 +83,8 @@ class TestRule : public MergeRule {
         w[i] = before + d[i] / (1 + static_cast<float>(staleness));
       } else {
         state[i] = 0.5f * state[i] + d[i];
-        w[i] = before + state[i];
+        state[w.size() + i] = state[w.size() + i] + 0.125f;
+        w[i] = before + state[i] + state[w.size() + i];
       }
     }
   }
@@ -98,7 +104,7 @@ MergeRuleDescriptor DescriptorOf(const std::string& name, Merging merging) {
   return {.name = name,
           .parameters = {},
           .rest_distance = [](const RuleParameters&) { return kRest; },
-          .has_state = merging != Merging::kDecay,
+          .state_floats = StateFloatsOf(merging),
           .zero_changes_nothing = merging == Merging::kDamped};
 }
 MergeRuleFactory FactoryOf(Merging merging) {
@@ -139,24 +145,6 @@ ExecutorPair PairOf(const Case& rule, int64_t size, int64_t chunk, const CodecCo
       });
 }
 
-// A worker's diffs of `codec`, merged by a master that becomes a worker and a master again.
-void MergeLikeTheReference(ExecutorPair* worker, ExecutorPair* master, Codec codec, Rng* rng) {
-  worker->Scatter(1, rng);
-  master->Scatter(1, rng);
-  for (uint32_t staleness : {0u, 3u, 0u}) {
-    const auto taken = worker->Run({.kind = ChunkOpKind::kTake, .codec = codec});
-    for (Codec out : test::kAllCodecs) {
-      std::vector<std::vector<std::byte>> in;
-      for (const ChunkOp& op : taken) in.push_back(worker->Out(op));
-      // Payloads of another codec are refused, by both.
-      master->Run({.kind = ChunkOpKind::kMerge, .codec = out, .staleness = staleness}, in);
-    }
-    worker->Run({.kind = ChunkOpKind::kLoad}, test::Positions(worker->host().arrays, rng));
-    worker->Progress(1, rng);
-    if (staleness == 3) master->Run({.kind = ChunkOpKind::kDemote});
-  }
-}
-
 TEST(SpanRule, AgreesWithTheReferenceInEveryBitOfAWorkersRun) {
   Rng rng(test::Seed(), {1});
   for (const Case& rule : Cases()) {
@@ -185,15 +173,17 @@ TEST(SpanRule, WorksInBlocks) {
   Rng rng(test::Seed(), {3});
   for (const Case& rule : Cases()) {
     for (Simd simd : test::SupportedSimd()) {
-      for (Codec codec : test::kAllCodecs) {
+      for (const CodecConfig& codec : test::kAllCodecConfigs) {
         for (int64_t size : {kBlockFloats - 1, kBlockFloats, kBlockFloats + 1, 3 * kBlockFloats,
                              5 * kBlockFloats + 7}) {
           SCOPED_TRACE(StrCat(rule.config.name, " simd ", static_cast<int>(simd), " codec ",
-                              static_cast<int>(codec), " size ", size));
-          ExecutorPair worker = PairOf(rule, size, size, {codec, 1e-3f}, simd),
-                       master = PairOf(rule, size, size, {codec, 1e-3f}, simd);
-          LiveLikeTheReference(&worker, codec, &rng);
-          MergeLikeTheReference(&worker, &master, codec, &rng);
+                              CodecName(codec), " size ", size));
+          CodecConfig config = codec;
+          config.threshold = 1e-3f;
+          ExecutorPair worker = PairOf(rule, size, size, config, simd),
+                       master = PairOf(rule, size, size, config, simd);
+          LiveLikeTheReference(&worker, codec.codec, &rng);
+          MergeLikeTheReference(&worker, &master, codec.codec, &rng);
           if (testing::Test::HasFailure()) return;
         }
       }
@@ -244,6 +234,8 @@ TEST(SpanRuleRegistration, RefusesDescriptorsWithMistakes) {
   EXPECT_EQ(mistake({{"the x", 0, 0, 1}}),
             "merge rule bad: parameter \"the x\": expected a name of lower-case letters, digits "
             "and '_'");
+  EXPECT_EQ(MistakeOf({.name = "bad", .state_floats = 5}, make),
+            "merge rule bad: state_floats is 5, expected 0 to 4");
   EXPECT_EQ(MistakeOf({.name = "bad"}, nullptr), "merge rule bad: it has no factory");
 }
 

@@ -19,12 +19,13 @@ PRIORITY = "src/exchange/protocol/send_priority.h"
 RULE, EXECUTOR = "src/exchange/kernels/additive_rule.h", "src/exchange/kernels/host_rule_executor.h"
 KERNEL, RULES = "src/exchange/kernels/kernel_body.h", "src/exchange/kernels/merge_rule_registry.cc"
 SPANS = "src/exchange/kernels/span_loops-inl.h"
+OUTER, CHOICE = "src/exchange/kernels/outer_rule.h", "src/exchange/kernels/sparse_choice.cc"
 OP_LOCK, RANGE_LOCK = "src/exchange/kernels/op_lock.h", "src/base/range_lock.cc"
 
 MUTANTS = [
     # ---- Merge rules --------------------------------------------------------
     ("state-outlives-its-master", [(EXECUTOR, """\
-    if constexpr (Rule::kHasState) std::fill_n(chunk.rule_state, chunk.count, 0.0f);
+      std::fill_n(chunk.rule_state + k * chunk.state_stride, chunk.count, 0.0f);
 """, "")]),
     ("kernels-keep-the-state-of-another-master", [(KERNEL, """\
         Reset(op, nullptr);
@@ -44,8 +45,29 @@ MUTANTS = [
   if (count > 0) merge();
 """, "")]),
     ("present-elements-lose-their-state", [(SPANS, """\
-    if constexpr (kHasState) chunk.rule_state[block->place[i]] = block->rest[i];
+    for (size_t k = 0; k < states; ++k) *state_at(k, i) = block->state[k * count + i];
 """, "")]),
+    ("a-round-of-diffs-never-ends", [(OUTER, """\
+    state[1] = is_last ? T{} : count + 1.0f;
+""", """\
+    state[1] = count + 1.0f;
+""")]),
+    ("a-position-that-takes-nothing-decays", [(EXECUTOR, """\
+      return FromBits<float>(largest) >= codec_.threshold;
+""", """\
+      return FromBits<float>(largest) >= 0;
+""")]),
+    ("all-ties-are-sent", [(CHOICE, """\
+    ties -= is_tie;
+""", "")]),
+    ("kernels-choose-all-ties", [(KERNEL, """\
+        left -= is_tie;
+""", "")]),
+    ("every-diff-sends-the-same-share", [(EXECUTOR, """\
+    return ChoiceSeed(op.chunk, rounds_[op.chunk]++);
+""", """\
+    return ChoiceSeed(op.chunk, rounds_[op.chunk]);
+""")]),
     # ---- Not all can be sent ------------------------------------------------
     ("throttled-position-before-its-answer", [(MASTER, """\
     if (chunk.unanswered > 0 && now - chunk.sent_at < answer_wait) continue;

@@ -74,8 +74,9 @@ TEST(MergeRuleText, IsReadWithItsParametersAndDefaults) {
 TEST(MergeRuleText, IsRefusedByLineWhereItIsWrong) {
   EXPECT_EQ(
       ParseError("merge_rule: 'average'"),
-      "f:7: segment[0].merge_rule: \"average\" given, expected one of additive, elastic_test, "
-      "elastic_test_spans, heavy_ball, heavy_ball_spans, none, refusing");
+      "f:7: segment[0].merge_rule: \"average\" given, expected one of additive, decayed, "
+      "delay_compensated, easgd, elastic_test, elastic_test_spans, heavy_ball, heavy_ball_spans, "
+      "none, outer, refusing, staleness");
   const auto error = [](const std::string& param) {
     return ParseError("merge_rule: 'heavy_ball'\nmerge_rule_param { " + param + " }");
   };
@@ -116,8 +117,9 @@ TEST(NetSegmentRule, IsRefusedByNameIfThereIsNone) {
   LoopbackHub hub(LoopbackOptions{});
   std::vector<float> weights(kFloats);
   EXPECT_EQ(ErrorOf([&] { NetSegment(config, hub.Connect(0), weights.data(), kFloats); }),
-            "segment lan: unknown merge rule average: expected one of additive, elastic_test, "
-            "elastic_test_spans, heavy_ball, heavy_ball_spans, none, refusing");
+            "segment lan: unknown merge rule average: expected one of additive, decayed, "
+            "delay_compensated, easgd, elastic_test, elastic_test_spans, heavy_ball, "
+            "heavy_ball_spans, none, outer, refusing, staleness");
 }
 
 TEST(NetSegmentRule, MayRefuseItsParameters) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "exchange/kernels/codec_config.h"
 #include "proto/parse.h"
 #include "test/train/train_support.h"
 
@@ -92,9 +93,12 @@ TEST_F(SimulationTest, RepeatsBitForBitOnAnyNumberOfThreads) {
 }
 
 TEST_F(SimulationTest, EndsWithTheSameWeightsEverywhere) {
-  for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8}) {
+  for (const char* codec :
+       {"float32", "bfloat16", "int8", "sparse:0.01", "topk:0.05", "random:0.05"}) {
+    SCOPED_TRACE(codec);
     const Outcome outcome = Simulate(
-        Config(60), {.workers = 4, .network = {100, 0.2, 0.1}, .mtu = 600, .codec = {codec, 0}});
+        Config(60),
+        {.workers = 4, .network = {100, 0.2, 0.1}, .mtu = 600, .codec = *ParseCodec(codec)});
     EXPECT_EQ(outcome.distance, 0);
     EXPECT_EQ(outcome.end.iterations, 60);
     EXPECT_GT(outcome.end.bytes_sent, 0u);
@@ -107,6 +111,36 @@ TEST_F(SimulationTest, LearnsWithSeveralWorkers) {
       Simulate(LoadSolverConfig(work_.Write("tested", solver)), {.workers = 4, .mtu = 600});
   EXPECT_EQ(outcome.tested, (std::vector<int64_t>{0, 100, 200, 300, 400}));
   EXPECT_GT(outcome.accuracy, 0.9);
+}
+
+TEST_F(SimulationTest, LearnsWithEachMergeRule) {
+  struct Case {
+    MergeRuleConfig rule;
+    const char* codec = "float32";
+    bool damping = true;
+  };
+  const Case cases[] = {
+      {{"easgd", {{"pull", 0.1125}}}, "float32", false},
+      {{"outer", {{"rate", 0.125}}}, "float32", false},
+      {{"outer", {{"rate", 0.0875}, {"momentum", 0.5}, {"nesterov", 1}, {"delay", 8}}},
+       "float32",
+       false},
+      {{"staleness", {}}},
+      {{"delay_compensated", {}}},
+      {{"decayed", {}}, "topk:0.1"},
+      {{"additive", {}}, "random:0.25"}};
+  const auto solver = Workspace::Tested(Workspace::Solver(800), 800);
+  const SolverConfig config = LoadSolverConfig(work_.Write("tested", solver));
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.rule.name + " " + each.codec);
+    const Outcome outcome = Simulate(config, {.workers = 8,
+                                              .mtu = 600,
+                                              .rule = each.rule,
+                                              .codec = *ParseCodec(each.codec),
+                                              .damping = each.damping});
+    EXPECT_GT(outcome.accuracy, 0.9);
+    EXPECT_EQ(outcome.distance, 0);
+  }
 }
 
 TEST_F(SimulationTest, TakesTheTimeOfItsIterations) {
@@ -163,6 +197,9 @@ TEST_F(SimulationTest, RefusesOptionsOutOfRange) {
   EXPECT_EQ(error({.workers = 2, .slow = {{2, 3}}}),
             "slow: worker: 2 given, expected a number below that of workers");
   EXPECT_EQ(error({.mtu = 100}), "mtu: 100 given, expected 576 to 65535");
+  EXPECT_EQ(error({.rule = {.name = "decayed", .parameters = {}}}),
+            "merge rule decayed: codec is float32, which leaves nothing unsent: expected sparse, "
+            "topk or random");
   EXPECT_CONTAINS(error({.rule = {.name = "nonesuch", .parameters = {}}}), "nonesuch");
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/host_device.h"
 #include "exchange/kernels/codec.h"
+#include "exchange/kernels/merge_rule.h"
 #include "exchange/kernels/merge_rule_registry.h"
 #include "millrace/merge_rule.h"
 
@@ -16,7 +17,7 @@ namespace millrace::test {
 
 // The master adds diffs with momentum: v := keep v + d, w := w + v.
 struct HeavyBallRule {
-  static constexpr bool kHasState = true;
+  static constexpr int kStateFloats = 1;
   static constexpr bool kZeroChangesNothing = false;
   float keep = 0;
 
@@ -29,9 +30,9 @@ struct HeavyBallRule {
     return u - d;
   }
   template <typename T>
-  MILLRACE_HOST_DEVICE T Apply(T w, T d, T& state, uint32_t /*staleness*/) const {
-    state = keep * state + d;
-    return w + state;
+  MILLRACE_HOST_DEVICE T Apply(T w, T d, T* state, uint32_t /*staleness*/) const {
+    *state = keep * *state + d;
+    return w + *state;
   }
 };
 
@@ -46,7 +47,7 @@ inline HeavyBallRule MakeHeavyBall(const RuleParameters& parameters) {
 // As in "Deep learning with Elastic Averaging SGD" (Zhang, Choromanska, LeCun, 2015): each side
 // moves by the same share of the distance towards the other, until the distance is at most `rest`.
 struct ElasticTestRule {
-  static constexpr bool kHasState = false;
+  static constexpr int kStateFloats = 0;
   static constexpr bool kZeroChangesNothing = true;
   float pull = 0, rest = 0;
 
@@ -59,7 +60,7 @@ struct ElasticTestRule {
     return u - 2.0f * d;
   }
   template <typename T>
-  MILLRACE_HOST_DEVICE T Apply(T w, T d, T& /*state*/, uint32_t /*staleness*/) const {
+  MILLRACE_HOST_DEVICE T Apply(T w, T d, T* /*state*/, uint32_t /*staleness*/) const {
     return w + d;
   }
 };
@@ -91,9 +92,12 @@ class OverSpans : public MergeRule {
   }
   void Apply(std::span<float> w, std::span<const float> d, std::span<float> state,
              uint32_t staleness) const override {
+    constexpr size_t kStates = Rule::kStateFloats;
     for (size_t i = 0; i < w.size(); ++i) {
-      float none = 0;
-      w[i] = rule_.Apply(w[i], d[i], Rule::kHasState ? state[i] : none, staleness);
+      float own[kStateRoom<Rule>] = {};
+      for (size_t k = 0; k < kStates; ++k) own[k] = state[k * w.size() + i];
+      w[i] = rule_.Apply(w[i], d[i], own, staleness);
+      for (size_t k = 0; k < kStates; ++k) state[k * w.size() + i] = own[k];
     }
   }
 
@@ -106,7 +110,7 @@ template <typename Rule>
 struct RegisterOverSpans {
   RegisterOverSpans(MergeRuleDescriptor descriptor, Rule (*make)(const RuleParameters&)) {
     descriptor.name += "_spans";
-    descriptor.has_state = Rule::kHasState;
+    descriptor.state_floats = Rule::kStateFloats;
     descriptor.zero_changes_nothing = Rule::kZeroChangesNothing;
     RegisterMergeRule(std::move(descriptor), [make](const RuleParameters& parameters) {
       return std::make_unique<OverSpans<Rule>>(make(parameters));

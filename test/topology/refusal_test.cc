@@ -213,7 +213,8 @@ TEST(TopologyRefusal, WantsOneListenerInOnePlace) {
 
 TEST(TopologyRefusal, KnowsCodecsAndTheirThreshold) {
   EXPECT_EQ(UdpError("codec: 'fp16'"),
-            "codec: \"fp16\" given, expected one of float32, bfloat16, int8, sparse");
+            "codec: \"fp16\" given, expected one of float32, bfloat16, int8, "
+            "sparse, topk, random");
   EXPECT_EQ(UdpError("codec: 'int8' threshold: 1"),
             "threshold: given, but codec is \"int8\"; expected it with \"sparse\" only");
   EXPECT_EQ(UdpError("codec: 'sparse'"),
@@ -222,7 +223,23 @@ TEST(TopologyRefusal, KnowsCodecsAndTheirThreshold) {
     EXPECT_EQ(UdpError(StrCat("codec: 'sparse' threshold: ", bad)),
               StrCat("threshold: ", bad, " given, expected a number above 0"));
   }
-  EXPECT_EQ(UdpError("merge_rule: 'elastic'"), "merge_rule: \"elastic\" given, expected additive");
+  EXPECT_EQ(UdpError("merge_rule: 'elastic'"),
+            "merge_rule: \"elastic\" given, expected one of additive, decayed, "
+            "delay_compensated, easgd, outer, staleness");
+  EXPECT_EQ(
+      UdpError("merge_rule: 'decayed' codec: 'int8'"),
+      "merge_rule: \"decayed\" given, but codec \"int8\" leaves nothing unsent; expected codec "
+      "sparse, topk or random");
+  EXPECT_EQ(UdpError("codec: 'sparse' threshold: 1 share: 0.5"),
+            "share: given, but codec is \"sparse\"; expected it with \"topk\" or \"random\" only");
+  EXPECT_EQ(UdpError("codec: 'random'"),
+            "share: missing, expected a share above 0 and at most 1 for codec \"random\"");
+  EXPECT_EQ(UdpError("codec: 'topk' share: 0.5 threshold: 1"),
+            "threshold: given, but codec is \"topk\"; expected it with \"sparse\" only");
+  for (const char* bad : {"0", "-0.5", "1.5", "nan"}) {
+    EXPECT_EQ(UdpError(StrCat("codec: 'topk' share: ", bad)),
+              StrCat("share: ", bad, " given, expected a share above 0 and at most 1"));
+  }
   EXPECT_EQ(UdpError("merge_rule_param { key: 'alpha' value: 0.5 }"),
             "merge_rule_param[0].key: \"alpha\" given, expected none with merge rule additive");
   EXPECT_EQ(UdpError("merge_rule_param { value: 0.5 }"),

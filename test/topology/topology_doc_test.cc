@@ -93,9 +93,8 @@ TEST(TopologyDoc, ListsTheMergeRules) {
       parameters += StrCat(parameters.empty() ? "" : ", ", each.name, " (", each.fallback, "; ",
                            each.least, " to ", each.most, ")");
     }
-    EXPECT_CONTAINS(page,
-                    StrCat("| ", name, " | ", parameters.empty() ? "none" : parameters, " | ",
-                           rule.has_state ? "yes" : "no", " | ", rule.RestDistance({}), " |"));
+    EXPECT_CONTAINS(page, StrCat("| ", name, " | ", parameters.empty() ? "none" : parameters, " | ",
+                                 rule.state_floats, " | ", rule.RestDistance({}), " |"));
   }
 }
 

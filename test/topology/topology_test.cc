@@ -43,6 +43,22 @@ TEST(Topology, FillsInDefaults) {
   EXPECT_EQ(segment.solver_share, 0.05);
 }
 
+TEST(Topology, TakesSharesOfSparseCodecsAndARuleForThem) {
+  const Topology topology = Parse(
+      kThree +
+      "segment { name: 's' transport: 'udp' node: 'a' node: 'b' codec: 'topk' share: 0.02\n"
+      "  merge_rule: 'decayed' merge_rule_param { key: 'decay' value: 0.5 } }\n"
+      "segment { name: 't' transport: 'udp' node: 'b' node: 'c' port: 9 codec: 'random' share: 1 "
+      "}\n");
+  const TopologySegment &top = topology.segments[0], &random = topology.segments[1];
+  EXPECT_EQ(top.codec.codec, Codec::kSparse);
+  EXPECT_EQ(top.codec.choice, SparseChoice::kTop);
+  EXPECT_EQ(top.codec.share, 0.02);
+  EXPECT_EQ(top.rule.parameters, (RuleParameters{{"decay", 0.5}}));
+  EXPECT_EQ(random.codec.choice, SparseChoice::kRandom);
+  EXPECT_EQ(random.codec.share, 1);
+}
+
 TEST(Topology, TakesEveryFieldOfASegment) {
   const Topology topology = Parse(
       kThree +

@@ -11,7 +11,7 @@
 namespace millrace::inline exchange {
 
 struct AdditiveRule {
-  static constexpr bool kHasState = false;
+  static constexpr int kStateFloats = 0;
   static constexpr bool kZeroChangesNothing = true;
 
   template <typename T>
@@ -23,7 +23,7 @@ struct AdditiveRule {
     return u - d;
   }
   template <typename T>
-  MILLRACE_HOST_DEVICE T Apply(T w, T d, T& /*state*/, uint32_t /*staleness*/) const {
+  MILLRACE_HOST_DEVICE T Apply(T w, T d, T* /*state*/, uint32_t /*staleness*/) const {
     return w + d;
   }
 };

@@ -28,22 +28,31 @@ enum class Codec : uint8_t {
   kSparse = 3,    // bitmap of the present elements, then one float32 for each of them
 };
 
-// Codec of a segment's diffs and its parameters.
+// Which elements of a chunk a kSparse diff has. The rest stays in u and accumulates.
+enum class SparseChoice : uint8_t {
+  kThreshold,  // those with |selected| >= threshold; see kExchange
+  kTop,        // the share with the largest |selected|
+  kRandom,     // a pseudo-random share, another one in each diff
+};
+
+// Codec of a segment's diffs and its parameters. codec_config.h has their names.
 struct CodecConfig {
   Codec codec = Codec::kFloat32;
-  // kSparse: only elements with |selected| >= threshold (> 0) are sent; see kExchange.
-  // The rest stays in u and accumulates.
-  float threshold = 0;
+  float threshold = 0;  // above 0 with kThreshold
+  SparseChoice choice = SparseChoice::kThreshold;
+  double share = 0;  // of the elements of a chunk, above 0 and at most 1, otherwise
 };
 
 // Arrays of one replica, all in one memory space. The creator owns them; they must outlive the
-// executor. Each array has `size` floats in the layout of the weights. Chunk i is the range
-// [i * chunk_floats, min((i + 1) * chunk_floats, size)).
+// executor. Each array but rule_state has `size` floats in the layout of the weights. Chunk i is
+// the range [i * chunk_floats, min((i + 1) * chunk_floats, size)).
 struct ReplicaArrays {
   float* weights = nullptr;
   float* base = nullptr;
   float* pending = nullptr;
-  float* rule_state = nullptr;  // for merge rules with state, initially zero; otherwise null
+  // For merge rules with n floats of state: n * size floats, initially zero; float k of element i
+  // is rule_state[k * size + i]. Otherwise null.
+  float* rule_state = nullptr;
   int64_t size = 0;
   int64_t chunk_floats = 0;
 
@@ -66,7 +75,9 @@ enum class ChunkOpKind : uint8_t {
   //   base' = pos + pending',   w' = base' + Residual(u, d)
   // Select() and Residual() belong to the merge rule. For the additive rule Select(u) = u and
   // Residual(u, d) = u - d, hence w' = w + (pos + p - base), and w' == base' bit by bit if no
-  // progress remains. A share of 1 changes no bit of the result. An element whose selected value is
+  // progress remains. A rule with Compensate() has Compensate(u, pos + p - base) in place of u in
+  // all three formulas. A share of 1 changes no bit of the result. An element whose selected value
+  // is
   // not
   // finite, or for which the codec has no finite d, is not taken: its d is 0 and its progress stays
   // in w. The other elements are taken. If the encoded d is zero in all elements, no diff is taken

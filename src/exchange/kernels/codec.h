@@ -10,7 +10,8 @@
 //   kSparse    bitmap, float32[k]                           4 ceil(n / 32) + 4 k bytes
 //              bitmap: uint8[4 ceil(n / 32)]. Element i is present if bit i % 8 (from
 //              the lowest) of byte i / 8 is set. k bits are set; bits from n on are 0.
-//              The k present elements follow in order; absent elements are 0.
+//              The k present elements follow in order; absent elements are 0. Which elements
+//              are present is the sender's choice (SparseChoice).
 // Every value is finite: a payload that contains another one is rejected as a whole. A diff that
 // would take 4 n bytes or more as kSparse is sent as kFloat32, with the elements below the
 // threshold set to 0.

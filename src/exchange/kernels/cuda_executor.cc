@@ -1,5 +1,6 @@
 // Executor of a replica in the memory of a GPU.
 #include <memory>
+#include <utility>
 
 #include "device/cuda_queue.h"
 #include "exchange/kernels/cuda_launch.h"
@@ -27,8 +28,10 @@ class CudaLauncher : public KernelLauncher {
 std::unique_ptr<ChunkExecutor> Make(Device& device, const ReplicaArrays& arrays,
                                     const CodecConfig& codec, const MergeRuleConfig& rule,
                                     const ExecutorOptions& options) {
-  return std::make_unique<StreamExecutor>(device, std::make_unique<CudaLauncher>(rule), arrays,
-                                          codec, options.limits, options.order);
+  auto launcher = std::make_unique<CudaLauncher>(rule);
+  MergeRuleRegistry::Get().CheckCodec(rule.name, codec);
+  return std::make_unique<StreamExecutor>(device, std::move(launcher), arrays, codec,
+                                          options.limits, options.order);
 }
 
 const RegisterExecutor registered(DeviceType::kCuda, Make);

@@ -85,6 +85,12 @@ HWY_INLINE Floats Encode(D d, SparseEncoder* to, Floats selected, int64_t i) {
   return diff;
 }
 
+template <class D, typename Floats>
+HWY_INLINE Floats Encode(D d, ChosenEncoder* to, Floats selected, int64_t i) {
+  const auto chosen = FromBits<Floats>(ToBits(selected) & ToBits(LoadFloats(d, to->mask + i)));
+  return Encode(d, static_cast<SparseEncoder*>(to), chosen, i);
+}
+
 // ---- d from element i on ----
 
 template <class D>

@@ -23,6 +23,7 @@
 #include "exchange/kernels/host_codecs-inl.h"
 #include "exchange/kernels/host_types.h"
 #include "exchange/kernels/host_vectors-inl.h"
+#include "exchange/kernels/merge_rule.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace millrace::inline exchange::HWY_NAMESPACE {
@@ -35,24 +36,62 @@ HWY_INLINE auto Progress(D d, const ChunkSpan& chunk, int64_t i) {
   return LoadFloats(d, chunk.weights + i) - LoadFloats(d, chunk.base + i);
 }
 
+// The progress from element i on when the base moves to position + `pending`.
+template <class D, typename Rule, typename Floats>
+HWY_INLINE auto MovedProgress(D d, const Rule& rule, const ChunkSpan& chunk, const float* position,
+                              Floats pending, int64_t i) {
+  const auto u = Progress(d, chunk, i);
+  if constexpr (kCompensates<Rule>) {
+    const auto moved = (LoadFloats(d, position + i) + pending) - LoadFloats(d, chunk.base + i);
+    return rule.Compensate(u, moved);
+  } else {
+    return u;
+  }
+}
+
+// The same where nothing is pending.
+template <class D, typename Rule>
+HWY_INLINE auto MovedProgress(D d, const Rule& rule, const ChunkSpan& chunk, const float* position,
+                              int64_t i) {
+  return MovedProgress(d, rule, chunk, position, decltype(Progress(d, chunk, i)){}, i);
+}
+
 // `selected` where it has a finite d, otherwise 0.
 template <typename Floats>
 HWY_INLINE Floats Sendable(Floats selected, int32_t overflow) {
   return Magnitude(selected) < overflow ? selected : Floats{};
 }
 
-// The largest magnitude of all selected values that have a finite d as int8.
-template <typename Rule>
+template <class D, typename Floats>
+HWY_INLINE void StoreMagnitude(D d, Floats value, float* to) {
+  StoreFloats(d, FromBits<Floats>(Magnitude(value)), to);
+}
+
+// The largest magnitude of all values selected at a position that have a finite d by the codec.
+template <typename Rule, typename ElementCodec>
 HWY_NOINLINE int32_t HogwildExchangeLargestSelected(Target, const Rule& shared_rule,
-                                                    const ChunkSpan& shared_chunk) {
+                                                    const ChunkSpan& shared_chunk,
+                                                    const float* position, ElementCodec) {
   const Rule rule = shared_rule;
   const ChunkSpan chunk = shared_chunk;
   Accumulator<WidestBits> largest;
   ForEachVector(Widest(), chunk.count, [&](auto d, int64_t i) MILLRACE_STEP {
-    const auto selected = rule.Select(Progress(d, chunk, i));
-    largest.Of(d).Largest(Sendable(selected, Int8Codec::overflow()));
+    const auto selected = rule.Select(MovedProgress(d, rule, chunk, position, i));
+    largest.Of(d).Largest(Sendable(selected, ElementCodec::overflow()));
   });
   return largest.Largest();
+}
+
+// pending := the magnitudes of all values selected at a position; 0 where there is no finite d.
+template <typename Rule>
+HWY_NOINLINE void HogwildExchangeMagnitudes(Target, const Rule& shared_rule,
+                                            const ChunkSpan& shared_chunk, const float* position) {
+  const Rule rule = shared_rule;
+  const ChunkSpan chunk = shared_chunk;
+  ForEachVector(Widest(), chunk.count, [&](auto d, int64_t i) MILLRACE_STEP {
+    const auto selected = rule.Select(MovedProgress(d, rule, chunk, position, i));
+    StoreMagnitude(d, Sendable(selected, kInfinityBits), chunk.pending + i);
+  });
 }
 
 // Updates w and base from element i on; `pending` is the new pending diff, and `rest` stays in
@@ -78,15 +117,17 @@ HWY_NOINLINE MoveResult HogwildExchangeMove(Target, const Rule& shared_rule,
   Encoder encoder = *to;
   Accumulator<WidestBits> taken, remainder;
   ForEachVector(Widest(), chunk.count, [&](auto d, int64_t i) MILLRACE_STEP {
-    const auto u = Progress(d, chunk, i);
-    auto diff = decltype(u){}, pending = decltype(u){};
+    auto pending = decltype(Progress(d, chunk, i)){};
     if constexpr (kPending == Pending::kHeld) pending = LoadFloats(d, chunk.pending + i);
+    const auto u = MovedProgress(d, rule, chunk, position, pending, i);
+    auto rest = u;
     if constexpr (kPending == Pending::kTaken) {
       const auto selected = Sendable(rule.Select(u), encoder.codec.overflow());
-      pending = diff = Encode(d, &encoder, selected, i);
-      taken.Of(d).Any(diff);
+      pending = Encode(d, &encoder, selected, i);
+      taken.Of(d).Any(pending);
+      rest = rule.Residual(u, pending);
     }
-    MoveTo(d, chunk, position, i, pending, rule.Residual(u, diff), &remainder);
+    MoveTo(d, chunk, position, i, pending, rest, &remainder);
     if constexpr (kPending != Pending::kHeld) StoreFloats(d, pending, chunk.pending + i);
   });
   *to = encoder;
@@ -103,15 +144,29 @@ HWY_NOINLINE void EncodeDiff(Target, const float* diff, int64_t count, Encoder* 
   *to = encoder;
 }
 
+template <typename Rule, class D, typename Floats>
+HWY_INLINE void LoadState(D d, const ChunkSpan& chunk, int64_t i, Floats* state) {
+  for (int k = 0; k < Rule::kStateFloats; ++k) {
+    state[k] = LoadFloats(d, chunk.rule_state + k * chunk.state_stride + i);
+  }
+}
+
+template <typename Rule, class D, typename Floats>
+HWY_INLINE void StoreState(D d, const ChunkSpan& chunk, int64_t i, const Floats* state) {
+  for (int k = 0; k < Rule::kStateFloats; ++k) {
+    StoreFloats(d, state[k], chunk.rule_state + k * chunk.state_stride + i);
+  }
+}
+
 // Merges diffs from element i on into the weights.
 template <class D, typename Rule, typename Floats>
 HWY_INLINE void MergeOne(D d, const Rule& rule, const ChunkSpan& chunk, Floats diff,
                          uint32_t staleness, int64_t i) {
-  Floats state = {};
-  if constexpr (Rule::kHasState) state = LoadFloats(d, chunk.rule_state + i);
+  Floats state[kStateRoom<Rule>] = {};
+  LoadState<Rule>(d, chunk, i, state);
   const Floats w = LoadFloats(d, chunk.weights + i);
   StoreFloats(d, rule.Apply(w, diff, state, staleness), chunk.weights + i);
-  if constexpr (Rule::kHasState) StoreFloats(d, state, chunk.rule_state + i);
+  StoreState<Rule>(d, chunk, i, state);
 }
 
 template <typename Rule, typename Payload>
@@ -200,13 +255,13 @@ HWY_INLINE void MergePresent(D d, const Rule& rule, const ChunkSpan& chunk, hn::
   // Highway 1.0.3 has an IfNegativeThenElse() that is wrong for SSSE3.
   const auto is_absent = ToBits(hn::BitCast(d, absent).raw) < 0;
   const auto w = LoadFloats(d, chunk.weights + i);
-  auto old_state = decltype(w){};
-  if constexpr (Rule::kHasState) old_state = LoadFloats(d, chunk.rule_state + i);
-  auto state = old_state;
+  std::remove_const_t<decltype(w)> old_state[kStateRoom<Rule>] = {}, state[kStateRoom<Rule>] = {};
+  LoadState<Rule>(d, chunk, i, old_state);
+  LoadState<Rule>(d, chunk, i, state);
   const auto merged = rule.Apply(w, diff.raw, state, staleness);
   StoreFloats(d, is_absent ? w : merged, chunk.weights + i);
-  if constexpr (Rule::kHasState)
-    StoreFloats(d, is_absent ? old_state : state, chunk.rule_state + i);
+  for (int k = 0; k < Rule::kStateFloats; ++k) state[k] = is_absent ? old_state[k] : state[k];
+  StoreState<Rule>(d, chunk, i, state);
 }
 
 // Merges a checked sparse payload, for rules with kZeroChangesNothing. Vectors of eight with a

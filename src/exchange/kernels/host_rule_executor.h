@@ -10,12 +10,14 @@
 #include <cstring>
 #include <memory>
 #include <type_traits>
+#include <vector>
 
 #include "exchange/kernels/codec.h"
 #include "exchange/kernels/host_loops.h"
 #include "exchange/kernels/host_payload.h"
 #include "exchange/kernels/merge_rule.h"
 #include "exchange/kernels/op_lock.h"
+#include "exchange/kernels/sparse_choice.h"
 
 namespace millrace::inline exchange {
 
@@ -27,13 +29,15 @@ class HostRuleExecutor : public ChunkExecutor {
                    Simd simd, RangeLock* lock = nullptr)
       : arrays_(arrays),
         chunks_(arrays.chunks()),
-        threshold_(codec.threshold),
+        codec_(codec),
         rule_(rule),
+        state_floats_(StateFloatsOf(rule)),
         simd_(simd),
         lock_(arrays, lock),
-        scratch_(new float[arrays.chunk_floats]) {
+        scratch_(new float[arrays.chunk_floats]),
+        rounds_(codec.choice == SparseChoice::kRandom ? static_cast<size_t>(chunks_) : 0) {
     CHECK(SimdSupported(simd));
-    CHECK(!Rule::kHasState || arrays.rule_state != nullptr);
+    CHECK(state_floats_ == 0 || arrays.rule_state != nullptr);
   }
 
   void Run(std::span<ChunkOp> ops) override {
@@ -78,8 +82,8 @@ class HostRuleExecutor : public ChunkExecutor {
   ChunkSpan SpanOf(const ChunkOp& op) const {
     const int64_t begin = int64_t{op.chunk} * arrays_.chunk_floats;
     const auto from = [begin](float* array) { return array ? array + begin : nullptr; };
-    return {from(arrays_.weights), from(arrays_.base), from(arrays_.pending),
-            from(arrays_.rule_state), arrays_.floats_of(op.chunk)};
+    return {from(arrays_.weights),    from(arrays_.base), from(arrays_.pending),
+            from(arrays_.rule_state), arrays_.size,       arrays_.floats_of(op.chunk)};
   }
 
   template <typename Target>
@@ -90,7 +94,7 @@ class HostRuleExecutor : public ChunkExecutor {
       case ChunkOpKind::kExchange:
         return Exchange(target, chunk, op);
       case ChunkOpKind::kTake:
-        return Take(target, chunk, chunk.base, op);
+        return Take(target, chunk, chunk.base, NextSeed(*op), op);
       case ChunkOpKind::kEncodePending:
         return Encode(chunk, op);
       case ChunkOpKind::kMerge:
@@ -111,7 +115,9 @@ class HostRuleExecutor : public ChunkExecutor {
   template <typename Target>
   void Reset(Target target, const ChunkSpan& chunk, const float* position) {
     HogwildExchangeReset(target, chunk, position);
-    if constexpr (Rule::kHasState) std::fill_n(chunk.rule_state, chunk.count, 0.0f);
+    for (int k = 0; k < state_floats_; ++k) {
+      std::fill_n(chunk.rule_state + k * chunk.state_stride, chunk.count, 0.0f);
+    }
   }
 
   static const float* FloatsOf(const std::byte* payload) {
@@ -141,25 +147,37 @@ class HostRuleExecutor : public ChunkExecutor {
 
   template <typename Target>
   void Exchange(Target target, const ChunkSpan& chunk, ChunkOp* op) {
+    const uint32_t seed = op->take ? NextSeed(*op) : 0;
     if (!TakesPosition(chunk, op)) return;
     const auto* position = FloatsOf(op->in);
-    if (op->take) return Take(target, chunk, position, op);
+    if (op->take) return Take(target, chunk, position, seed, op);
+    op->acknowledged ? MoveOnly<Pending::kCleared>(target, chunk, position, op)
+                     : MoveOnly<Pending::kHeld>(target, chunk, position, op);
+  }
+
+  // Takes no diff.
+  template <Pending kPending, typename Target>
+  void MoveOnly(Target target, const ChunkSpan& chunk, const float* position, ChunkOp* op) {
     Float32Encoder none{nullptr, {}};
-    Finish(op->acknowledged
-               ? HogwildExchangeMove<Pending::kCleared>(target, rule_, chunk, position, &none)
-               : HogwildExchangeMove<Pending::kHeld>(target, rule_, chunk, position, &none),
-           0, op);
+    Finish(HogwildExchangeMove<kPending>(target, rule_, chunk, position, &none), 0, op);
+  }
+
+  // For the choice of elements. Each take of a chunk has another, in the same order everywhere.
+  uint32_t NextSeed(const ChunkOp& op) {
+    if (op.codec != Codec::kSparse || rounds_.empty()) return 0;
+    return ChoiceSeed(op.chunk, rounds_[op.chunk]++);
   }
 
   template <typename Target>
-  void Take(Target target, const ChunkSpan& chunk, const float* position, ChunkOp* op) {
-    if (op->share == 1) return Take(target, rule_, chunk, position, op);
-    Take(target, Damped(rule_, op->share), chunk, position, op);
+  void Take(Target target, const ChunkSpan& chunk, const float* position, uint32_t seed,
+            ChunkOp* op) {
+    if (op->share == 1) return Take(target, rule_, chunk, position, seed, op);
+    Take(target, Damped(rule_, op->share), chunk, position, seed, op);
   }
 
   template <typename Target, typename Selecting>
   void Take(Target target, const Selecting& rule, const ChunkSpan& chunk, const float* position,
-            ChunkOp* op) {
+            uint32_t seed, ChunkOp* op) {
     const uint32_t bytes = LeastPayloadBytes(op->codec, chunk.count);
     if (op->out != nullptr) CHECK_GE(op->out_bytes, bytes);
     const auto move = [&](auto encoder) {
@@ -176,19 +194,46 @@ class HostRuleExecutor : public ChunkExecutor {
     if (op->codec == Codec::kBfloat16) {
       move(Bfloat16Encoder{op->out, {}});
     } else if (op->codec == Codec::kInt8) {
-      op->scale = Int8Scale(FromBits<float>(HogwildExchangeLargestSelected(target, rule, chunk)));
+      op->scale = Int8Scale(FromBits<float>(
+          HogwildExchangeLargestSelected(target, rule, chunk, position, Int8Codec{})));
       std::memcpy(op->out, &op->scale, sizeof(op->scale));
       move(Int8Encoder{op->out + kInt8ScaleBytes, {op->scale}});
+    } else if (!Choose(target, rule, chunk, position, seed)) {
+      MoveOnly<Pending::kCleared>(target, chunk, position, op);
     } else {
       const int64_t dense = 4 * chunk.count, room = op->out_bytes;
-      auto encoder = move(SparseEncoder(op->out, std::min(room, dense), chunk.count, threshold_));
-      if (op->out_bytes == 0) return;  // nothing is taken
-      encoder.Finish(chunk.pending, chunk.count);
-      op->out_bytes = static_cast<uint32_t>(room);
-      if (encoder.at >= dense) return Encode(chunk, op);
-      CHECK_LE(encoder.at, room);
-      op->out_bytes = static_cast<uint32_t>(encoder.at);
+      const auto finish = [&](SparseEncoder encoder) {
+        if (op->out_bytes == 0) return;  // nothing is taken
+        encoder.Finish(chunk.pending, chunk.count);
+        op->out_bytes = static_cast<uint32_t>(room);
+        if (encoder.at >= dense) return Encode(chunk, op);
+        CHECK_LE(encoder.at, room);
+        op->out_bytes = static_cast<uint32_t>(encoder.at);
+      };
+      std::byte* const out = op->out;
+      if (codec_.choice == SparseChoice::kThreshold) {
+        finish(move(SparseEncoder(out, std::min(room, dense), chunk.count, codec_.threshold)));
+      } else {
+        finish(move(ChosenEncoder(out, std::min(room, dense), chunk.count, chunk.pending)));
+      }
     }
+  }
+
+  // Writes the choice of elements of a sparse diff to `pending`, which is free, unless a threshold
+  // makes it. Returns false if the diff is empty and the rule must not see it.
+  template <typename Target, typename Selecting>
+  bool Choose(Target target, const Selecting& rule, const ChunkSpan& chunk, const float* position,
+              uint32_t seed) {
+    if (codec_.choice == SparseChoice::kThreshold) {
+      if constexpr (!kChangesUnsent<Rule>) return true;
+      const int32_t largest =
+          HogwildExchangeLargestSelected(target, rule, chunk, position, SparseCodec{});
+      return FromBits<float>(largest) >= codec_.threshold;
+    }
+    HogwildExchangeMagnitudes(target, rule, chunk, position);
+    const int64_t chosen = ChooseElements(codec_.choice, codec_.share, seed, chunk.count,
+                                          reinterpret_cast<ChoiceWord*>(chunk.pending));
+    return chosen > 0 || !kChangesUnsent<Rule>;
   }
 
   // Sets the results of a move that wrote `bytes` of payload.
@@ -271,11 +316,13 @@ class HostRuleExecutor : public ChunkExecutor {
 
   const ReplicaArrays arrays_;
   const int64_t chunks_;
-  const float threshold_;
+  const CodecConfig codec_;
   const Rule rule_;
+  const int state_floats_;
   const Simd simd_;
   OpLock lock_;
   const std::unique_ptr<float[]> scratch_;  // holds a decoded sparse diff
+  std::vector<uint32_t> rounds_;            // by chunk: takes with a random choice
 };
 
 }  // namespace millrace::inline exchange

@@ -18,7 +18,8 @@ struct ChunkSpan {
   float* weights;
   float* base;
   float* pending;
-  float* rule_state;
+  float* rule_state;     // of the element's first float of state; the next is state_stride away
+  int64_t state_stride;  // elements of the replica
   int64_t count;
 };
 
@@ -90,6 +91,13 @@ struct SparseEncoder {
   int64_t at;            // end of the payload
   int64_t appended = 0;  // elements that it has, if they are present
   SparseCodec codec;
+};
+// The same for the elements whose `mask` is -1; the others have 0. `mask` may be the array of
+// pending diffs, of which each vector is stored after it was encoded.
+struct ChosenEncoder : SparseEncoder {
+  ChosenEncoder(std::byte* to, int64_t room_bytes, int64_t count, const float* chosen)
+      : SparseEncoder(to, room_bytes, count, 0), mask(chosen) {}
+  const float* mask;
 };
 
 // Checked payloads to read. Decode() (host_codecs-inl.h) returns d.

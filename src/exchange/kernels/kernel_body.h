@@ -22,6 +22,7 @@
 #include "base/host_device.h"
 #include "exchange/kernels/kernel_op.h"
 #include "exchange/kernels/merge_rule.h"
+#include "exchange/kernels/sparse_choice.h"
 
 namespace millrace::inline exchange {
 
@@ -199,14 +200,22 @@ class KernelBody {
     return Magnitude(selected) < overflow ? selected : 0.0f;
   }
 
-  // The largest magnitude of all selected values that int8 can encode.
-  MILLRACE_HOST_DEVICE float LargestSelected(const KernelOp& op) {
+  // The progress when the base of an element moves to `new_base`.
+  static MILLRACE_HOST_DEVICE float MovedProgress(const Rule& rule, float w, float base,
+                                                  float new_base) {
+    if constexpr (kCompensates<Rule>) return rule.Compensate(w - base, new_base - base);
+    return w - base;
+  }
+
+  // The largest magnitude, below `overflow`, of all values selected at a position.
+  MILLRACE_HOST_DEVICE float LargestSelected(const KernelOp& op, const float* position,
+                                             int32_t overflow) {
     const float *const w = w_, *const base = base_;
     const Rule rule = rule_;
     const float share = op.share;
-    const int32_t overflow = Int8Codec::overflow();
     const int32_t largest = team_.Max(op.count, [=](int64_t i) {
-      const float selected = Selected(rule, share, Live(w + i) - base[i], overflow);
+      const float u = MovedProgress(rule, Live(w + i), base[i], position[i]);
+      const float selected = Selected(rule, share, u, overflow);
       return Magnitude(selected);
     });
     return FloatOfMagnitude(largest);
@@ -218,11 +227,92 @@ class KernelBody {
     } else if (op.codec == Codec::kBfloat16) {
       Move<Pending::kTaken>(op, Bfloat16Codec{}, position);
     } else if (op.codec == Codec::kInt8) {
-      op.scale = Int8Scale(LargestSelected(op));
+      op.scale = Int8Scale(LargestSelected(op, position, Int8Codec::overflow()));
       Move<Pending::kTaken>(op, Int8Codec{op.scale}, position);
+    } else if (batch_.codec.choice != SparseChoice::kThreshold) {
+      if (!Choose(op, position) && kChangesUnsent<Rule>) return MoveOnly(op, position);
+      Move<Pending::kTaken>(op, ChosenCodec{Bits(op)}, position);
     } else {
-      Move<Pending::kTaken>(op, SparseCodec{batch_.threshold}, position);
+      const float threshold = batch_.codec.threshold;
+      if constexpr (kChangesUnsent<Rule>) {
+        if (LargestSelected(op, position, kInfinityBits) < threshold) {
+          return MoveOnly(op, position);
+        }
+      }
+      Move<Pending::kTaken>(op, SparseCodec{threshold}, position);
     }
+  }
+
+  // Takes no diff; nothing is pending.
+  MILLRACE_HOST_DEVICE void MoveOnly(KernelOp& op, const float* position) {
+    Move<Pending::kCleared>(op, Float32Codec{}, position);
+  }
+
+  // Chooses the elements of a sparse diff as ChooseElements does: sets their bits in Bits(). Keeps
+  // the keys in `pending`, which is free. Returns false if it has chosen none.
+  MILLRACE_HOST_DEVICE bool Choose(const KernelOp& op, const float* position) {
+    const float *const w = w_, *const base = base_;
+    auto* const keys = reinterpret_cast<ChoiceWord*>(pending_);
+    const Rule rule = rule_;
+    const float share = op.share;
+    const uint32_t seed = op.seed;
+    const SparseChoice choice = batch_.codec.choice;
+    team_.ForEach(op.count, [=](int64_t i) {
+      const float u = MovedProgress(rule, Live(w + i), base[i], position[i]);
+      const float selected = Selected(rule, share, u, kInfinityBits);
+      keys[i] = ChoiceKey(choice, seed, i, Magnitude(selected));
+    });
+    const int64_t most = ChosenCount(batch_.codec.share, op.count);
+    // The largest key of which there are `most` or more that are as large; 0 if there is none.
+    int32_t cut = 0;
+    for (int bit = 30; bit >= 0; --bit) {
+      const int32_t higher = cut | static_cast<int32_t>(1u << bit);
+      if (CountKeys(op, [=](int64_t i) { return keys[i] >= higher; }) >= most) cut = higher;
+    }
+    const int64_t above = CountKeys(op, [=](int64_t i) { return keys[i] > cut; });
+    CountKeys(op, [=](int64_t i) { return keys[i] == cut; });  // the ties before each word
+    KernelWord *const bits = Bits(op), *const ties = Offsets(op);
+    const uint32_t count = op.count;
+    return team_.Or(words_, [=](int64_t word) {
+      uint32_t found = 0;
+      int64_t left = cut == 0 ? 0 : most - above - ties[word];
+      for (uint32_t bit = 0; bit < 32; ++bit) {
+        const int64_t i = 32 * word + bit;
+        if (i >= count) break;
+        const bool is_tie = keys[i] == cut && left > 0;
+        left -= is_tie;
+        if (keys[i] > cut || is_tie) found |= 1u << bit;
+      }
+      bits[word] = found;
+      return found;
+    }) != 0;
+  }
+
+  // Number of elements for which has(i) is true. Offsets() := the number before each word.
+  template <typename Has>
+  MILLRACE_HOST_DEVICE int64_t CountKeys(const KernelOp& op, Has has) {
+    const uint32_t count = op.count;
+    return team_.Scan(
+        words_,
+        [=](int64_t word) {
+          uint32_t found = 0;
+          for (int64_t i = 32 * word; i < 32 * word + 32 && i < count; ++i) found += has(i);
+          return found;
+        },
+        Offsets(op));
+  }
+
+  // A sparse diff of the elements that have a bit.
+  struct ChosenCodec {
+    const KernelWord* bits;
+    static MILLRACE_HOST_DEVICE constexpr int32_t overflow() { return kInfinityBits; }
+  };
+  template <typename ElementCodec>
+  static MILLRACE_HOST_DEVICE float RoundOne(const ElementCodec& codec, float selected, int64_t) {
+    return codec.Round(selected);
+  }
+  static MILLRACE_HOST_DEVICE float RoundOne(const ChosenCodec& codec, float selected, int64_t i) {
+    return codec.bits[i / 32] >> i % 32 & 1 ? selected : 0.0f;
   }
 
   // Writes d to the stage, in place of the same element of the position.
@@ -233,15 +323,17 @@ class KernelBody {
     const float share = op.share;
     const uint32_t flags = team_.Or(op.count, [=](int64_t i) {
       const float pos = position[i];
-      const float u = Live(w + i) - base[i];
       float d = 0, p = 0;
       if constexpr (kPending == Pending::kHeld) p = pending[i];
+      const float u = MovedProgress(rule, Live(w + i), base[i], pos + p);
+      float rest = u;
       if constexpr (kPending == Pending::kTaken) {
-        p = d = codec.Round(Selected(rule, share, u, codec.overflow()));
+        p = d = RoundOne(codec, Selected(rule, share, u, codec.overflow()), i);
         d_out[i] = d;
+        rest = rule.Residual(u, d);
       }
       const float new_base = pos + p;
-      const float new_w = new_base + rule.Residual(u, d);
+      const float new_w = new_base + rest;
       w[i] = new_w;
       base[i] = new_base;
       if constexpr (kPending != Pending::kHeld) pending[i] = p;
@@ -346,6 +438,7 @@ class KernelBody {
     const KernelWord *const bits = Bits(op), *const offsets = Offsets(op);
     const float* const values = Staged() + words_;
     float *const w = w_, *const state = state_;
+    const int64_t stride = batch_.state_stride;
     const Rule rule = rule_;
     const uint32_t staleness = op.staleness;
     team_.ForEach(op.count, [=](int64_t i) {
@@ -353,24 +446,27 @@ class KernelBody {
       const bool present = word & bit;
       if (Rule::kZeroChangesNothing && !present) return;
       const float d = present ? values[offsets[i / 32] + CountBits(word & (bit - 1))] : 0.0f;
-      MergeOne(rule, w, state, d, staleness, i);
+      MergeOne(rule, w, state, stride, d, staleness, i);
     });
   }
 
   template <typename Value>
   MILLRACE_HOST_DEVICE void MergeEach(const KernelOp& op, Value value) {
     float *const w = w_, *const state = state_;
+    const int64_t stride = batch_.state_stride;
     const Rule rule = rule_;
     const uint32_t staleness = op.staleness;
-    team_.ForEach(op.count, [=](int64_t i) { MergeOne(rule, w, state, value(i), staleness, i); });
+    team_.ForEach(op.count,
+                  [=](int64_t i) { MergeOne(rule, w, state, stride, value(i), staleness, i); });
   }
 
-  static MILLRACE_HOST_DEVICE void MergeOne(const Rule& rule, float* w, float* states, float d,
-                                            uint32_t staleness, int64_t i) {
-    float state = 0;
-    if constexpr (Rule::kHasState) state = states[i];
+  static MILLRACE_HOST_DEVICE void MergeOne(const Rule& rule, float* w, float* states,
+                                            int64_t stride, float d, uint32_t staleness,
+                                            int64_t i) {
+    float state[kStateRoom<Rule>] = {};
+    for (int k = 0; k < Rule::kStateFloats; ++k) state[k] = states[k * stride + i];
     w[i] = rule.Apply(Live(w + i), d, state, staleness);
-    if constexpr (Rule::kHasState) states[i] = state;
+    for (int k = 0; k < Rule::kStateFloats; ++k) states[k * stride + i] = state[k];
   }
 
   // weights := base := position, or base := weights without one; pending := 0.
@@ -385,8 +481,8 @@ class KernelBody {
   }
 
   MILLRACE_HOST_DEVICE void ClearState(const KernelOp& op) {
-    if constexpr (Rule::kHasState) {
-      float* const state = state_;
+    for (int k = 0; k < Rule::kStateFloats; ++k) {
+      float* const state = state_ + k * batch_.state_stride;
       team_.ForEach(op.count, [=](int64_t i) { state[i] = 0; });
     }
   }

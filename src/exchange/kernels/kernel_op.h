@@ -23,6 +23,7 @@ struct KernelOp {
   uint32_t in_bytes = 0;
   uint32_t staleness = 0;
   float share = 1;
+  uint32_t seed = 0;  // for SparseChoice::kRandom (sparse_choice.h)
   // Index of the next operation on the same chunk in this batch, or kNoOp.
   uint32_t next = kNoOp;
   ChunkOpKind kind = ChunkOpKind::kRead;
@@ -47,7 +48,8 @@ struct KernelBatch {
   float* base = nullptr;
   float* pending = nullptr;
   float* rule_state = nullptr;
-  float threshold = 0;       // for kSparse
+  int64_t state_stride = 0;  // from a float of an element's state to the next
+  CodecConfig codec = {};    // the parameters of kSparse
   uint32_t stage_bytes = 0;  // scratch per chain
 };
 

@@ -5,17 +5,25 @@
 //
 // A rule has the following members. The functions are const and MILLRACE_HOST_DEVICE; T is float,
 // or a vector of floats in host loops. For w, u and d see chunk_op.h.
-//   static constexpr bool kHasState   the master keeps one float per element in
+//   static constexpr int kStateFloats   the master keeps this many floats per element in
 //                                     ReplicaArrays::rule_state, zero when it becomes master
 //   static constexpr bool kZeroChangesNothing   Apply() with d = 0 does not change the state
 //                                     or w, except for the sign of a 0; a sparse diff then
 //                                     touches only the present elements
 //   T Select(T u)                     worker: the part of progress u to send
-//   T Residual(T u, T d)              worker: the part of u that stays in w - base when d
-//                                     is sent (d = 0 if nothing is sent)
-//   T Apply(T w, T d, T& state, uint32_t staleness)
-//                                     master: the new w; may change `state` if kHasState.
-//                                     staleness: see ChunkOp::staleness
+//   T Residual(T u, T d)              worker: the part of u that stays in w - base when a diff of
+//                                     the chunk is sent, in which the element has d. Where no diff
+//                                     is sent, all of u stays. Residual(u, 0) = u, unless
+//                                     kChangesUnsent
+//   T Apply(T w, T d, T* state, uint32_t staleness)
+//                                     master: the new w; may change state[0] to
+//                                     state[kStateFloats - 1]. staleness: see ChunkOp::staleness
+// and may have
+//   static constexpr bool kChangesUnsent = true   Residual(u, 0) is not u
+//   static constexpr bool kNeedsSparse = true     the rule has an effect only where a codec leaves
+//                                     elements unsent; refused with all others
+//   T Compensate(T u, T moved)        worker: the progress in place of u, which was computed at a
+//                                     base that a position moves by `moved`; u if that is 0
 // Parameters of a rule are data members. An element is not taken (d = 0) if the result of Select()
 // is not finite or rounds to a value that is not finite.
 //
@@ -32,13 +40,31 @@
 namespace millrace::inline exchange {
 
 template <typename Rule>
-concept MergeRuleType = requires(const Rule& rule, float x, float& state, uint32_t staleness) {
-  { Rule::kHasState } -> std::convertible_to<bool>;
+concept MergeRuleType = requires(const Rule& rule, float x, float* state, uint32_t staleness) {
+  { Rule::kStateFloats } -> std::convertible_to<int>;
   { Rule::kZeroChangesNothing } -> std::convertible_to<bool>;
   { rule.Select(x) } -> std::same_as<float>;
   { rule.Residual(x, x) } -> std::same_as<float>;
   { rule.Apply(x, x, state, staleness) } -> std::same_as<float>;
 };
+
+// The optional members.
+template <typename Rule>
+inline constexpr bool kCompensates = requires(const Rule& rule, float x) {
+  rule.Compensate(x, x);
+};
+template <typename Rule>
+inline constexpr bool kChangesUnsent = requires {
+  Rule::kChangesUnsent;
+};
+template <typename Rule>
+inline constexpr bool kNeedsSparse = requires {
+  Rule::kNeedsSparse;
+};
+
+// Size of an array for the state of an element; at least 1.
+template <typename Rule>
+inline constexpr int kStateRoom = Rule::kStateFloats > 0 ? Rule::kStateFloats : 1;
 
 }  // namespace millrace::inline exchange
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/registration.h"
+#include "exchange/kernels/codec_config.h"
 
 namespace millrace {
 namespace {
@@ -18,6 +19,9 @@ bool IsName(const std::string& name) {
 // What is wrong with the descriptor; "" if nothing.
 std::string ProblemOf(const MergeRuleDescriptor& rule) {
   if (!IsName(rule.name)) return "expected a name of lower-case letters, digits and '_'";
+  if (rule.state_floats < 0 || rule.state_floats > kMostStateFloats) {
+    return StrCat("state_floats is ", rule.state_floats, ", expected 0 to ", kMostStateFloats);
+  }
   for (const RuleParameter& each : rule.parameters) {
     if (!IsName(each.name)) {
       return StrCat("parameter \"", each.name,
@@ -59,11 +63,11 @@ MergeRuleRegistry& MergeRuleRegistry::Get() {
 }
 
 void MergeRuleRegistry::Register(MergeRuleDescriptor descriptor, HostMaker make_host_executor,
-                                 RuleReach reach) {
+                                 RuleReach reach, bool needs_sparse) {
   const std::string name = descriptor.name;
   std::string problem = ProblemOf(descriptor);
   if (problem.empty()) {
-    Entry entry{std::move(descriptor), std::move(make_host_executor), reach};
+    Entry entry{std::move(descriptor), std::move(make_host_executor), reach, needs_sparse};
     if (entries_.emplace(name, std::move(entry)).second) return;
     problem = "two rules have this name, expected one";
   }
@@ -101,12 +105,19 @@ const MergeRuleDescriptor& MergeRuleRegistry::Check(const MergeRuleConfig& confi
   return *rule;
 }
 
+void MergeRuleRegistry::CheckCodec(const std::string& name, const CodecConfig& codec) const {
+  if (WorksWith(name, codec)) return;
+  throw Error("merge rule ", name, ": codec is ", CodecName(codec),
+              ", which leaves nothing unsent: expected sparse, topk or random");
+}
+
 std::unique_ptr<ChunkExecutor> MergeRuleRegistry::MakeHostExecutor(const ReplicaArrays& arrays,
                                                                    const CodecConfig& codec,
                                                                    const MergeRuleConfig& config,
                                                                    Simd simd,
                                                                    RangeLock* lock) const {
   const RuleParameters parameters = Check(config).WithDefaults(config.parameters);
+  CheckCodec(config.name, codec);
   return entries_.at(config.name).make_host_executor(arrays, codec, parameters, simd, lock);
 }
 

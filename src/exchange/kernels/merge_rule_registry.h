@@ -42,9 +42,9 @@ class MergeRuleRegistry {
   static MergeRuleRegistry& Get();
 
   // Keeps the first rule of a name. A second one, or a descriptor with a mistake, is reported
-  // (base/registration.h).
+  // (base/registration.h). `needs_sparse`: the rule has an effect with sparse codecs only.
   void Register(MergeRuleDescriptor descriptor, HostMaker make_host_executor,
-                RuleReach reach = RuleReach::kAll);
+                RuleReach reach = RuleReach::kAll, bool needs_sparse = false);
 
   // Null if there is no rule of that name. Valid for the program's lifetime.
   const MergeRuleDescriptor* Find(const std::string& name) const;
@@ -55,7 +55,13 @@ class MergeRuleRegistry {
   // The descriptor of a valid configuration. Throws Error with one line if the rule or a parameter
   // is unknown, or a value is out of range.
   const MergeRuleDescriptor& Check(const MergeRuleConfig& config) const;
-  // Throws Error as Check does.
+  // False if the rule, which is registered, has no effect with this codec.
+  bool WorksWith(const std::string& name, const CodecConfig& codec) const {
+    return !entries_.at(name).needs_sparse || codec.codec == Codec::kSparse;
+  }
+  // Throws Error with one line if the rule, which is registered, has no effect with this codec.
+  void CheckCodec(const std::string& name, const CodecConfig& codec) const;
+  // Throws Error as Check and CheckCodec do.
   std::unique_ptr<ChunkExecutor> MakeHostExecutor(const ReplicaArrays& arrays,
                                                   const CodecConfig& codec,
                                                   const MergeRuleConfig& config, Simd simd,
@@ -66,6 +72,7 @@ class MergeRuleRegistry {
     MergeRuleDescriptor descriptor;
     HostMaker make_host_executor;
     RuleReach reach;
+    bool needs_sparse;
   };
   std::map<std::string, Entry> entries_;
 };

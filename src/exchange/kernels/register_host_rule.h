@@ -14,13 +14,13 @@
 namespace millrace::inline exchange {
 
 // Define one at namespace scope. `make(parameters)` returns the rule's struct for parameters that
-// are complete and in range. Sets the descriptor's has_state and zero_changes_nothing.
+// are complete and in range. Sets the descriptor's state_floats and zero_changes_nothing.
 template <typename Make>
 struct RegisterHostRule {
   RegisterHostRule(MergeRuleDescriptor descriptor, Make make) {
     using Rule = std::invoke_result_t<Make, const RuleParameters&>;
     static_assert(MergeRuleType<Rule>);
-    descriptor.has_state = Rule::kHasState;
+    descriptor.state_floats = Rule::kStateFloats;
     descriptor.zero_changes_nothing = Rule::kZeroChangesNothing;
     MergeRuleRegistry::Get().Register(
         std::move(descriptor),
@@ -28,7 +28,8 @@ struct RegisterHostRule {
                const RuleParameters& parameters, Simd simd, RangeLock* lock) {
           return std::make_unique<HostRuleExecutor<Rule>>(arrays, codec, make(parameters), simd,
                                                           lock);
-        });
+        },
+        RuleReach::kAll, kNeedsSparse<Rule>);
   }
 };
 

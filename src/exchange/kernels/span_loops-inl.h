@@ -20,8 +20,8 @@ namespace millrace::inline exchange::HWY_NAMESPACE {
 
 inline ChunkSpan PartOf(const ChunkSpan& chunk, int64_t begin, int64_t count) {
   const auto from = [begin](float* array) { return array ? array + begin : nullptr; };
-  return {from(chunk.weights), from(chunk.base), from(chunk.pending), from(chunk.rule_state),
-          count};
+  return {from(chunk.weights),    from(chunk.base),   from(chunk.pending),
+          from(chunk.rule_state), chunk.state_stride, count};
 }
 
 // Calls body(part, begin) for consecutive parts of the chunk of at most kBlockFloats elements.
@@ -47,22 +47,35 @@ HWY_INLINE auto SelectedOf(D d, const SpanBlock& block, float share, int64_t i, 
   return Sendable(share * LoadFloats(d, block.d + i), overflow);
 }
 
-template <bool kState, bool kZero>
-HWY_NOINLINE int32_t HogwildExchangeLargestSelected(Target, const SpanRule<kState, kZero>& rule,
-                                                    const ChunkSpan& chunk) {
+template <bool kZero, typename ElementCodec>
+HWY_NOINLINE int32_t HogwildExchangeLargestSelected(Target, const SpanRule<kZero>& rule,
+                                                    const ChunkSpan& chunk,
+                                                    const float* /*position*/, ElementCodec) {
   SpanBlock* const block = rule.block.get();
   Accumulator<WidestBits> largest;
   ForEachBlock(chunk, [&](const ChunkSpan& part, int64_t) MILLRACE_STEP {
     SelectBlock(*rule.rule, part, block);
     ForEachVector(Widest(), part.count, [&](auto d, int64_t i) MILLRACE_STEP {
-      largest.Of(d).Largest(SelectedOf(d, *block, rule.share, i, Int8Codec::overflow()));
+      largest.Of(d).Largest(SelectedOf(d, *block, rule.share, i, ElementCodec::overflow()));
     });
   });
   return largest.Largest();
 }
 
-template <Pending kPending, bool kState, bool kZero, typename Encoder>
-HWY_NOINLINE MoveResult HogwildExchangeMove(Target, const SpanRule<kState, kZero>& rule,
+template <bool kZero>
+HWY_NOINLINE void HogwildExchangeMagnitudes(Target, const SpanRule<kZero>& rule,
+                                            const ChunkSpan& chunk, const float* /*position*/) {
+  SpanBlock* const block = rule.block.get();
+  ForEachBlock(chunk, [&](const ChunkSpan& part, int64_t) MILLRACE_STEP {
+    SelectBlock(*rule.rule, part, block);
+    ForEachVector(Widest(), part.count, [&](auto d, int64_t i) MILLRACE_STEP {
+      StoreMagnitude(d, SelectedOf(d, *block, rule.share, i, kInfinityBits), part.pending + i);
+    });
+  });
+}
+
+template <Pending kPending, bool kZero, typename Encoder>
+HWY_NOINLINE MoveResult HogwildExchangeMove(Target, const SpanRule<kZero>& rule,
                                             const ChunkSpan& chunk, const float* position,
                                             Encoder* to) {
   SpanBlock* const block = rule.block.get();
@@ -99,10 +112,9 @@ HWY_NOINLINE MoveResult HogwildExchangeMove(Target, const SpanRule<kState, kZero
   return {taken.Any(), remainder.Any()};
 }
 
-template <bool kState, bool kZero, typename Payload>
-HWY_NOINLINE void HogwildExchangeMerge(Target, const SpanRule<kState, kZero>& rule,
-                                       const ChunkSpan& chunk, const Payload& payload,
-                                       uint32_t staleness) {
+template <bool kZero, typename Payload>
+HWY_NOINLINE void HogwildExchangeMerge(Target, const SpanRule<kZero>& rule, const ChunkSpan& chunk,
+                                       const Payload& payload, uint32_t staleness) {
   SpanBlock* const block = rule.block.get();
   ForEachBlock(chunk, [&](const ChunkSpan& part, int64_t begin) MILLRACE_STEP {
     const auto count = static_cast<size_t>(part.count);
@@ -110,8 +122,14 @@ HWY_NOINLINE void HogwildExchangeMerge(Target, const SpanRule<kState, kZero>& ru
       StoreFloats(d, LoadFloats(d, part.weights + i), block->u + i);
       StoreFloats(d, Decode(d, payload, begin + i), block->d + i);
     });
-    rule.rule->Apply({block->u, count}, {block->d, count}, {part.rule_state, kState ? count : 0},
-                     staleness);
+    for (int k = 0; k < rule.state_floats; ++k) {
+      std::copy_n(part.rule_state + k * part.state_stride, count, block->state + k * count);
+    }
+    rule.rule->Apply({block->u, count}, {block->d, count},
+                     {block->state, static_cast<size_t>(rule.state_floats) * count}, staleness);
+    for (int k = 0; k < rule.state_floats; ++k) {
+      std::copy_n(block->state + k * count, count, part.rule_state + k * part.state_stride);
+    }
     ForEachVector(Widest(), part.count, [&](auto d, int64_t i) MILLRACE_STEP {
       StoreFloats(d, LoadFloats(d, block->u + i), part.weights + i);
     });
@@ -119,29 +137,32 @@ HWY_NOINLINE void HogwildExchangeMerge(Target, const SpanRule<kState, kZero>& ru
 }
 
 // Merges `count` present elements, with values `diff`, which block->place lists.
-template <bool kHasState>
-inline void MergePlaces(const MergeRule& rule, const ChunkSpan& chunk, const float* diff,
-                        size_t count, uint32_t staleness, SpanBlock* block) {
+inline void MergePlaces(const MergeRule& rule, size_t states, const ChunkSpan& chunk,
+                        const float* diff, size_t count, uint32_t staleness, SpanBlock* block) {
+  const auto state_at = [&](size_t k, size_t i) {
+    return chunk.rule_state + static_cast<int64_t>(k) * chunk.state_stride + block->place[i];
+  };
   for (size_t i = 0; i < count; ++i) {
     block->u[i] = chunk.weights[block->place[i]];
-    if constexpr (kHasState) block->rest[i] = chunk.rule_state[block->place[i]];
+    for (size_t k = 0; k < states; ++k) block->state[k * count + i] = *state_at(k, i);
   }
-  rule.Apply({block->u, count}, {diff, count}, {block->rest, kHasState ? count : 0}, staleness);
+  rule.Apply({block->u, count}, {diff, count}, {block->state, states * count}, staleness);
   for (size_t i = 0; i < count; ++i) {
     chunk.weights[block->place[i]] = block->u[i];
-    if constexpr (kHasState) chunk.rule_state[block->place[i]] = block->rest[i];
+    for (size_t k = 0; k < states; ++k) *state_at(k, i) = block->state[k * count + i];
   }
 }
 
-template <bool kState, bool kZero>
-HWY_NOINLINE void HogwildExchangeMergeSparse(Target, const SpanRule<kState, kZero>& rule,
+template <bool kZero>
+HWY_NOINLINE void HogwildExchangeMergeSparse(Target, const SpanRule<kZero>& rule,
                                              const ChunkSpan& chunk, const SparsePayload& payload,
                                              uint32_t staleness) {
   SpanBlock* const block = rule.block.get();
   const float* next = payload.begin;
   size_t count = 0;
   const auto merge = [&] {
-    MergePlaces<kState>(*rule.rule, chunk, next, count, staleness, block);
+    MergePlaces(*rule.rule, static_cast<size_t>(rule.state_floats), chunk, next, count, staleness,
+                block);
     next += count;
     count = 0;
   };

@@ -11,16 +11,17 @@
 namespace millrace {
 namespace {
 
-template <bool kState, bool kZero>
-MergeRuleRegistry::HostMaker MakerOf(const std::string& name, MergeRuleFactory make) {
-  return [name, make = std::move(make)](const ReplicaArrays& arrays, const CodecConfig& codec,
-                                        const RuleParameters& parameters, Simd simd,
-                                        RangeLock* lock) -> std::unique_ptr<ChunkExecutor> {
-    SpanRule<kState, kZero> rule{make(parameters)};
-    if (rule.rule == nullptr) throw Error("merge rule ", name, ": its factory has made none");
-    return std::make_unique<HostRuleExecutor<SpanRule<kState, kZero>>>(arrays, codec, rule, simd,
-                                                                       lock);
-  };
+template <bool kZero>
+MergeRuleRegistry::HostMaker MakerOf(const std::string& name, int state_floats,
+                                     MergeRuleFactory make) {
+  return
+      [name, state_floats, make = std::move(make)](
+          const ReplicaArrays& arrays, const CodecConfig& codec, const RuleParameters& parameters,
+          Simd simd, RangeLock* lock) -> std::unique_ptr<ChunkExecutor> {
+        SpanRule<kZero> rule{make(parameters), state_floats};
+        if (rule.rule == nullptr) throw Error("merge rule ", name, ": its factory has made none");
+        return std::make_unique<HostRuleExecutor<SpanRule<kZero>>>(arrays, codec, rule, simd, lock);
+      };
 }
 
 }  // namespace
@@ -30,10 +31,8 @@ RegisterMergeRule::RegisterMergeRule(MergeRuleDescriptor descriptor, MergeRuleFa
     ReportBadRegistration(StrCat("merge rule ", descriptor.name, ": it has no factory"));
     return;
   }
-  const bool zero = descriptor.zero_changes_nothing;
-  const auto maker = descriptor.has_state ? (zero ? MakerOf<true, true> : MakerOf<true, false>)
-                                          : (zero ? MakerOf<false, true> : MakerOf<false, false>);
-  auto host_maker = maker(descriptor.name, std::move(make));
+  const auto maker = descriptor.zero_changes_nothing ? MakerOf<true> : MakerOf<false>;
+  auto host_maker = maker(descriptor.name, descriptor.state_floats, std::move(make));
   MergeRuleRegistry::Get().Register(std::move(descriptor), std::move(host_maker), RuleReach::kHost);
 }
 

@@ -13,31 +13,43 @@
 
 namespace millrace::inline exchange {
 
-// Largest number of elements of one call of a rule. 8 KiB of copies.
+// Largest number of elements of one call of a rule. 8 KiB of copies, and 2 KiB for each float of
+// state.
 inline constexpr int64_t kBlockFloats = 512;
 
 // The copies of one block.
 struct SpanBlock {
-  alignas(64) float u[kBlockFloats];        // also w, when merging
-  alignas(64) float d[kBlockFloats];        // also Select(u), before it is rounded
-  alignas(64) float rest[kBlockFloats];     // also the state of present elements, when merging
+  alignas(64) float u[kBlockFloats];  // also w, when merging
+  alignas(64) float d[kBlockFloats];  // also Select(u), before it is rounded
+  alignas(64) float rest[kBlockFloats];
   alignas(64) int32_t place[kBlockFloats];  // of present elements in the chunk
+  alignas(64) float state[kMostStateFloats * kBlockFloats];
 };
 
 // Copies refer to the same rule and block: an executor's own.
-template <bool kState, bool kZeroIsNothing>
+template <bool kZeroIsNothing>
 struct SpanRule {
-  static constexpr bool kHasState = kState;
   static constexpr bool kZeroChangesNothing = kZeroIsNothing;
   std::shared_ptr<const MergeRule> rule;
+  int state_floats = 0;
   std::shared_ptr<SpanBlock> block = std::make_shared<SpanBlock>();
   float share = 1;  // of Select(u) that is sent (ChunkOp::share)
 };
 
 // In place of DampedRule.
-template <bool kState, bool kZero>
-SpanRule<kState, kZero> Damped(const SpanRule<kState, kZero>& rule, float share) {
-  return {rule.rule, rule.block, share};
+template <bool kZero>
+SpanRule<kZero> Damped(const SpanRule<kZero>& rule, float share) {
+  return {rule.rule, rule.state_floats, rule.block, share};
+}
+
+// Floats of state per element of a rule of either kind.
+template <typename Rule>
+int StateFloatsOf(const Rule& /*rule*/) {
+  return Rule::kStateFloats;
+}
+template <bool kZero>
+int StateFloatsOf(const SpanRule<kZero>& rule) {
+  return rule.state_floats;
 }
 
 }  // namespace millrace::inline exchange

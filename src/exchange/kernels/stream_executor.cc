@@ -8,6 +8,7 @@
 
 #include "base/cache_line.h"
 #include "base/error.h"
+#include "exchange/kernels/sparse_choice.h"
 
 namespace millrace::inline exchange {
 namespace {
@@ -44,6 +45,10 @@ bool ReadsPayload(ChunkOpKind kind) {
          kind == ChunkOpKind::kLoad;
 }
 
+bool Takes(const ChunkOp& op) {
+  return op.kind == ChunkOpKind::kTake || (op.kind == ChunkOpKind::kExchange && op.take);
+}
+
 }  // namespace
 
 StreamExecutor::StreamExecutor(Device& device, std::unique_ptr<KernelLauncher> launcher,
@@ -52,12 +57,13 @@ StreamExecutor::StreamExecutor(Device& device, std::unique_ptr<KernelLauncher> l
     : device_(device),
       launcher_(std::move(launcher)),
       arrays_(arrays),
-      threshold_(codec.threshold),
+      codec_(codec),
       limits_(Checked(limits, arrays, device.name())),
       order_(order),
       memory_(device.staging(), limits_.launches * LaunchBytes(limits_)),
       ring_(limits_.launches),
       last_(static_cast<size_t>(arrays.chunks())),
+      rounds_(codec.choice == SparseChoice::kRandom ? last_.size() : 0),
       queue_(device.MakeQueue(QueuePriority::kLow)) {
   std::byte* at = memory_.get<std::byte>();
   for (Launch& launch : ring_) {
@@ -104,10 +110,8 @@ uint32_t StreamExecutor::InBytes(const ChunkOp& op) {
 // Bytes that the operation may write, 0 if none. Checks that `out` has this capacity.
 uint32_t StreamExecutor::OutBytes(const ChunkOp& op) const {
   const int64_t floats = arrays_.floats_of(op.chunk);
-  const bool takes =
-      op.kind == ChunkOpKind::kTake || (op.kind == ChunkOpKind::kExchange && op.take);
   uint32_t bytes = 0;
-  if (takes || op.kind == ChunkOpKind::kEncodePending) {
+  if (Takes(op) || op.kind == ChunkOpKind::kEncodePending) {
     if (op.out == nullptr) {
       CHECK(op.codec == Codec::kFloat32);
       return 0;
@@ -156,6 +160,9 @@ void StreamExecutor::Add(ChunkOp* op) {
   to.in_bytes = in_bytes;
   to.staleness = op->staleness;
   to.share = op->share;
+  if (Takes(*op) && op->codec == Codec::kSparse && !rounds_.empty()) {
+    to.seed = ChoiceSeed(op->chunk, rounds_[op->chunk]++);
+  }
   to.kind = op->kind;
   to.codec = op->codec;
   to.acknowledged = op->acknowledged;
@@ -204,7 +211,8 @@ void StreamExecutor::Enqueue() {
   batch.base = arrays_.base;
   batch.pending = arrays_.pending;
   batch.rule_state = arrays_.rule_state;
-  batch.threshold = threshold_;
+  batch.state_stride = arrays_.size;
+  batch.codec = codec_;
   batch.stage_bytes = StageBytes(arrays_.chunk_floats);
   ++launched_;
   Guard([&] {

@@ -100,12 +100,13 @@ class StreamExecutor : public ChunkExecutor {
   Device& device_;
   const std::unique_ptr<KernelLauncher> launcher_;
   const ReplicaArrays arrays_;
-  const float threshold_;
+  const CodecConfig codec_;
   const StreamLimits limits_;
   WriteOrder* const order_;
   Buffer memory_;  // of all launches, accessible to host and kernels
   std::vector<Launch> ring_;
-  std::vector<LastOp> last_;  // by chunk
+  std::vector<LastOp> last_;      // by chunk
+  std::vector<uint32_t> rounds_;  // by chunk: takes with a random choice
   std::vector<Shared> shared_;
   uint64_t launched_ = 0, concluded_ = 0;  // numbers of launches; the next one is open
   uint64_t copied_bytes_ = 0;

@@ -4,6 +4,7 @@
 
 #include "base/cache_line.h"
 #include "base/error.h"
+#include "exchange/kernels/codec_config.h"
 #include "exchange/protocol/ownership.h"
 
 namespace millrace::inline exchange {
@@ -46,9 +47,13 @@ const ExchangeConfig& Checked(const ExchangeConfig& config) {
   if (config.slots < kFewestSlots) {
     throw Error("exchange: slots is ", config.slots, ", expected at least ", kFewestSlots);
   }
-  if (config.codec.codec == Codec::kSparse && !(config.codec.threshold > 0)) {
+  if (HasThreshold(config.codec) && !(config.codec.threshold > 0)) {
     throw Error("exchange: threshold is ", config.codec.threshold,
                 ", expected more than 0 for the sparse codec");
+  }
+  if (HasShare(config.codec) && !IsShare(config.codec.share)) {
+    throw Error("exchange: share is ", config.codec.share,
+                ", expected more than 0 and at most 1 for the ", CodecName(config.codec), " codec");
   }
   if (config.direct && config.trailer_bytes > 0) {
     throw Error("exchange: trailer_bytes is ", config.trailer_bytes,

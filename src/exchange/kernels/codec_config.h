@@ -1,0 +1,38 @@
+// Names of codecs and their parameters, as topology files and command lines have them.
+#ifndef MILLRACE_EXCHANGE_KERNELS_CODEC_CONFIG_H_
+#define MILLRACE_EXCHANGE_KERNELS_CODEC_CONFIG_H_
+
+#include <optional>
+#include <string>
+
+#include "exchange/kernels/chunk_op.h"
+#include "millrace/export.h"
+
+namespace millrace::inline exchange {
+
+// All names, for errors.
+inline constexpr const char* kCodecNames = "float32, bfloat16, int8, sparse, topk, random";
+
+// The codec of this name, without its parameter; none if there is no such codec.
+std::optional<CodecConfig> CodecNamed(const std::string& name);
+// The name of a codec, without its parameter.
+std::string CodecName(const CodecConfig& codec);
+
+// True if the codec has this parameter.
+inline bool HasThreshold(const CodecConfig& codec) {
+  return codec.codec == Codec::kSparse && codec.choice == SparseChoice::kThreshold;
+}
+inline bool HasShare(const CodecConfig& codec) {
+  return codec.codec == Codec::kSparse && codec.choice != SparseChoice::kThreshold;
+}
+// The range of each. False for NaN too.
+bool IsThreshold(double threshold);
+bool IsShare(double share);
+
+// Reads float32, bfloat16, int8, sparse:THRESHOLD, topk:SHARE or random:SHARE. None for another
+// text.
+MILLRACE_API std::optional<CodecConfig> ParseCodec(const std::string& text);
+
+}  // namespace millrace::inline exchange
+
+#endif  // MILLRACE_EXCHANGE_KERNELS_CODEC_CONFIG_H_

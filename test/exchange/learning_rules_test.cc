@@ -1,0 +1,330 @@
+// The merge rules beside the additive one, against models of one element: in the host loops of
+// every instruction set and in kernels, through all codecs.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "exchange/kernels/codec_config.h"
+#include "exchange/kernels/decayed_rule.h"
+#include "exchange/kernels/delay_compensated_rule.h"
+#include "exchange/kernels/easgd_rule.h"
+#include "exchange/kernels/host_executor.h"
+#include "exchange/kernels/outer_rule.h"
+#include "exchange/kernels/staleness_rule.h"
+#include "exchange/kernels/stream_executor.h"
+#include "test/exchange/executor_pair.h"
+#include "test/support/emulated_launcher.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+using test::ExecutorPair;
+using test::ReferenceExecutor;
+using test::ReferenceRule;
+
+// A kernel of the rule on a fake device, with arrays in host memory.
+using MakeKernel = std::function<std::unique_ptr<ChunkExecutor>(
+    test::FakeDevice& device, const ReplicaArrays& arrays, const CodecConfig& codec)>;
+
+template <typename Rule>
+MakeKernel KernelOf(Rule (*make)(const RuleParameters&), const MergeRuleConfig& config) {
+  const RuleParameters parameters =
+      MergeRuleRegistry::Get().Check(config).WithDefaults(config.parameters);
+  return [rule = make(parameters)](test::FakeDevice& device, const ReplicaArrays& arrays,
+                                   const CodecConfig& codec) {
+    return std::make_unique<StreamExecutor>(
+        device,
+        std::make_unique<test::EmulatedLauncher<Rule>>(
+            test::EmulatedOptions{.lanes = 5, .seed = test::Seed()}, rule),
+        arrays, codec);
+  };
+}
+
+struct Case {
+  MergeRuleConfig config;
+  ReferenceRule model;
+  MakeKernel make_kernel;
+};
+
+Case EasgdCase() {
+  Case easgd{{"easgd", {{"pull", 0.375}, {"rest", 0.5}}}, {}, {}};
+  easgd.model.offer = [](float u) { return std::fabs(u) > 0.5f ? 0.375f * u : 0; };
+  easgd.model.keep = [](float u, float d) { return u - (d + d); };
+  easgd.make_kernel = KernelOf(MakeEasgdRule, easgd.config);
+  return easgd;
+}
+
+TEST(EasgdRule, RefusesStepsThatMoveNoWeight) {
+  test::Replica replica(10, 10);
+  EXPECT_EQ(test::ErrorOf([&] {
+              MakeHostExecutor(replica.arrays, {}, {"easgd", {{"pull", 0.02}, {"rest", 1e-4}}});
+            }),
+            "merge rule easgd: pull times rest is 2e-06: expected at least 5e-06, which moves a "
+            "weight");
+}
+
+// Counts the diffs of a round, and keeps the velocity.
+Case OuterCase(bool nesterov, int delay) {
+  Case outer{{"outer",
+              {{"rate", 0.25},
+               {"momentum", 0.75},
+               {"nesterov", nesterov ? 1.0 : 0.0},
+               {"delay", static_cast<double>(delay)}}},
+             {},
+             {}};
+  outer.model.zero_changes_nothing = false;
+  outer.model.state_floats = 2;
+  outer.model.merge = [nesterov, delay](float w, float d, float* state, uint32_t) {
+    const int nth = static_cast<int>(state[1]) + 1;
+    const float old = state[0];
+    float kick = 0;
+    if (!nesterov && nth == 1) kick = old;
+    state[0] = old + 0.25f * d;
+    state[1] = static_cast<float>(nth);
+    if (nth == delay) {
+      state[0] = 0.75f * state[0];
+      state[1] = 0;
+      if (nesterov) kick = state[0];
+    }
+    return (w + 0.25f * d) + kick;
+  };
+  outer.make_kernel = KernelOf(MakeOuterRule, outer.config);
+  return outer;
+}
+
+Case StalenessCase(double power, double grace) {
+  Case staleness{{"staleness", {{"power", power}, {"grace", grace}}}, {}, {}};
+  staleness.model.merge = [power, grace](float w, float d, float*, uint32_t staleness) {
+    const double from = staleness > 63 ? 63 : staleness;
+    const double old = 1 + from - grace;
+    const auto factor = static_cast<float>(old > 1 ? std::pow(old, -power) : 1);
+    return w + factor * d;
+  };
+  staleness.make_kernel = KernelOf(MakeStalenessRule, staleness.config);
+  return staleness;
+}
+
+Case CompensatedCase() {
+  Case compensated{{"delay_compensated", {{"strength", 0.5}}}, {}, {}};
+  compensated.model.compensate = [](float u, float moved) {
+    const float factor = 1 - (0.5f * u) * moved;
+    if (!(factor > 0)) return u * 0;
+    return factor < 2 ? u * factor : u * 2;
+  };
+  compensated.make_kernel = KernelOf(MakeDelayCompensatedRule, compensated.config);
+  return compensated;
+}
+
+Case DecayedCase() {
+  Case decayed{{"decayed", {{"decay", 0.75}}}, {}, {}};
+  decayed.model.keep = [](float u, float d) { return 0.75f * (u - d); };
+  decayed.make_kernel = KernelOf(MakeDecayedRule, decayed.config);
+  return decayed;
+}
+
+std::vector<Case> Cases() {
+  return {EasgdCase(),           OuterCase(false, 1), OuterCase(true, 1),
+          OuterCase(true, 3),    OuterCase(false, 4), StalenessCase(1, 1),
+          StalenessCase(0.5, 0), CompensatedCase(),   DecayedCase()};
+}
+
+std::string NameOf(const Case& rule) {
+  std::string text = rule.config.name;
+  for (const auto& [key, value] : rule.config.parameters) text += StrCat(" ", key, "=", value);
+  return text;
+}
+
+ExecutorPair HostAndModel(const Case& rule, int64_t size, int64_t chunk, const CodecConfig& codec,
+                          Simd simd) {
+  return ExecutorPair(
+      size, chunk,
+      [&](const ReplicaArrays& arrays) {
+        return MakeHostExecutor(arrays, codec, rule.config, simd);
+      },
+      [&](const ReplicaArrays& arrays) {
+        return std::make_unique<ReferenceExecutor>(arrays, codec, rule.model);
+      });
+}
+
+TEST(LearningRules, AgreeWithTheirModelsInEveryBit) {
+  Rng rng(test::Seed(), {1});
+  for (const Case& rule : Cases()) {
+    SCOPED_TRACE(NameOf(rule));
+    test::ForEveryShape([&](Simd simd, CodecConfig config, int64_t size, int64_t chunk) {
+      if (!MergeRuleRegistry::Get().WorksWith(rule.config.name, config)) return;
+      ExecutorPair pair = HostAndModel(rule, size, chunk, config, simd);
+      LiveLikeTheReference(&pair, config.codec, &rng);
+      ExecutorPair worker = HostAndModel(rule, size, chunk, config, simd),
+                   master = HostAndModel(rule, size, chunk, config, simd);
+      MergeLikeTheReference(&worker, &master, config.codec, &rng);
+    });
+  }
+}
+
+// What a codec sends at the end of a run.
+TEST(LearningRules, AgreeWithTheirModelsWhenASparseSegmentSendsAll) {
+  Rng rng(test::Seed(), {2});
+  for (const Case& rule : Cases()) {
+    SCOPED_TRACE(NameOf(rule));
+    ExecutorPair pair = HostAndModel(rule, 100, 35, test::kAllCodecConfigs[4], BestSimd());
+    LiveLikeTheReference(&pair, Codec::kFloat32, &rng);
+  }
+}
+
+TEST(LearningRules, LeaveTheBitsInKernelsThatTheHostLeaves) {
+  Rng rng(test::Seed(), {3});
+  for (const Case& rule : Cases()) {
+    SCOPED_TRACE(NameOf(rule));
+    for (const CodecConfig& codec : test::kAllCodecConfigs) {
+      if (!MergeRuleRegistry::Get().WorksWith(rule.config.name, codec)) continue;
+      SCOPED_TRACE(CodecName(codec));
+      for (const int64_t size : {1, 3, 33, 100}) {
+        test::FakeDevice fake;
+        const auto make_pair = [&] {
+          return ExecutorPair(
+              5 * size / 2, size,
+              [&](const ReplicaArrays& arrays) { return rule.make_kernel(fake, arrays, codec); },
+              [&](const ReplicaArrays& arrays) {
+                return MakeHostExecutor(arrays, codec, rule.config);
+              });
+        };
+        ExecutorPair pair = make_pair(), worker = make_pair(), master = make_pair();
+        LiveLikeTheReference(&pair, codec.codec, &rng);
+        MergeLikeTheReference(&worker, &master, codec.codec, &rng);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+// One step of an optimizer for the sum of a round's diffs, as textbooks have it.
+TEST(OuterRule, StepsOncePerRoundAsMomentumDoes) {
+  Rng rng(test::Seed(), {4});
+  for (const bool nesterov : {false, true}) {
+    for (const int delay : {1, 2, 5}) {
+      const OuterRule rule = MakeOuterRule(
+          {{"rate", 0.3}, {"momentum", 0.9}, {"nesterov", nesterov}, {"delay", delay}});
+      float w = 1, state[2] = {};
+      double expected = 1, velocity = 0;
+      for (int round = 0; round < 20; ++round) {
+        double sum = 0;
+        for (int i = 0; i < delay; ++i) {
+          const float d = rng.Gaussian();
+          w = rule.Apply(w, d, state, 0);
+          sum += 0.3 * d;
+        }
+        velocity = 0.9 * velocity + sum;
+        expected += nesterov ? sum + 0.9 * velocity : velocity;
+        EXPECT_NEAR(w, expected, 1e-4) << nesterov << ' ' << delay << ' ' << round;
+      }
+    }
+  }
+}
+
+TEST(OuterRule, AveragesWithoutMomentum) {
+  const OuterRule rule =
+      MakeOuterRule({{"rate", 0.25}, {"momentum", 0}, {"nesterov", 1}, {"delay", 3}});
+  float w = 8, state[2] = {};
+  for (const float d : {4.0f, -2.0f, 8.0f, 6.0f}) w = rule.Apply(w, d, state, 0);
+  EXPECT_EQ(w, 8 + (4 - 2 + 8 + 6) / 4.0f);
+}
+
+TEST(OuterRule, RefusesWhatIsNoNumberOfDiffsAndNoSwitch) {
+  const auto error = [](const RuleParameters& parameters) {
+    test::Replica replica(10, 10);
+    return test::ErrorOf([&] { MakeHostExecutor(replica.arrays, {}, {"outer", parameters}); });
+  };
+  EXPECT_EQ(error({{"delay", 1.5}}),
+            "merge rule outer: delay is 1.5: expected a whole number of diffs");
+  EXPECT_EQ(error({{"nesterov", 0.5}}), "merge rule outer: nesterov is 0.5: expected 0 or 1");
+  EXPECT_EQ(error({{"rate", 3}}), "merge rule outer: rate is 3: expected 0.001 to 2");
+}
+
+TEST(StalenessRule, DividesByTheStalenessByDefault) {
+  const MergeRuleDescriptor& descriptor = *MergeRuleRegistry::Get().Find("staleness");
+  const StalenessRule rule = MakeStalenessRule(descriptor.WithDefaults({}));
+  float* const none = nullptr;
+  EXPECT_EQ(rule.Apply(1.0f, 8.0f, none, 0), 9);
+  EXPECT_EQ(rule.Apply(1.0f, 8.0f, none, 1), 9);
+  EXPECT_EQ(rule.Apply(1.0f, 8.0f, none, 2), 5);
+  EXPECT_EQ(rule.Apply(1.0f, 8.0f, none, 4), 3);
+  EXPECT_EQ(rule.Apply(1.0f, 63.0f, none, 1000), 2);
+}
+
+TEST(DelayCompensatedRule, CorrectsAGradientToFirstOrder) {
+  // A gradient g at w_then, sent as u = -rate g; the weights have moved on.
+  const double rate = 0.1, lambda = 0.5, g = 0.8, moved = 0.3;
+  const DelayCompensatedRule rule = MakeDelayCompensatedRule({{"strength", lambda / rate}});
+  const double corrected = g + lambda * g * g * moved;
+  EXPECT_NEAR(rule.Compensate(static_cast<float>(-rate * g), static_cast<float>(moved)),
+              -rate * corrected, 1e-6);
+}
+
+TEST(DelayCompensatedRule, NeitherChangesASignNorMoreThanDoubles) {
+  const DelayCompensatedRule rule{1000};
+  for (const float u : {-3.0f, -1e-3f, 0.0f, 1e-3f, 3.0f, 1e30f}) {
+    for (const float moved : {-1e30f, -1.0f, -1e-6f, 0.0f, 1e-6f, 1.0f, 1e30f}) {
+      const float changed = rule.Compensate(u, moved);
+      EXPECT_TRUE(std::isfinite(changed));
+      EXPECT_GE(changed * u, 0) << u << ' ' << moved;
+      EXPECT_LE(std::fabs(changed), 2 * std::fabs(u)) << u << ' ' << moved;
+      if (moved == 0) {
+        EXPECT_EQ(changed, u);
+      }
+    }
+  }
+}
+
+// Progress of one's own that no diff left behind does not fade.
+TEST(DecayedRule, DecaysOnlyWhatADiffLeavesBehind) {
+  for (const CodecConfig& codec : test::kAllCodecConfigs) {
+    if (codec.codec != Codec::kSparse) continue;
+    SCOPED_TRACE(CodecName(codec));
+    test::Replica replica(100, 100);
+    const ReplicaArrays& a = replica.arrays;
+    const auto executor = MakeHostExecutor(a, codec, {"decayed", {{"decay", 0.5}}});
+    for (int i = 0; i < 100; ++i) a.weights[i] = 0.5f;
+    const std::vector<float> position(100);
+    ChunkOp op{.kind = ChunkOpKind::kExchange, .codec = Codec::kSparse, .acknowledged = true};
+    op.in = reinterpret_cast<const std::byte*>(position.data());
+    op.in_bytes = 400;
+    executor->Run({&op, 1});
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(a.weights[i], 0.5f);
+    // A diff of one element at most 30 others, by each codec.
+    a.weights[7] = 2;
+    std::vector<std::byte> out(MaxPayloadBytes(100));
+    op.take = true;
+    op.out = out.data();
+    op.out_bytes = static_cast<uint32_t>(out.size());
+    executor->Run({&op, 1});
+    EXPECT_TRUE(op.result & kNonZero);
+    int sent = 0;
+    for (int i = 0; i < 100; ++i) {
+      const float u = i == 7 ? 2 : 0.5f, d = a.pending[i];
+      EXPECT_TRUE(d == 0 || d == u);
+      EXPECT_EQ(a.weights[i], d + 0.5f * (u - d));
+      sent += d != 0;
+    }
+    EXPECT_EQ(sent, codec.choice == SparseChoice::kThreshold ? 1 : 30);
+  }
+}
+
+TEST(DecayedRule, LeavesProgressBelowTheThresholdAlone) {
+  for (const Simd simd : test::SupportedSimd()) {
+    test::Replica replica(50, 50);
+    std::fill_n(replica.arrays.weights, 50, 0.25f);
+    std::vector<std::byte> out(MaxPayloadBytes(50));
+    ChunkOp op{.kind = ChunkOpKind::kTake, .codec = Codec::kSparse};
+    op.out = out.data();
+    op.out_bytes = static_cast<uint32_t>(out.size());
+    MakeHostExecutor(replica.arrays, {Codec::kSparse, 0.5f}, {"decayed", {}}, simd)->Run({&op, 1});
+    EXPECT_EQ(op.result, kRemainder);
+    EXPECT_EQ(op.out_bytes, 0u);
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(replica.arrays.weights[i], 0.25f);
+  }
+}
+
+}  // namespace
+}  // namespace millrace
