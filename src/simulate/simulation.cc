@@ -82,6 +82,19 @@ class ComputeThread {
   Thread thread_;
 };
 
+// The workers exchange weights by the rule of the options, and the schedule ends the simulation.
+void RefuseParts(const SolverConfig& config) {
+  const caffe::SolverParameter& param = config.param;
+  if (const std::string& type = param.strategy().type(); type != "hogwild") {
+    throw Located(config.source, FieldError("strategy.type", "is ", type,
+                                            ", a simulation has the strategy hogwild only"));
+  }
+  if (param.stop_condition_size() > 0) {
+    throw Located(config.source,
+                  FieldError("stop_condition", "a simulation ends with max_iter only"));
+  }
+}
+
 }  // namespace
 
 class Simulation::Impl {
@@ -432,6 +445,7 @@ class Simulation::Impl {
 
 Simulation::Simulation(const SolverConfig& config, const SimulationOptions& options) {
   Check(options);
+  RefuseParts(config);
   impl_ = std::make_unique<Impl>(config, options);
 }
 

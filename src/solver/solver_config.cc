@@ -17,6 +17,7 @@
 #include "proto/parse.h"
 #include "solver/lr_policy.h"
 #include "solver/solver_warnings.h"
+#include "solver/strategy_registry.h"
 #include "solver/update_rule.h"
 
 namespace millrace::inline solver {
@@ -288,6 +289,7 @@ SolverConfig ParseSolverConfig(const std::string& text, const std::string& name,
     ResolveType(&config.param);
     CheckNumbers(config.param);
     UpdateRuleRegistry::Get().Check(config.param);
+    CheckStrategy(config.param);
     ReadTrainNet(files, &config);
     ReadTestNets(files, &config);
     config.warnings = SolverWarnings(config.param);

@@ -1,6 +1,6 @@
 // How the solvers of a run share weights. A solver computes gradients (solver.h); its strategy
 // decides which iteration it computes, which weights its net reads, and how a gradient changes
-// them. The strategies are in strategy/.
+// them. The strategies are in strategy/, by name in strategy_registry.h.
 #ifndef MILLRACE_SOLVER_STRATEGY_H_
 #define MILLRACE_SOLVER_STRATEGY_H_
 
@@ -35,6 +35,9 @@ class Strategy {
   virtual void Update(float rate, const float* gradients, UpdateRule* rule) = 0;
   // Counts the claimed iteration as completed.
   virtual void Complete() = 0;
+  // Brings all progress of this solver into the run's weights. Called between iterations: before
+  // this solver opens a snapshot of the run, and after its last iteration.
+  virtual void Flush() {}
 };
 
 }  // namespace millrace::inline solver

@@ -49,6 +49,7 @@ class SolverSession : public Session {
     const OneOmpThread one;
     for (const std::string& notice : config_.notices) LOG(INFO) << notice;
     for (const std::string& warning : config_.warnings) LOG(WARNING) << warning;
+    RefuseOtherStrategies();
     std::unique_ptr<NodeConfig> node_config = NodeConfigOf(options);
     Resume(options);
     data_ = std::make_unique<DataService>(ShardOf(options, node_config.get(), config_.seed));
@@ -156,6 +157,14 @@ class SolverSession : public Session {
       throw Error("test net ", index, ": the solver file has ", tests_.size(), " test nets");
     }
     return *tests_[index];
+  }
+
+  // The program may change the run's weights between steps, which a solver on others would not see.
+  void RefuseOtherStrategies() const {
+    const std::string& type = config_.param.strategy().type();
+    if (type == "hogwild") return;
+    throw Located(config_.source, FieldError("strategy.type", "is ", type,
+                                             ", a session has the strategy hogwild only"));
   }
 
   void Resume(const SessionOptions& options) {

@@ -46,9 +46,12 @@ void SolverWorker::Run() {
   } catch (const boost::thread_interrupted&) {
     // The run was stopped while this solver waited for data.
   }
+  strategy_->Flush();
   History history = solver_->ExportHistory();
   net_ = solver_->ReleaseNet();
   solver_.reset();
+  // The strategy may have had weights of its own.
+  if (&strategy_->device() == &HostDevice()) net_->BindWeights(run_.weights.data());
   strategy_.reset();
   Write(run_.snapshots.Leave(index_, std::move(history)));
 }
@@ -101,6 +104,7 @@ void SolverWorker::TakeSnapshots(int64_t completed) {
 }
 
 void SolverWorker::Open(int64_t iteration, bool with_model) {
+  strategy_->Flush();
   const BuiltNet& net = solver_->net();
   const bool with_diff = run_.config.param.snapshot_diff();
   if (run_.duty != nullptr) {

@@ -19,8 +19,7 @@
 #include "cluster/snapshot_duty.h"
 #include "cluster/start_check.h"
 #include "cluster/sweep_estimate.h"
-#include "strategy/device_strategy.h"
-#include "strategy/hogwild.h"
+#include "solver/strategy_registry.h"
 #include "train/choose_gpus.h"
 #include "train/cluster_session.h"
 #include "train/device_links.h"
@@ -101,6 +100,7 @@ class TrainRun {
     CheckNetTypes(config_);
     MakeNets();
     MakeWeights();
+    make_strategy_ = MakeStrategies(ContextOfStrategies());
     if (!options.metrics.empty()) metrics_ = std::make_unique<MetricsWriter>(options.metrics);
     reporter_ = std::make_unique<Reporter>(config_, options_, clock_, metrics_.get());
     tester_ = std::make_unique<Tester>(config_, net_->layout(), weights_->data(), test_data_.get(),
@@ -141,7 +141,7 @@ class TrainRun {
                      clock_,
                      stop_,
                      snapshot_requested_,
-                     [this](int index) { return MakeStrategy(index); },
+                     make_strategy_,
                      resume_.get(),
                      cluster(),
                      distributed_evaluation_.get(),
@@ -426,13 +426,19 @@ class TrainRun {
   }
   void Stop() { stop_ = stopped_ = true; }
 
-  std::unique_ptr<Strategy> MakeStrategy(int index) {
-    const auto has_peers = [this] { return session_ && !session_->cluster().alone(); };
-    if (index < gpus()) {
-      return std::make_unique<DeviceStrategy>(gpu_weights_[index].get(), &weights_->clock(),
-                                              has_peers);
-    }
-    return std::make_unique<HogwildStrategy>(weights_.get(), has_peers);
+  StrategyContext ContextOfStrategies() {
+    StrategyContext context;
+    context.config = &config_;
+    context.weights = weights_.get();
+    context.solvers = solvers();
+    context.replica_of = [this](int index) {
+      return index < gpus() ? gpu_weights_[index].get() : nullptr;
+    };
+    context.clock = &clock_;
+    context.in_cluster = node_config_ != nullptr;
+    context.has_peers = [this] { return session_ && !session_->cluster().alone(); };
+    context.stopped = [this] { return stop_.load(); };
+    return context;
   }
 
   // Title of the counter file: net, cluster and node.
@@ -636,6 +642,7 @@ class TrainRun {
   std::unique_ptr<DataService> data_, test_data_;
   std::unique_ptr<WeightBuffer> weights_;
   std::vector<std::unique_ptr<DeviceWeights>> gpu_weights_;
+  StrategyMaker make_strategy_;
   std::vector<std::unique_ptr<BuiltNet>> nets_;  // by solver, until the solvers take them
   BuiltNet* net_ = nullptr;                      // one of them, which gave the weights their layout
   std::unique_ptr<MetricsWriter> metrics_;

@@ -1,0 +1,72 @@
+// The strategies of this program, by name: SolverParameter.strategy.type chooses one. To add one,
+// write a class (strategy.h) and, in one file of src/strategy/, a
+//
+//   const RegisterStrategy mine({.part = {.name = "mine", .parameters = {...}}, .make = MakeMine});
+#ifndef MILLRACE_SOLVER_STRATEGY_REGISTRY_H_
+#define MILLRACE_SOLVER_STRATEGY_REGISTRY_H_
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/part.h"
+#include "solver/solver_config.h"
+#include "solver/strategy.h"
+#include "weights/device_weights.h"
+#include "weights/weight_buffer.h"
+
+namespace millrace::inline solver {
+
+// What a strategy gets of the run. All that it points to outlives the strategies.
+struct StrategyContext {
+  const SolverConfig* config = nullptr;
+  PartValues parameters;            // of the strategy: checked and complete
+  WeightBuffer* weights = nullptr;  // the run's, filled; other processes may have joined them
+  int solvers = 1;                  // of this process
+  // The replica of a solver on a GPU, which exists as long as the run; null: the solver computes on
+  // a CPU. Null function: all do.
+  std::function<DeviceWeights*(int index)> replica_of;
+  const Clock* clock = nullptr;
+  bool in_cluster = false;
+  // Whether other machines train these weights at present; null: none does.
+  std::function<bool()> has_peers;
+  // Whether the run has been stopped or has failed: a strategy whose solvers wait for each other
+  // ends such waits. Thread-safe; null: never.
+  std::function<bool()> stopped;
+
+  // The replica of solver `index`; null: it computes on a CPU.
+  DeviceWeights* ReplicaOf(int index) const { return replica_of ? replica_of(index) : nullptr; }
+};
+
+// Makes the strategy of solver `index` < solvers; called once for each, by the solver's own thread.
+using StrategyMaker = std::function<std::unique_ptr<Strategy>(int index)>;
+
+struct StrategyEntry {
+  PartDescriptor part;
+  // Checks strategy fields beyond the parameters; null: the strategy has neither sync_condition nor
+  // merge_rule, which are then refused. Throws FieldError.
+  std::function<void(const caffe::SolverParameter& param)> check = nullptr;
+  // Called once per run, before its solvers start. State that the solvers of a process share lives
+  // in the result. Throws FieldError for what the strategy cannot do in this run.
+  std::function<StrategyMaker(const StrategyContext& context)> make;
+};
+
+using StrategyRegistry = PartRegistry<StrategyEntry>;
+StrategyRegistry& Strategies();
+
+// Checks `param.strategy`. Throws FieldError.
+void CheckStrategy(const caffe::SolverParameter& param);
+
+// The strategies of a run: that of context.config, with its parameters. Throws Error, with file and
+// line.
+MILLRACE_API StrategyMaker MakeStrategies(StrategyContext context);
+
+// Define one at namespace scope.
+struct RegisterStrategy {
+  explicit RegisterStrategy(StrategyEntry entry) { Strategies().Register(std::move(entry)); }
+};
+
+}  // namespace millrace::inline solver
+
+#endif  // MILLRACE_SOLVER_STRATEGY_REGISTRY_H_
