@@ -1,6 +1,6 @@
 // Kernels of layers whose batches are synchronised.
 #include "nn/layers/normalize_kernels.h"
-#include "test/nn/fake_gpu_library.h"
+#include "test/support/fake_gpu.h"
 
 namespace millrace::test {
 namespace {
