@@ -41,6 +41,8 @@ RegisterConnect::RegisterConnect(ConnectFunction connect) {
   Connect() = connect;
 }
 
+bool CanConnectProcesses() { return Connect() != nullptr; }
+
 std::unique_ptr<Processes> ConnectProcesses(const Launch& launch) {
   if (Connect() == nullptr) {
     throw Error(launch.launcher, " has started ", launch.size,

@@ -51,6 +51,9 @@ struct RegisterConnect {
   explicit RegisterConnect(ConnectFunction connect);
 };
 
+// Whether this build has a library that connects processes.
+MILLRACE_API bool CanConnectProcesses();
+
 // Connects the processes of `launch`, once in the life of this process. Throws Error if this build
 // has no library for that, or if the library does not find all of them.
 std::unique_ptr<Processes> ConnectProcesses(const Launch& launch);

@@ -26,6 +26,7 @@ std::shared_ptr<BatchStream> DataService::Open(const std::string& scope,
   BatchStreamOptions options = wanted.options;
   options.shard_index = options_.shard_index;
   options.shard_count = options_.shard_count;
+  options.consumers = options_.consumers;
   options.seed = options_.seed;
   options.stream = Fnv1a(StrCat(scope, '\0', layer.name(), '\0', options_.shard_index));
   options.errors = options_.errors;

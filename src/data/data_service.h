@@ -23,6 +23,8 @@ struct DataOptions {
   uint64_t shard_index = 0;     // this process reads records r with
   uint64_t shard_count = 1;     // r % shard_count == shard_index
   ErrorSink* errors = nullptr;  // outlives the service; null: only Next() reports errors
+  // Nets that take turns at the batches of a scope; 0: a batch goes to whoever asks first.
+  int consumers = 0;
 };
 
 // Thread-safe.

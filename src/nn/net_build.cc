@@ -87,6 +87,7 @@ BuiltNet::BuiltNet(const caffe::NetParameter& param, const SourceMap& source,
   context_.scratch = &*scratch_;
   context_.data = options.data;
   context_.data_scope = options.data_scope;
+  context_.data_consumer = options.data_consumer;
   context_.pass = &pass_;
   context_.update_lock = &update_lock_;
   context_.collective = &collective_;

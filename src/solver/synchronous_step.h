@@ -25,6 +25,8 @@ class SynchronousStep {
   // Of this solver among all solvers of the run, from 0 to solvers() - 1.
   virtual int index() const = 0;
   virtual int solvers() const = 0;
+  // Of this solver among those of its process: the number by which its net takes turns at batches.
+  virtual int index_in_process() const = 0;
   // Whether this solver acts for all solvers of its process: it updates their weights, tests, saves
   // and reports. The others keep no history.
   virtual bool leads_process() const = 0;

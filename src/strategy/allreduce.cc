@@ -25,6 +25,7 @@ void AllreduceTeam::Fail(const std::exception_ptr& error) {
 
 AllreduceStrategy::AllreduceStrategy(AllreduceTeam* team, int index)
     : team_(*team),
+      index_(index),
       member_(team->gradients().member(index)),
       statistics_(team->statistics().member(index)),
       buckets_(team->weights().size(), team->settings().bucket),

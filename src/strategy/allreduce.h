@@ -69,6 +69,7 @@ class AllreduceStrategy : public Strategy, public SynchronousStep {
 
   int index() const override { return member_.rank(); }
   int solvers() const override { return member_.size(); }
+  int index_in_process() const override { return index_; }
   bool leads_process() const override { return member_.leads_process(); }
   Collective& statistics() override { return statistics_; }
   void OnGradients(float* gradients, int64_t begin) override;
@@ -80,6 +81,7 @@ class AllreduceStrategy : public Strategy, public SynchronousStep {
   static constexpr int kLoss = 0, kStops = 1;
 
   AllreduceTeam& team_;
+  const int index_;
   Collective& member_;
   Collective& statistics_;
   GradientBuckets buckets_;

@@ -102,8 +102,9 @@ class TrainRun {
                                                  if (duty_) duty_->Wrote(iteration);
                                                });
     if (!options_.snapshot.empty()) Resume();
-    data_ = std::make_unique<DataService>(
-        DataOptions{config_.seed, options_.shard_index, options_.shard_count, nullptr});
+    data_ = std::make_unique<DataService>(DataOptions{config_.seed, options_.shard_index,
+                                                      options_.shard_count, nullptr,
+                                                      synchronous_ ? solvers() : 0});
     // Tests use all of their data, whatever the process's shard of the training data.
     test_data_ = std::make_unique<DataService>(DataOptions{config_.seed, 0, 1, nullptr});
     if (resume_) {
