@@ -4,6 +4,7 @@
 #define MILLRACE_TRAIN_TRAIN_NETS_H_
 
 #include "nn/net.h"
+#include "nn/net_param.h"
 #include "solver/solver_config.h"
 
 namespace millrace::inline train {
@@ -14,6 +15,18 @@ inline void CheckNetTypes(const SolverConfig& config) {
   CheckLayerTypes(config.train.param, config.train.source, config.train.state);
   for (const SolverNet& test : config.tests) {
     CheckLayerTypes(test.param, test.source, test.state);
+  }
+}
+
+// Throws Error, with file and line, if a layer of the train net is to be synchronised with other
+// solvers, of which there are several that do not step together.
+inline void RefuseSynchronizedLayers(const SolverConfig& config) {
+  const SolverNet& net = config.train;
+  for (const PlacedLayer& layer : SelectLayers(net.param, net.state, net.source)) {
+    if (!layer.param.batch_norm_param().synchronized()) continue;
+    throw Error(PlaceOf(net.source, layer, "batch_norm_param.synchronized"), "strategy ",
+                config.param.strategy().type(),
+                " has no common batches of several solvers, expected strategy allreduce");
   }
 }
 

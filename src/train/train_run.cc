@@ -111,8 +111,8 @@ class TrainRun {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
     }
     CheckNetTypes(config_);
-    MakeNets();
     CheckSynchronizedLayers();
+    MakeNets();
     MakeWeights();
     make_strategy_ = MakeStrategies(ContextOfStrategies());
     if (!options.metrics.empty() && is_first_rank())
@@ -183,6 +183,8 @@ class TrainRun {
       workers.push_back(std::make_unique<SolverWorker>(i, shared, std::move(nets_[i])));
     }
     RunThreads(workers);
+    // Solvers that step together also stop if another process is told to.
+    if (synchronous_ && weights_->clock().claimed() < config_.param.max_iter()) Stop();
     if (links_) EndLinks();
     reporter_->Finish();
     if (links_) SaveIfGpuFailed(workers);
@@ -236,12 +238,7 @@ class TrainRun {
   // Layers that are `synchronized` need solvers that step together, or one that is alone.
   void CheckSynchronizedLayers() const {
     if (synchronous_ || (solvers() == 1 && !node_config_ && options_.shm.empty())) return;
-    for (const BuiltNet::Node& node : net_->nodes()) {
-      if (!node.layer->param().batch_norm_param().synchronized()) continue;
-      throw Error(config_.train.origin, ": layer '", node.layer->name(),
-                  "': batch_norm_param.synchronized: strategy ", config_.param.strategy().type(),
-                  " has no common batches of several solvers, expected strategy allreduce");
-    }
+    RefuseSynchronizedLayers(config_);
   }
 
   // Solvers of this process: first those on GPUs, then those on CPUs.

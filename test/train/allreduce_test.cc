@@ -238,7 +238,7 @@ TEST(AllreduceTest, AnotherStrategyRefusesSynchronizedBatchNormOfSeveralSolvers)
   RunNamed(work, "one", Workspace::Solver(2));
   const std::string error =
       ErrorOf([&] { RunNamed(work, "two", Workspace::Solver(2), WithSolvers(2)); });
-  EXPECT_CONTAINS(error, "layer 'bn': batch_norm_param.synchronized: strategy hogwild");
+  EXPECT_CONTAINS(error, "layer 'bn': batch_norm_param.synchronized: strategy hogwild has no");
   EXPECT_CONTAINS(error, "expected strategy allreduce");
 }
 
