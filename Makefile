@@ -22,6 +22,7 @@
 #   make chaos        clusters under every kind of fault, 30 minutes: MINUTES= SEED= ONLY= EXCEPT= (root)
 #   make nightly      what make test leaves out, hours: NIGHTLY="soak chaos" SEEDS= MINUTES=
 # Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  ONNX=auto|on|off
+#   MPI=auto|on|off
 #   CUDA_ARCHS="sm_80 sm_90"
 # For arm64 on another machine: BUILD=build-arm64 CUDA=off CXX="aarch64-linux-gnu-g++ --sysroot=DIR"
 
@@ -41,6 +42,7 @@ CXX := $(if $(shell command -v ccache),ccache )g++
 CUDA ?= auto
 VERBS ?= auto
 ONNX ?= auto
+MPI ?= auto
 CUDA_HOME ?= /usr/local/cuda
 CUDA_ARCHS ?= sm_80 sm_90
 
@@ -51,6 +53,9 @@ have_onnx := $(wildcard /usr/include/onnx/onnx_pb.h)
 use_cuda := $(if $(filter off,$(CUDA)),,$(have_cuda))
 use_verbs := $(if $(filter off 0,$(VERBS)),,$(have_verbs))
 use_onnx := $(if $(filter off 0,$(ONNX)),,$(have_onnx))
+# Open MPI's headers lie where its pkg-config file says.
+have_mpi := $(if $(filter off 0,$(MPI)),,$(shell pkg-config --exists ompi-c 2>/dev/null && echo ompi-c))
+use_mpi := $(have_mpi)
 ifeq ($(CUDA)$(have_cuda),on)
   $(error CUDA=on, but $(CUDA_HOME)/bin/nvcc does not exist; set CUDA_HOME)
 endif
@@ -59,6 +64,10 @@ ifeq ($(VERBS)$(have_verbs),on)
 endif
 ifeq ($(ONNX)$(have_onnx),on)
   $(error ONNX=on, but /usr/include/onnx/onnx_pb.h does not exist; install libonnx-dev)
+endif
+
+ifeq ($(MPI)$(have_mpi),on)
+  $(error MPI=on, but pkg-config does not find ompi-c; install libopenmpi-dev)
 endif
 
 # The family of processors that the compiler compiles for. Files NAME_x86.cc and NAME_arm64.cc are
@@ -85,7 +94,8 @@ all_sources := $(filter-out $(other_processors),$(shell find src -name '*.cc' | 
 # The descriptor of a transport is part of every build.
 verbs_sources := $(filter-out %/descriptor.cc,$(shell find src -path '*/verbs/*.cc'))
 onnx_sources := $(shell find src test -path '*/onnx/*.cc')
-sources := $(filter-out $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc') $(verbs_sources) $(onnx_sources),$(all_sources))
+mpi_sources := $(shell find src -path '*/mpi/*.cc')
+sources := $(filter-out $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc') $(verbs_sources) $(onnx_sources) $(mpi_sources),$(all_sources))
 ifneq ($(use_cuda),)
   cuda_sources := $(filter $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc'),$(all_sources))
   cuda_kernels := $(shell find src -name '*.cu')
@@ -102,6 +112,12 @@ ifneq ($(use_onnx),)
   sources += $(filter $(onnx_sources),$(all_sources))
   LDLIBS += -lonnx_proto
 endif
+ifneq ($(use_mpi),)
+  sources += $(filter $(mpi_sources),$(all_sources))
+  LDLIBS += $(shell pkg-config --libs ompi-c)
+endif
+# Without the C++ interface, which MPI has given up.
+$(mpi_sources:%.cc=$(BUILD)/obj/%.o): CXXFLAGS += -DOMPI_SKIP_MPICXX $(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c 2>/dev/null))
 # As Debian's library is built.
 $(onnx_sources:%.cc=$(BUILD)/obj/%.o): CXXFLAGS += -DONNX_ML=1 -DONNX_NAMESPACE=onnx
 # Differences must be the same on every machine: no product may be fused with a sum
@@ -155,6 +171,7 @@ backends:
 	@echo "backend  cuda           $(if $(use_cuda),on   ($(CUDA_HOME); devices, layers, exchange kernels),off  ($(if $(filter off,$(CUDA)),CUDA=off,no $(CUDA_HOME)/bin/nvcc)))"
 	@echo "backend  verbs (RDMA)   $(if $(use_verbs),on   (transport verbs),off  ($(if $(filter off 0,$(VERBS)),VERBS=$(VERBS),no rdma/rdma_cma.h: install librdmacm-dev)))"
 	@echo "backend  onnx           $(if $(use_onnx),on   (millrace convert),off  ($(if $(filter off 0,$(ONNX)),ONNX=$(ONNX),no onnx/onnx_pb.h: install libonnx-dev)))"
+	@echo "backend  mpi            $(if $(use_mpi),on   (strategy allreduce between processes),off  ($(if $(filter off 0,$(MPI)),MPI=$(MPI),pkg-config finds no ompi-c: install libopenmpi-dev)))"
 
 # Other flags: compile everything anew. Another list of sources: archive anew.
 remember = $(shell mkdir -p $(BUILD); echo '$(2)' | cmp -s - $(BUILD)/$(1) || echo '$(2)' > $(BUILD)/$(1))

@@ -1,5 +1,6 @@
 #include "tools/log_setup.h"
 
+#define GLOG_CUSTOM_PREFIX_SUPPORT  // of the installed glog
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 #include <sys/stat.h>
@@ -7,9 +8,11 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <iomanip>
 #include <system_error>
 
 #include "base/error.h"
+#include "collective/processes.h"
 
 namespace millrace {
 namespace {
@@ -30,6 +33,20 @@ void CheckFolder(const std::string& folder) {
     throw Error("--log_dir=", folder, ": ", std::generic_category().message(error),
                 "; expected a folder to write to");
   }
+}
+
+// glog's own prefix, and the rank that a launcher has given to this process.
+void WriteRankPrefix(std::ostream& line, const google::LogMessageInfo& info, void* rank) {
+  const auto two = [&line](int number) -> std::ostream& { return line << std::setw(2) << number; };
+  line << info.severity[0] << std::setfill('0');
+  if (FLAGS_log_year_in_prefix) line << std::setw(4) << 1900 + info.time.year();
+  two(1 + info.time.month());
+  two(info.time.day()) << ' ';
+  two(info.time.hour()) << ':';
+  two(info.time.min()) << ':';
+  two(info.time.sec()) << '.' << std::setw(6) << info.time.usec() << ' ' << std::setfill(' ')
+                       << std::setw(5) << info.thread_id << ' ' << info.filename << ':'
+                       << info.line_number << "] rank " << *static_cast<const int*>(rank) << ':';
 }
 
 }  // namespace
@@ -70,7 +87,11 @@ void StartLog() {
   if (!stderr_chosen) FLAGS_logtostderr = !to_files && !FLAGS_logtostdout;
   if (to_folder && !stderr_chosen && !IsChosen("alsologtostderr")) FLAGS_alsologtostderr = true;
   if (to_folder && !FLAGS_logtostderr) CheckFolder(FLAGS_log_dir);
-  google::InitGoogleLogging("millrace");
+  const auto launch = FindLaunch([](const char* variable) { return std::getenv(variable); });
+  if (!launch) return google::InitGoogleLogging("millrace");
+  static int rank;  // as long as there are log lines
+  rank = launch->rank;
+  google::InitGoogleLogging("millrace", WriteRankPrefix, &rank);
 }
 
 }  // namespace millrace

@@ -27,6 +27,9 @@ class DataService;  // Millrace's own
 namespace millrace::inline base {
 class UpdateLock;  // Millrace's own
 }
+namespace millrace::inline collective {
+class Collective;  // Millrace's own
+}
 namespace millrace {
 
 using Blobs = std::vector<Blob*>;
@@ -67,8 +70,11 @@ struct MILLRACE_API LayerContext {
   Scratchpad* scratch = nullptr;
   DataService* data = nullptr;     // null in nets that read no data
   std::string data_scope;          // distinguishes the streams of different nets
+  int data_consumer = 0;           // number of this net, if nets take turns at the batches
   const uint64_t* pass = nullptr;  // number of the current forward pass: part of random stream keys
   UpdateLock* const* update_lock = nullptr;  // see Net::LockWith; null or of null: there is none
+  // See Net::SynchronizeWith; null or of null: this net's batches are on their own.
+  Collective* const* collective = nullptr;
 };
 
 // A learnable array.
@@ -181,6 +187,12 @@ class MILLRACE_API Layer {
   // null.
   UpdateLock* update_lock() const {
     return context_.update_lock == nullptr ? nullptr : *context_.update_lock;
+  }
+
+  // The nets whose passes are synchronous with this one's, this one included: sums over their
+  // batches. May be null.
+  Collective* collective() const {
+    return context_.collective == nullptr ? nullptr : *context_.collective;
   }
 
   // Of the layer's blobs.

@@ -67,10 +67,12 @@ void BatchStream::StartReaders() {
   }
 }
 
-bool BatchStream::Next(Batch* batch) {
+bool BatchStream::Next(Batch* batch, int consumer) {
   boost::unique_lock<boost::mutex> lock(mutex_);
   if (!started_ && !stopped_) StartReaders();
-  while (!stopped_ && !error_ && SlotOf(handed_out_).missing > 0) complete_.wait(lock);
+  while (!stopped_ && !error_ && (!IsTurnOf(consumer) || SlotOf(handed_out_).missing > 0)) {
+    complete_.wait(lock);
+  }
   if (error_) std::rethrow_exception(error_);
   if (stopped_) return false;
   Slot& slot = SlotOf(handed_out_);
@@ -83,6 +85,7 @@ bool BatchStream::Next(Batch* batch) {
   outstanding_.insert(batch->number);
   ++handed_out_;
   room_.notify_all();
+  if (options_.consumers > 1) complete_.notify_all();
   return true;
 }
 

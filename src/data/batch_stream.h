@@ -40,6 +40,9 @@ struct BatchStreamOptions {
   std::shared_ptr<const Sampler> sampler = nullptr;  // as in ScheduleOptions
   uint64_t rand_skip = 0;
   uint64_t shard_index = 0, shard_count = 1;
+  // So many consumers take turns: batch s goes to consumer s % consumers, in the order of delivery
+  // from the start or from a position. 0: a batch goes to whoever asks first.
+  int consumers = 0;
   uint64_t seed = 0;            // part of the key of the random choices
   uint64_t stream = 0;          // identifies the stream; also part of that key
   ErrorSink* errors = nullptr;  // outlives the stream; null: only Next() reports errors
@@ -65,7 +68,8 @@ class BatchStream {
 
   // Waits for the next batch (an interruption point). Returns false after Stop(). The first call
   // starts the readers. Reuses the memory of `batch`. Throws the error that ended a reader.
-  bool Next(Batch* batch);
+  // `consumer`: the caller's number, if consumers take turns; also waits for its turn.
+  bool Next(Batch* batch, int consumer = 0);
   // Records that the solver has trained on this batch: a resume does not repeat it.
   void MarkConsumed(uint64_t number);
 
@@ -133,6 +137,10 @@ class BatchStream {
 
   // Steps count batches in the order of delivery, from the start, Restore or Seek.
   uint64_t NumberOf(uint64_t step) const;
+  bool IsTurnOf(int consumer) const {
+    return options_.consumers == 0 ||
+           handed_out_ % options_.consumers == static_cast<uint64_t>(consumer);
+  }
   Slot& SlotOf(uint64_t step) { return slots_[step % slots_.size()]; }
   void Read(int source);
   // Returns false after Stop().

@@ -35,6 +35,7 @@ std::shared_ptr<BatchStream> DataService::Open(const std::string& scope,
     BatchStreamOptions options = wanted.options;
     options.shard_index = shard;
     options.shard_count = same_for_all_ ? 1 : options_.shard_count;
+    options.consumers = options_.consumers;
     options.seed = options_.seed;
     options.stream = Fnv1a(StrCat(scope, '\0', layer.name(), '\0', shard));
     options.errors = options_.errors;

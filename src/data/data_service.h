@@ -25,6 +25,8 @@ struct DataOptions {
   ErrorSink* errors = nullptr;  // outlives the service; null: only Next() reports errors
   // Of the streams of scope "train", checked (data/sampler.h); empty: shard.
   caffe::PartParameter sampler = {};
+  // Nets that take turns at the batches of a scope; 0: a batch goes to whoever asks first.
+  int consumers = 0;
 };
 
 // Thread-safe.

@@ -26,11 +26,13 @@ Buffer Allocated(MemorySpace& staging, size_t bytes) {
 
 // `depth` buffers for ready batches, and one for the batch that the net uses.
 Prefetcher::Prefetcher(std::shared_ptr<BatchStream> stream,
-                       std::unique_ptr<BatchTransform> transform, int depth, MemorySpace& memory)
+                       std::unique_ptr<BatchTransform> transform, int depth, MemorySpace& memory,
+                       int consumer)
     : stream_(std::move(stream)),
       transform_(std::move(transform)),
       depth_(depth),
       memory_(memory),
+      consumer_(consumer),
       free_(depth + 1),
       ready_(depth) {}
 
@@ -66,7 +68,7 @@ void Prefetcher::Run() {
   // Closes ready_ however the thread ends, so that Next() never waits forever.
   try {
     while (const auto buffer = free_.Pop()) {
-      if (!stream_->Next(&batch_)) break;
+      if (!stream_->Next(&batch_, consumer_)) break;
       try {
         Fill(*buffer);
       } catch (const Error&) {

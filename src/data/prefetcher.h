@@ -32,8 +32,9 @@ class Prefetcher {
   // Keeps at most `depth` >= 1 batches ready, in buffers of `memory`: the staging memory of the
   // device that trains on them. If there is not enough of it, logs one warning in this process and
   // uses pageable memory, which makes the copies slower. The first Next starts the thread.
+  // `consumer`: as in BatchStream::Next.
   Prefetcher(std::shared_ptr<BatchStream> stream, std::unique_ptr<BatchTransform> transform,
-             int depth, MemorySpace& memory);
+             int depth, MemorySpace& memory, int consumer = 0);
   // Stops the thread, also while it waits. Batches that were not consumed stay outstanding in the
   // stream.
   ~Prefetcher();
@@ -55,6 +56,7 @@ class Prefetcher {
   const std::unique_ptr<BatchTransform> transform_;
   const int depth_;
   MemorySpace& memory_;
+  const int consumer_;
   std::vector<std::unique_ptr<ReadyBatch>> buffers_;
   BoundedQueue<ReadyBatch*> free_, ready_;
   Batch batch_;               // used by the thread only

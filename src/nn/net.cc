@@ -277,11 +277,12 @@ std::vector<float> BuiltNet::OutputValues() const {
   return values;
 }
 
-void BuiltNet::Backward() {
+void BuiltNet::Backward(const std::function<void(int64_t begin)>& ready) {
   gradients();
   for (size_t i = nodes_.size(); i-- > 0;) {
     BackwardNode(i);
     if (debug_info_) LogBackward(nodes_[i]);
+    if (ready) ready(complete_from_[i]);
   }
   if (debug_info_) LogParams();
 }

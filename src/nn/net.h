@@ -3,6 +3,7 @@
 #ifndef MILLRACE_NN_NET_H_
 #define MILLRACE_NN_NET_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,6 +27,7 @@ struct BuiltNetOptions {
   uint64_t seed = 0;            // part of the key of every random stream of the net
   DataService* data = nullptr;  // outlives the net; null if the net reads no data
   std::string data_scope = "train";
+  int data_consumer = 0;  // number of the net, if nets take turns at the batches of `data`
   Device* device = &HostDevice();  // outlives the net
   // Gives a net without a loss a backward pass for measurements: as if each blob that no gradient
   // reaches from another layer counted in the objective with weight 1.
@@ -93,6 +95,10 @@ class MILLRACE_API BuiltNet {
   // meanwhile, which then outlives the last iteration. Null, as at first: no lock. For the host;
   // other devices ignore it.
   void LockWith(UpdateLock* lock) { update_lock_ = lock; }
+  // The net's passes run at the same time as those of other nets of the same description, of which
+  // `collective`, which outlives the passes, makes sums: layers that are `synchronized` take the
+  // batches of all of them as one. Null, as at first: this net is alone.
+  void SynchronizeWith(Collective* collective) { collective_ = collective; }
   // Runs the fillers over the bound weights, or copies the values that the net description has in
   // their place (`blobs`). Throws Error where shapes differ.
   void FillWeights();
@@ -125,8 +131,9 @@ class MILLRACE_API BuiltNet {
     EnqueueForward();
     return Loss();
   }
-  // Enqueues a backward pass.
-  void Backward();
+  // Enqueues a backward pass. After the work of each layer, calls `ready` with the first index from
+  // which on all gradients() are complete: it falls to 0, which is the last call. May be empty.
+  void Backward(const std::function<void(int64_t begin)>& ready = {});
   // Enqueues one layer's part of a pass, by its index in nodes().
   void ForwardNode(size_t index);
   void BackwardNode(size_t index);
@@ -218,6 +225,8 @@ class MILLRACE_API BuiltNet {
   void LogBackward(const Node& node) const;
   void LogParams() const;
   void BindParam(size_t index, float* data);
+  // Sets complete_from_.
+  void FindCompleteGradients();
   bool IsOwnWeight(const Blob& blob) const;
   int CopyWeights(const caffe::NetParameter& saved, const std::string& what, bool own_only);
   void FillParam(const NetParam& param);
@@ -233,6 +242,7 @@ class MILLRACE_API BuiltNet {
   std::optional<Scratchpad> scratch_;
   uint64_t pass_ = 0;
   UpdateLock* update_lock_ = nullptr;
+  Collective* collective_ = nullptr;
   bool force_backward_ = false;
 
   std::vector<Node> nodes_;
@@ -251,6 +261,9 @@ class MILLRACE_API BuiltNet {
   Buffer gradients_, own_weights_;
   BlobMemory blob_memory_;
   size_t last_backward_ = 0;  // the node that a backward pass begins with
+  // Per node: the first index of gradients() from which on all are complete when a backward pass
+  // has done this node.
+  std::vector<int64_t> complete_from_;
 
   // In staging memory, for all tops with a loss weight: copies of their values, and their diffs.
   Buffer loss_values_, loss_diffs_;

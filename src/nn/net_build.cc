@@ -88,8 +88,10 @@ BuiltNet::BuiltNet(const caffe::NetParameter& param, const SourceMap& source,
   context_.scratch = &*scratch_;
   context_.data = options.data;
   context_.data_scope = options.data_scope;
+  context_.data_consumer = options.data_consumer;
   context_.pass = &pass_;
   context_.update_lock = &update_lock_;
+  context_.collective = &collective_;
   std::vector<PlacedLayer> layers =
       InsertSplits(SelectLayers(param, options.state, source, &notices_), source);
   GiveUniqueNames(&layers);
@@ -136,10 +138,30 @@ BuiltNet::BuiltNet(const caffe::NetParameter& param, const SourceMap& source,
   MarkReshapes();
   FuseLayers();
   ShareBlobMemory();
+  FindCompleteGradients();
   AllocateLosses();
 }
 
 BuiltNet::~BuiltNet() = default;
+
+// A parameter that several layers share is complete with the first of them.
+void BuiltNet::FindCompleteGradients() {
+  std::vector<size_t> first_node(params_.size(), nodes_.size());
+  for (size_t n = nodes_.size(); n-- > 0;) {
+    for (const int param : params_of_node_[n]) {
+      if (nodes_[n].need_backward && params_[param].lr_mult != 0) first_node[param] = n;
+    }
+  }
+  // params_ and the array have the same order.
+  size_t incomplete = params_.size();
+  complete_from_.resize(nodes_.size());
+  for (size_t n = nodes_.size(); n-- > 0;) {
+    while (incomplete > 0 && first_node[incomplete - 1] >= n) --incomplete;
+    complete_from_[n] = incomplete == 0                ? 0
+                        : incomplete == params_.size() ? layout_.size()
+                                                       : layout_.entries()[incomplete].offset;
+  }
+}
 
 void BuiltNet::AllocateLosses() {
   int64_t floats = 0;

@@ -17,6 +17,7 @@
 #include "solver/moving_average.h"
 #include "solver/snapshot.h"
 #include "train/one_omp_thread.h"
+#include "train/train_nets.h"
 
 namespace millrace::inline simulate {
 namespace {
@@ -89,6 +90,7 @@ void RefuseParts(const SolverConfig& config) {
     throw Located(config.source, FieldError("strategy.type", "is ", type,
                                             ", a simulation has the strategy hogwild only"));
   }
+  RefuseSynchronizedLayers(config);
   if (param.stop_condition_size() > 0) {
     throw Located(config.source,
                   FieldError("stop_condition", "a simulation ends with max_iter only"));

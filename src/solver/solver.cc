@@ -32,6 +32,15 @@ std::unique_ptr<UpdateRule> MakeRule(const SolverConfig& config, const BuiltNet&
   return MakeRule(config, UpdateParamsOf(net), net.layout().size(), net.queue());
 }
 
+std::unique_ptr<BuiltNet> MakeNet(const SolverConfig& config, DataService* data,
+                                  Strategy* strategy) {
+  BuiltNetOptions options = TrainNetOptions(config, data, &strategy->device());
+  if (const SynchronousStep* const step = strategy->synchronous()) {
+    options.data_consumer = step->index_in_process();
+  }
+  return std::make_unique<BuiltNet>(config.train.param, config.train.source, options);
+}
+
 }  // namespace
 
 void CheckRuleFor(const SolverConfig& config, Queue* queue) { MakeRule(config, {}, 0, *queue); }
@@ -41,13 +50,13 @@ Solver::Solver(const SolverConfig& config, const LrPolicy& policy, DataService* 
     : config_(config),
       policy_(policy),
       strategy_(*strategy),
-      net_(net ? std::move(net)
-               : std::make_unique<BuiltNet>(config.train.param, config.train.source,
-                                            TrainNetOptions(config, data, &strategy->device()))),
-      rule_(MakeRule(config, *net_)) {
+      net_(net ? std::move(net) : MakeNet(config, data, strategy)),
+      step_(strategy->synchronous()),
+      rule_(step_ == nullptr || step_->leads_process() ? MakeRule(config, *net_) : nullptr) {
   net_->BindWeights(strategy_.weights());
   net_->LockWith(strategy_.lock());
-  strategy_.Prepare(rule_.get());
+  if (step_ != nullptr) net_->SynchronizeWith(&step_->statistics());
+  if (rule_) strategy_.Prepare(rule_.get());
 }
 
 std::optional<StepResult> Solver::Step() {
@@ -57,8 +66,10 @@ std::optional<StepResult> Solver::Step() {
 }
 
 StepResult Solver::Compute(int64_t iteration) {
-  const StepResult result{iteration, ComputeGradients(iteration), policy_.Rate(iteration)};
+  StepResult result{iteration, ComputeGradients(iteration), policy_.Rate(iteration)};
+  if (step_ != nullptr) step_->SetLoss(result.loss);
   strategy_.Update(result.rate, net_->gradients(), rule_.get());
+  if (step_ != nullptr) result.loss = step_->loss();
   net_->EndIteration();
   strategy_.Complete();
   return result;
@@ -69,9 +80,14 @@ float Solver::ComputeGradients(int64_t iteration) {
   net_->ClearGradients();
   float loss = 0;
   for (int pass = 0; pass < passes; ++pass) {
-    net_->set_pass(iteration * passes + pass);
+    const uint64_t number = static_cast<uint64_t>(iteration) * passes + pass;
+    net_->set_pass(step_ == nullptr ? number : number * step_->solvers() + step_->index());
     net_->EnqueueForward();
-    net_->Backward();
+    if (step_ != nullptr && pass == passes - 1) {
+      net_->Backward([this](int64_t begin) { step_->OnGradients(net_->gradients(), begin); });
+    } else {
+      net_->Backward();
+    }
     loss += net_->Loss();
     if (!std::isfinite(loss)) {
       // Throw before the gradient reaches the shared weights.
@@ -85,7 +101,7 @@ float Solver::ComputeGradients(int64_t iteration) {
 
 History Solver::ExportHistory() const {
   History history;
-  rule_->ExportHistory(&history);
+  if (rule_) rule_->ExportHistory(&history);
   return history;
 }
 

@@ -16,6 +16,7 @@
 #include "solver/snapshot.h"
 #include "solver/solver_config.h"
 #include "solver/strategy.h"
+#include "solver/synchronous_step.h"
 #include "solver/update_rule.h"
 
 namespace millrace::inline solver {
@@ -37,8 +38,9 @@ MILLRACE_API void CheckRuleFor(const SolverConfig& config, Queue* queue);
 // What one iteration did.
 struct StepResult {
   int64_t iteration = 0;  // its number, from 0, over all solvers of the run
-  float loss = 0;         // the mean over iter_size passes, before the update
-  float rate = 0;         // learning rate of the update
+  // The mean over iter_size passes, before the update; and over all solvers that step together.
+  float loss = 0;
+  float rate = 0;  // learning rate of the update
 };
 
 // Not thread-safe: one thread constructs a solver and calls it.
@@ -54,7 +56,9 @@ class Solver {
 
   // Continues with the history that `point` holds for solver `index`, if it holds one. Throws Error
   // if it does not fit.
-  void Restore(const ResumePoint& point, int index) { RestoreHistory(point, index, rule_.get()); }
+  void Restore(const ResumePoint& point, int index) {
+    if (rule_) RestoreHistory(point, index, rule_.get());
+  }
 
   // Computes one iteration of the run and applies its update; none once the schedule of max_iter
   // iterations has been handed out. May block while its data are read. Throws Error for bad data,
@@ -68,12 +72,13 @@ class Solver {
 
   BuiltNet& net() { return *net_; }
   const BuiltNet& net() const { return *net_; }
-  // The history of the update rule in the file format.
+  // The history of the update rule in the file format; empty if another solver has it.
   History ExportHistory() const;
   // Ends the solver: only destruction is allowed afterwards.
   std::unique_ptr<BuiltNet> ReleaseNet() {
     rule_.reset();  // it works on the net's queue
     net_->LockWith(nullptr);
+    net_->SynchronizeWith(nullptr);
     return std::move(net_);
   }
 
@@ -84,7 +89,8 @@ class Solver {
   const LrPolicy& policy_;
   Strategy& strategy_;
   std::unique_ptr<BuiltNet> net_;
-  std::unique_ptr<UpdateRule> rule_;
+  SynchronousStep* const step_;       // of strategy_; null: other solvers do not wait for this one
+  std::unique_ptr<UpdateRule> rule_;  // null: another solver updates the weights
 };
 
 }  // namespace millrace::inline solver

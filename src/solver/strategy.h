@@ -12,6 +12,8 @@
 
 namespace millrace::inline solver {
 
+class SynchronousStep;
+
 // One instance belongs to one solver, whose thread calls it.
 class Strategy {
  public:
@@ -38,6 +40,8 @@ class Strategy {
   // Brings all progress of this solver into the run's weights. Called between iterations: before
   // this solver opens a snapshot of the run, and after its last iteration.
   virtual void Flush() {}
+  // What the solver needs in addition if all solvers step together; null if they do not.
+  virtual SynchronousStep* synchronous() { return nullptr; }
 };
 
 }  // namespace millrace::inline solver

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/part.h"
+#include "collective/processes.h"
 #include "solver/solver_config.h"
 #include "solver/strategy.h"
 #include "weights/device_weights.h"
@@ -29,6 +30,10 @@ struct StrategyContext {
   std::function<DeviceWeights*(int index)> replica_of;
   const Clock* clock = nullptr;
   bool in_cluster = false;
+  bool weights_are_shared = false;  // other processes of this machine may join them
+  // Those that a launcher has started to train with this one; null: it is alone. Only a synchronous
+  // strategy gets any.
+  Processes* processes = nullptr;
   // Whether other machines train these weights at present; null: none does.
   std::function<bool()> has_peers;
   // Whether the run has been stopped or has failed: a strategy whose solvers wait for each other
@@ -50,6 +55,8 @@ struct StrategyEntry {
   // Called once per run, before its solvers start. State that the solvers of a process share lives
   // in the result. Throws FieldError for what the strategy cannot do in this run.
   std::function<StrategyMaker(const StrategyContext& context)> make;
+  // Whether an iteration is one step of all solvers of all processes (synchronous_step.h).
+  bool synchronous = false;
 };
 
 using StrategyRegistry = PartRegistry<StrategyEntry>;

@@ -71,6 +71,7 @@ class SolverSession : public Session {
     net->LogNotices();
     CheckSampled(config_, *data_);
     FillWeights(net.get(), options);
+    if (node_config) RefuseSynchronizedLayers(config_);
     if (node_config) JoinCluster(std::move(node_config), *net, options.metrics);
     strategy_ = std::make_unique<HogwildStrategy>(
         weights_.get(), [this] { return node_ && !node_->cluster().alone(); });

@@ -26,38 +26,56 @@ void SolverWorker::Run() {
   // Solvers run in parallel; each one computes on one thread.
   omp_set_num_threads(1);
   strategy_ = run_.make_strategy(index_);
+  step_ = strategy_->synchronous();
+  if (step_ == nullptr) return Train();
+  try {
+    Train();
+  } catch (const StepFailure&) {
+    throw;  // of another solver
+  } catch (const std::exception& error) {
+    const StepFailure failure("solver ", step_->index(), ": ", error.what());
+    step_->Fail(std::make_exception_ptr(failure));
+    throw failure;
+  }
+}
+
+void SolverWorker::Train() {
   solver_.emplace(run_.config, run_.policy, &run_.data, strategy_.get(), std::move(net_));
   if (run_.resume) solver_->Restore(*run_.resume, index_);
   try {
-    while (!run_.stop.load(std::memory_order_relaxed)) {
+    while (!Stops()) {
       const std::optional<int64_t> iteration = solver_->Claim();
       if (!iteration) break;
       const int64_t begin_ns = run_.clock.NowNs();
       const bool display = CatchUp();
-      RunTest(*iteration);
+      if (Leads()) RunTest(*iteration);
       solver_->net().set_debug_info(IsDebugInfoDue(run_.config.param, *iteration));
       const StepResult step = solver_->Compute(*iteration);
-      run_.reporter.Iteration(step, solver_->net(), display);
       longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);
       if (run_.stop_conditions != nullptr && IsLeader() &&
           run_.stop_conditions->AfterIteration(run_.weights.clock().global())) {
         run_.stop = true;
       }
+      if (!Leads()) continue;
+      run_.reporter.Iteration(step, solver_->net(), display);
       TakeSnapshots(*iteration + 1);
       run_.writer.Poll();
     }
     if (!run_.stop.load(std::memory_order_relaxed)) CatchUp();
   } catch (const boost::thread_interrupted&) {
-    // The run was stopped while this solver waited for data.
+    // The run was stopped while this solver waited for data. Others may use its gradients.
+    if (step_ != nullptr) throw Error("the run ended while it waited for data");
   }
   strategy_->Flush();
+  const bool leads = Leads();
   History history = solver_->ExportHistory();
   net_ = solver_->ReleaseNet();
   solver_.reset();
   // The strategy may have had weights of its own.
   if (&strategy_->device() == &HostDevice()) net_->BindWeights(run_.weights.data());
+  step_ = nullptr;
   strategy_.reset();
-  Write(run_.snapshots.Leave(index_, std::move(history)));
+  if (leads) Write(run_.snapshots.Leave(index_, std::move(history)));
 }
 
 bool SolverWorker::CatchUp() {

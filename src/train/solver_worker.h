@@ -60,7 +60,7 @@ class SolverWorker {
 
   // Trains until the schedule ends or the run stops. Called once, by the solver's own thread.
   // Throws Error: for bad data, or as NonFiniteLoss, naming the layer, for a loss that is not
-  // finite.
+  // finite. The error of a solver that others step with names the solver, and ends theirs too.
   void Run();
   // Longest iteration so far, including its test, in ns. Thread-safe.
   int64_t longest_ns() const { return longest_ns_.load(std::memory_order_relaxed); }
@@ -82,6 +82,12 @@ class SolverWorker {
   size_t activation_bytes() const { return net_->activation_bytes(); }
 
  private:
+  void Train();
+  // Whether this solver is to leave between two iterations. Solvers that step together leave
+  // together: their strategy hands out no more iterations.
+  bool Stops() const { return step_ == nullptr && run_.stop.load(std::memory_order_relaxed); }
+  // Whether this solver tests, saves and reports: if solvers step together, one of them does.
+  bool Leads() const { return step_ == nullptr || step_->leads_process(); }
   // A snapshot of `iteration` without histories, with `weights` of the host as the model of `net`.
   // Without `with_model`, only this node's own part.
   Snapshot StartSnapshot(const BuiltNet& net, int64_t iteration, bool with_model, bool with_diff,
@@ -103,6 +109,7 @@ class SolverWorker {
   const SharedRun& run_;
   std::unique_ptr<BuiltNet> net_;  // solver_ has it during Run
   std::unique_ptr<Strategy> strategy_;
+  SynchronousStep* step_ = nullptr;  // of strategy_; null: solvers do not step together
   std::optional<Solver> solver_;
   std::atomic<int64_t> longest_ns_{0};
 };

@@ -5,6 +5,7 @@
 
 #include "data/data_service.h"
 #include "nn/net.h"
+#include "nn/net_param.h"
 #include "proto/parse.h"
 #include "solver/solver_config.h"
 
@@ -26,6 +27,18 @@ inline void CheckSampled(const SolverConfig& config, const DataService& data) {
   throw Located(config.source, FieldError("sampler",
                                           "no layer of the train net reads records that "
                                           "can be sampled"));
+}
+
+// Throws Error, with file and line, if a layer of the train net is to be synchronised with other
+// solvers, of which there are several that do not step together.
+inline void RefuseSynchronizedLayers(const SolverConfig& config) {
+  const SolverNet& net = config.train;
+  for (const PlacedLayer& layer : SelectLayers(net.param, net.state, net.source)) {
+    if (!layer.param.batch_norm_param().synchronized()) continue;
+    throw Error(PlaceOf(net.source, layer, "batch_norm_param.synchronized"), "strategy ",
+                config.param.strategy().type(),
+                " has no common batches of several solvers, expected strategy allreduce");
+  }
 }
 
 // Whether the train net logs its debug_info in `iteration`: as in Caffe, only if the solver file

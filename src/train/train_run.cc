@@ -19,11 +19,14 @@
 #include "cluster/snapshot_duty.h"
 #include "cluster/start_check.h"
 #include "cluster/sweep_estimate.h"
+#include "collective/processes.h"
 #include "solver/strategy_registry.h"
 #include "train/choose_gpus.h"
 #include "train/cluster_session.h"
+#include "train/connect_ranks.h"
 #include "train/device_links.h"
 #include "train/distributed_evaluation.h"
+#include "train/divide_batch.h"
 #include "train/run_counters.h"
 #include "train/run_finalizer.h"
 #include "train/score_check.h"
@@ -49,12 +52,17 @@ void CheckOptions(const TrainOptions& options) {
   }
 }
 
-// Fills unset options from the solver file and the node's plan, else with defaults.
+// Fills unset options from the solver file, the node's plan or the processes that train with this
+// one (null: none), else with defaults.
 TrainOptions Resolved(TrainOptions options, const SolverConfig& config,
-                      const NodeConfig* node_config) {
+                      const NodeConfig* node_config, const Processes* processes) {
   if (options.gpus.empty() && !options.solvers) options.gpus = GpusOf(config);
   if (!options.solvers) {
     options.solvers = !options.gpus.empty() ? 0 : node_config ? node_config->plan.solvers : 1;
+  }
+  if (options.shard_count == 0 && processes != nullptr) {
+    options.shard_index = processes->rank();
+    options.shard_count = processes->size();
   }
   if (options.shard_count == 0) {
     options.shard_index = node_config ? node_config->plan.shard : 0;
@@ -68,21 +76,25 @@ double MiB(double bytes) { return bytes / (1 << 20); }
 // The parts of a run in order of construction; destroyed in reverse.
 class TrainRun {
  public:
-  explicit TrainRun(const TrainOptions& options)
+  // `processes`: receives those that train with this one, if any; outlives this object.
+  TrainRun(const TrainOptions& options, std::unique_ptr<Processes>* processes)
       : node_config_(FindNodeConfig(options)),
         config_(LoadSolverConfig(options.solver_file, options.train_state)),
-        options_(Resolved(options, config_, node_config_.get())),
+        synchronous_(IsSynchronous(config_)),
+        processes_((*processes = ConnectRanks(options, &config_)).get()),
+        options_(Resolved(options, config_, node_config_.get(), processes_)),
         policy_(config_.param),
         stop_conditions_(config_.param, &clock_),
         errors_([this] { stop_ = true; }),
         commands_(options.control, &clock_),
-        snapshots_(solvers()) {
+        snapshots_(synchronous_ ? 1 : solvers()) {
     omp_set_num_threads(1);
     for (const std::string& notice : config_.notices) LOG(INFO) << notice;
     for (const std::string& warning : config_.warnings) LOG(WARNING) << warning;
     LogDevices(options_.gpus);
+    DivideBatches();
     const std::string& prefix = config_.param.snapshot_prefix();
-    if (const int stale = RemoveStaleSnapshotFiles(prefix); stale > 0) {
+    if (const int stale = is_first_rank() ? RemoveStaleSnapshotFiles(prefix) : 0; stale > 0) {
       LOG(INFO) << "Removed " << stale << " temporary files of " << prefix
                 << " that killed processes have left";
     }
@@ -93,18 +105,21 @@ class TrainRun {
     if (!options_.snapshot.empty()) Resume();
     data_ = std::make_unique<DataService>(DataOptions{config_.seed, options_.shard_index,
                                                       options_.shard_count, nullptr,
-                                                      config_.param.sampler()});
+                                                      config_.param.sampler(),
+                                                      synchronous_ ? solvers() : 0});
     // Tests use all of their data, whatever the process's shard of the training data.
     test_data_ = std::make_unique<DataService>(DataOptions{config_.seed, 0, 1, nullptr});
     if (resume_) {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
     }
     CheckNetTypes(config_);
+    CheckSynchronizedLayers();
     MakeNets();
     CheckSampled(config_, *data_);
     MakeWeights();
     make_strategy_ = MakeStrategies(ContextOfStrategies());
-    if (!options.metrics.empty()) metrics_ = std::make_unique<MetricsWriter>(options.metrics);
+    if (!options.metrics.empty() && is_first_rank())
+      metrics_ = std::make_unique<MetricsWriter>(options.metrics);
     reporter_ = std::make_unique<Reporter>(config_, options_, clock_, metrics_.get());
     tester_ = std::make_unique<Tester>(config_, net_->layout(), weights_->data(), test_data_.get(),
                                        reporter_.get(),
@@ -118,6 +133,8 @@ class TrainRun {
     } catch (const std::exception&) {
       if (session_ && session_->cluster().begun())
         session_->PublishFailed(std::current_exception(), true);
+      // While the gradients exist that MPI may still sum.
+      AbortIfConnected(processes_);
       throw;
     }
   }
@@ -157,7 +174,8 @@ class TrainRun {
     LOG(INFO) << "Solving " << net_->name();
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
-    const int64_t images = net_->batch_size() * config_.param.iter_size();
+    const int64_t images =
+        net_->batch_size() * config_.param.iter_size() * (synchronous_ ? solvers_of_run() : 1);
     const auto registry = session_ ? cluster()->registry() : PartOrNew(options_.registry);
     reporter_->Watch(registry);
     reporter_->Start(net_->name(), weights_->clock().claimed(), images);
@@ -170,6 +188,8 @@ class TrainRun {
       workers.push_back(std::make_unique<SolverWorker>(i, shared, std::move(nets_[i])));
     }
     RunThreads(workers);
+    // Solvers that step together also stop if another process is told to.
+    if (synchronous_ && weights_->clock().claimed() < config_.param.max_iter()) Stop();
     if (links_) EndLinks();
     reporter_->Finish();
     if (!stopped_ && !errors_.failed()) EndByCondition();
@@ -210,6 +230,21 @@ class TrainRun {
     if (!FileExists(own)) return false;
     *path = own;
     return true;
+  }
+
+  bool is_first_rank() const { return processes_ == nullptr || processes_->rank() == 0; }
+  // Solvers of all processes that train with this one.
+  int solvers_of_run() const { return solvers() * (processes_ ? processes_->size() : 1); }
+
+  void DivideBatches() {
+    if (!DividesBatch(config_)) return;
+    DivideBatch(solvers_of_run(), &config_.train);
+  }
+
+  // Layers that are `synchronized` need solvers that step together, or one that is alone.
+  void CheckSynchronizedLayers() const {
+    if (synchronous_ || (solvers() == 1 && !node_config_ && options_.shm.empty())) return;
+    RefuseSynchronizedLayers(config_);
   }
 
   // Solvers of this process: first those on GPUs, then those on CPUs.
@@ -471,6 +506,8 @@ class TrainRun {
     };
     context.clock = &clock_;
     context.in_cluster = node_config_ != nullptr;
+    context.weights_are_shared = !options_.shm.empty();
+    context.processes = processes_;
     context.has_peers = [this] { return session_ && !session_->cluster().alone(); };
     context.stopped = [this] { return stop_.load(); };
     return context;
@@ -544,7 +581,8 @@ class TrainRun {
           break;
       }
       // A solver that waits for data does not check stop_.
-      if (stop_) data_->Stop();
+      // Solvers that step together stop together, after an iteration that they still complete.
+      if (stop_ && (!synchronous_ || errors_.failed())) data_->Stop();
       if (session_) session_->LogFailures();
       if (errors_.failed()) {
         if (session_) PublishFailed();
@@ -674,6 +712,8 @@ class TrainRun {
   const std::unique_ptr<NodeConfig> node_config_;  // null: no cluster
   SteadyClock clock_;
   SolverConfig config_;
+  const bool synchronous_;      // an iteration is a step of all solvers
+  Processes* const processes_;  // null: this process is alone
   const TrainOptions options_;
   const LrPolicy policy_;
   StopConditions stop_conditions_;
@@ -713,7 +753,13 @@ class TrainRun {
 
 TrainResult Train(const TrainOptions& options) {
   CheckOptions(options);
-  return TrainRun(options).Run();
+  std::unique_ptr<Processes> processes;
+  try {
+    return TrainRun(options, &processes).Run();
+  } catch (const std::exception&) {
+    AbortIfConnected(processes.get());
+    throw;
+  }
 }
 
 }  // namespace millrace::inline train

@@ -1,5 +1,7 @@
 #include "data/batch_stream.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <fstream>
 #include <map>
@@ -117,6 +119,56 @@ TEST(BatchStream, GivesEachRecordOncePerEpochToHoweverManyConsumers) {
       }
     }
   }
+}
+
+TEST(BatchStream, GivesBatchesInTurnToConsumersOfAnySpeed) {
+  const Sources sources;
+  BatchStreamOptions options = StreamOver(sources.paths(), 7);
+  options.consumers = 3;
+  BatchStream stream(options);
+  std::vector<std::vector<uint64_t>> numbers(3);
+  ErrorSink errors;
+  std::vector<std::unique_ptr<Thread>> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.push_back(std::make_unique<Thread>(
+        "consumer",
+        [&, i] {
+          Batch batch;
+          for (int k = 0; k < 20; ++k) {
+            if (k % (i + 1) == 0) usleep(500);
+            if (!stream.Next(&batch, i)) throw Error("the stream was stopped");
+            numbers[i].push_back(batch.number);
+            stream.MarkConsumed(batch.number);
+          }
+        },
+        &errors));
+  }
+  for (auto& thread : threads) thread->Join();
+  EXPECT_NO_THROW(errors.RethrowIfFailed());
+  for (uint64_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(numbers[i].size(), 20u);
+    for (uint64_t k = 0; k < 20; ++k) EXPECT_EQ(numbers[i][k], 3 * k + i);
+  }
+}
+
+TEST(BatchStream, AStopEndsTheWaitForATurn) {
+  const Sources sources;
+  BatchStreamOptions options = StreamOver(sources.paths(), 7);
+  options.consumers = 2;
+  BatchStream stream(options);
+  ErrorSink errors;
+  bool given = true;
+  Thread waits(
+      "consumer",
+      [&] {
+        Batch batch;
+        given = stream.Next(&batch, 1);
+      },
+      &errors);
+  usleep(2000);
+  stream.Stop();
+  waits.Join();
+  EXPECT_FALSE(given);
 }
 
 TEST(BatchStream, GivesShardsThatPartitionEachEpoch) {

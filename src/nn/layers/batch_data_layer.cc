@@ -19,7 +19,7 @@ void BatchDataLayer::SetUp(const Blobs&, const Blobs&) {
   varies_ = transform->varies();
   prefetcher_ = std::make_unique<Prefetcher>(stream_, std::move(transform),
                                              static_cast<int>(param_.data_param().prefetch()),
-                                             context_.device->staging());
+                                             context_.device->staging(), context_.data_consumer);
 }
 
 int64_t BatchDataLayer::batch_size() const { return BatchSizeOf(param_); }

@@ -1,8 +1,10 @@
 #include "nn/layers/batch_norm_layer.h"
 
+#include <cmath>
 #include <type_traits>
 
 #include "base/locked_blocks.h"
+#include "collective/collective.h"
 #include "nn/layers/channel_kernels.h"
 #include "nn/layers/channels_of.h"
 #include "nn/layers/normalize_kernels.h"
@@ -71,17 +73,77 @@ void BatchNormLayer::ComputeStatistics(const float* bottom) {
         StatisticsOfSums{eps_, params_[kMean].blob->data(), params_[kVariance].blob->data(),
                          params_[kWeight].blob->data(), mean_.data(), inverse_.data()});
   }
-  const bool averages = context_.phase == caffe::TRAIN;
+  Collective* const others = Others();
+  const bool averages =
+      context_.phase == caffe::TRAIN && (others == nullptr || others->leads_process());
+  if (others != nullptr) {
+    ComputeSynchronized(bottom, averages);
+  } else {
+    ComputeOwn(bottom, averages);
+  }
+  if (!averages) return;
+  weight_sum_ = fraction_ * weight_sum_ + 1;
+  decay_ *= fraction_;
+  ++batches_;
+}
+
+void BatchNormLayer::ComputeOwn(const float* bottom, bool averages) {
+  Queue& queue = *context_.queue;
   LaunchSums(queue, view_, MeanOfChannels{view_.per_channel(), bottom, mean_.data(), nullptr});
   LaunchSums(
       queue, view_,
       VarianceOfChannels{view_.per_channel(), eps_, batches_ == 0 ? 0 : fraction_, bottom,
                          mean_.data(), inverse_.data(), averages ? mean_sum_.data() : nullptr,
                          averages ? variance_sum_.data() : nullptr});
-  if (!averages) return;
-  weight_sum_ = fraction_ * weight_sum_ + 1;
-  decay_ *= fraction_;
-  ++batches_;
+}
+
+// The squares are those of differences from the mean of all members, so that no digits cancel.
+void BatchNormLayer::ComputeSynchronized(const float* bottom, bool averages) {
+  Queue& queue = *context_.queue;
+  const int64_t count = view_.per_channel();
+  LaunchSums(queue, view_, MeanOfChannels{count, bottom, mean_.data(), nullptr});
+  AverageOverMembers({&mean_});
+  LaunchSums(queue, view_, MeanSquareOfChannels{count, bottom, mean_.data(), diff_mean_.data()});
+  AverageOverMembers({&diff_mean_});
+  const double all = static_cast<double>(count) * Others()->size();
+  Launch(queue, view_.channels(),
+         TakeVariance{eps_, static_cast<float>(all > 1 ? all / (all - 1) : 1),
+                      batches_ == 0 ? 0 : fraction_, mean_.data(), diff_mean_.data(),
+                      inverse_.data(), averages ? mean_sum_.data() : nullptr,
+                      averages ? variance_sum_.data() : nullptr});
+}
+
+Collective* BatchNormLayer::Others() const {
+  if (global_ || !param_.batch_norm_param().synchronized()) return nullptr;
+  return collective() != nullptr && collective()->size() > 1 ? collective() : nullptr;
+}
+
+void BatchNormLayer::AverageOverMembers(std::initializer_list<const Blob*> blobs) {
+  Queue& queue = *context_.queue;
+  Collective& others = *Others();
+  const size_t channels = view_.channels();
+  const auto count = static_cast<float>(view_.per_channel());
+  exchanged_.resize(channels * blobs.size() + 1);
+  float* next = exchanged_.data();
+  for (const Blob* blob : blobs) {
+    queue.CopyToHost(next, blob->data(), channels * sizeof(float));
+    next += channels;
+  }
+  queue.Synchronize();
+  exchanged_.back() = count;
+  others.Sum(exchanged_);
+  const float share = 1 / static_cast<float>(others.size());
+  for (float& each : exchanged_) each *= share;
+  if (!(std::abs(exchanged_.back() - count) <= 1e-5f * count)) {
+    throw Error("layer '", name(), "': batch_norm_param.synchronized: this solver has ", count,
+                " values per channel, and the mean of all is ", exchanged_.back(),
+                ", expected equal batches");
+  }
+  next = exchanged_.data();
+  for (const Blob* blob : blobs) {
+    queue.CopyToDevice(blob->data(), next, channels * sizeof(float));
+    next += channels;
+  }
 }
 
 void BatchNormLayer::Forward(const Blobs& bottom, const Blobs& top) {
@@ -115,6 +177,7 @@ void BatchNormLayer::Backward(const Blobs& top, const std::vector<bool>& propaga
   LaunchSums(queue, view_,
              NormalizeSums{view_.per_channel(), x, mean_.data(), inverse_.data(), top_diff,
                            diff_mean_.data(), product_mean_.data()});
+  if (Others() != nullptr) AverageOverMembers({&diff_mean_, &product_mean_});
   LaunchMap(queue, view_,
             NormalizeBackward{x, mean_.data(), inverse_.data(), top_diff, diff_mean_.data(),
                               product_mean_.data(), bottom[0]->diff()});
@@ -180,6 +243,7 @@ void BatchNormLayer::ScaleGradientsOf(const float* top_diff, ChannelGradient sca
 }
 
 void BatchNormLayer::BackwardOfAll(const float* top_diff, float* bottom_diff) {
+  if (Others() != nullptr) AverageOverMembers({&diff_mean_, &product_mean_});
   const auto run = [&](auto relu, auto global) {
     constexpr bool kRelu = decltype(relu)::value, kGlobal = decltype(global)::value;
     LaunchMap(*context_.queue, view_,

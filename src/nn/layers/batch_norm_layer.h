@@ -15,6 +15,14 @@
 // so that a batch of k batches ago has w = moving_average_fraction^k. These are the formulas and
 // the blobs of Caffe. Different from Caffe, a net in the test phase never changes them.
 //
+// Synchronised (`synchronized: true`, not in Caffe). Nets that step together (Net::SynchronizeWith)
+// take their batches, of equal size, as one: mean(...) below is a sum over all of them.
+//   mean = mean(bottom)      variance = mean((bottom - mean)^2)
+//   d bottom = (d top - mean(d top) - n * mean(d top * n)) / sqrt(variance + eps)
+// with n = (bottom - mean) / sqrt(variance + eps). A pass makes three sums over the members: two
+// forward and one backward. Of the nets in one process, the first writes the three arrays. Without
+// other nets that step together, and with global statistics, it changes nothing.
+//
 // Several writers. The three arrays are a part of the shared weights. Forward does not write them:
 // it sums up what its batches add, and EndIteration writes the sums, in one step for each element.
 // - Batches of an iteration that failed (NonFiniteLoss) never reach the shared arrays.
@@ -32,6 +40,9 @@
 //   in S.
 #ifndef MILLRACE_NN_LAYERS_BATCH_NORM_LAYER_H_
 #define MILLRACE_NN_LAYERS_BATCH_NORM_LAYER_H_
+
+#include <initializer_list>
+#include <vector>
 
 #include "millrace/layer.h"
 #include "nn/layers/backward_reads.h"
@@ -74,6 +85,13 @@ class BatchNormLayer : public Layer, public TakesIn, public BackwardReads {
 
  private:
   void ComputeStatistics(const float* bottom);
+  // The statistics of the batch; `averages`: they also go into the sums for EndIteration.
+  void ComputeOwn(const float* bottom, bool averages);
+  void ComputeSynchronized(const float* bottom, bool averages);
+  // The members whose batches this one's is a part of; null: it is alone.
+  Collective* Others() const;
+  // Replaces numbers of each channel by their means over the members. Waits for the queue.
+  void AverageOverMembers(std::initializer_list<const Blob*> blobs);
   void ForwardOfAll(const Blob& bottom, const Blob& top);
   void BackwardOfAll(const float* top_diff, float* bottom_diff);
   template <bool kRelu>
@@ -89,6 +107,7 @@ class BatchNormLayer : public Layer, public TakesIn, public BackwardReads {
   Blob mean_sum_, variance_sum_;      // what the batches since EndIteration add to M and V
   float weight_sum_ = 0, decay_ = 1;  // what they add to S, and the factor of the old values
   int64_t batches_ = 0;
+  std::vector<float> exchanged_;  // in memory of the host
 
   ScaleLayer* scale_ = nullptr;  // taken in
   ReluLayer* relu_ = nullptr;

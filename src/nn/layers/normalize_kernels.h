@@ -87,6 +87,54 @@ struct VarianceOfChannels {
   }
 };
 
+// The mean of the squared differences from `mean`, which is not this batch's own.
+struct MeanSquareOfChannels {
+  int64_t count;
+  const float* bottom;
+  const float* mean;
+  float* mean_square;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(bottom), visit(mean), visit(mean_square);
+  }
+  MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
+    const float centered = bottom[i] - mean[channel];
+    return {centered * centered, 0};
+  }
+  MILLRACE_HOST_DEVICE void Finish(int64_t channel, double sum, double) const {
+    mean_square[channel] = static_cast<float>(sum / static_cast<double>(count));
+  }
+};
+
+// A kernel whose element is a channel: what VarianceOfChannels does with a variance that is known.
+struct TakeVariance {
+  float eps;
+  float unbias;  // count / (count - 1)
+  float kept;
+  const float* mean;
+  const float* variance;
+  float* inverse;
+  float* mean_sum;  // null: no sums
+  float* variance_sum;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(mean), visit(variance), visit(inverse), visit(mean_sum), visit(variance_sum);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t channel) const {
+    inverse[channel] = static_cast<float>(1 / sqrt(double{variance[channel]} + double{eps}));
+    if (mean_sum == nullptr) return;
+    Take(mean[channel], mean_sum + channel);
+    Take(variance[channel] * unbias, variance_sum + channel);
+  }
+
+ private:
+  MILLRACE_HOST_DEVICE void Take(float value, float* sum) const {
+    *sum = kept == 0 ? value : kept * *sum + value;
+  }
+};
+
 template <bool kKeep>
 struct NormalizeForward {
   const float* bottom;

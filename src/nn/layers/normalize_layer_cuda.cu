@@ -6,7 +6,8 @@ namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<SumsOfChannels<MeanOfChannels>, SumsOfChannels<DeviationOfChannels>,
-                          SumsOfChannels<VarianceOfChannels>, SumsOfChannels<NormalizeSums>,
+                          SumsOfChannels<VarianceOfChannels>, SumsOfChannels<MeanSquareOfChannels>,
+                          TakeVariance, SumsOfChannels<NormalizeSums>,
                           MapOfChannels<NormalizeForward<false>>,
                           MapOfChannels<NormalizeForward<true>>, MapOfChannels<NormalizeBackward>,
                           MapOfChannels<CenterBackward>, MapOfChannels<GlobalNormalizeBackward>,

@@ -1,0 +1,63 @@
+// The processes that a launcher (mpirun, srun) has started to train together. A library of
+// collective operations connects them; builds without it say so.
+#ifndef MILLRACE_COLLECTIVE_PROCESSES_H_
+#define MILLRACE_COLLECTIVE_PROCESSES_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "collective/collective.h"
+#include "millrace/export.h"
+
+namespace millrace::inline collective {
+
+// Connected processes. The thread that connects them also destroys the object, when this process no
+// longer needs the others; all of them do so, or the run ends by Abort.
+class Processes {
+ public:
+  virtual ~Processes() = default;
+
+  // Of this process, from 0 to size() - 1.
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  // A new group of all processes, whose operations do not interfere with those of other groups. All
+  // processes create their groups in the same order. Ends before this object.
+  virtual std::unique_ptr<Collective> NewGroup() = 0;
+  // Ends all processes with exit status 1. Does not return.
+  [[noreturn]] virtual void Abort() = 0;
+};
+
+// Start of this process by a launcher, as the environment has it.
+struct Launch {
+  std::string launcher;  // "mpirun" or "srun"
+  int rank = 0, size = 1;
+};
+
+// The value of a variable of the environment, or null.
+using Environment = std::function<const char*(const char* variable)>;
+
+// None if no launcher has started this process together with others. Reads OMPI_COMM_WORLD_SIZE and
+// OMPI_COMM_WORLD_RANK (mpirun) first, then SLURM_STEP_NUM_TASKS and SLURM_PROCID (srun). Throws
+// Error for what is not a number.
+MILLRACE_API std::optional<Launch> FindLaunch(const Environment& environment);
+
+using ConnectFunction = std::unique_ptr<Processes> (*)();
+
+// Registers what connects processes. Define one at namespace scope, in a file that only builds with
+// its library contain.
+struct RegisterConnect {
+  explicit RegisterConnect(ConnectFunction connect);
+};
+
+// Whether this build has a library that connects processes.
+MILLRACE_API bool CanConnectProcesses();
+
+// Connects the processes of `launch`, once in the life of this process. Throws Error if this build
+// has no library for that, or if the library does not find all of them.
+std::unique_ptr<Processes> ConnectProcesses(const Launch& launch);
+
+}  // namespace millrace::inline collective
+
+#endif  // MILLRACE_COLLECTIVE_PROCESSES_H_

@@ -1,0 +1,52 @@
+// What a solver and its strategy need beyond Strategy if all solvers of a run step together: each
+// computes gradients of its own batches with the same weights, which then change once.
+#ifndef MILLRACE_SOLVER_SYNCHRONOUS_STEP_H_
+#define MILLRACE_SOLVER_SYNCHRONOUS_STEP_H_
+
+#include <cstdint>
+#include <exception>
+
+#include "base/error.h"
+#include "collective/collective.h"
+
+namespace millrace::inline solver {
+
+// The failure of a solver that others step with. The message names the solver.
+class StepFailure : public Error {
+ public:
+  using Error::Error;
+};
+
+// One instance belongs to one solver, whose thread calls it.
+class SynchronousStep {
+ public:
+  virtual ~SynchronousStep() = default;
+
+  // Of this solver among all solvers of the run, from 0 to solvers() - 1.
+  virtual int index() const = 0;
+  virtual int solvers() const = 0;
+  // Of this solver among those of its process: the number by which its net takes turns at batches.
+  virtual int index_in_process() const = 0;
+  // Whether this solver acts for all solvers of its process: it updates their weights, tests, saves
+  // and reports. The others keep no history.
+  virtual bool leads_process() const = 0;
+  // Sums of layers over the batches of all solvers.
+  virtual Collective& statistics() = 0;
+
+  // In the last backward pass of an iteration: the elements of `gradients` from `begin` on are
+  // complete. The strategy may change these from now on. The last call of an iteration has `begin`
+  // 0.
+  virtual void OnGradients(float* gradients, int64_t begin) = 0;
+  // This solver's loss in the iteration. Called before Strategy::Update.
+  virtual void SetLoss(float loss) = 0;
+  // The mean over all solvers. Valid after Strategy::Update.
+  virtual float loss() const = 0;
+
+  // This solver has failed or leaves early: every wait of the process's other solvers for it throws
+  // `error`. Later calls have no effect.
+  virtual void Fail(std::exception_ptr error) = 0;
+};
+
+}  // namespace millrace::inline solver
+
+#endif  // MILLRACE_SOLVER_SYNCHRONOUS_STEP_H_

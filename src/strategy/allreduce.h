@@ -1,0 +1,97 @@
+// Synchronous training: in each iteration, all solvers of a run compute gradients of their own
+// batches with the same weights, the gradients are summed or averaged, and the weights change once.
+// N solvers with batches of b thus take the steps of one solver with batches of N * b, up to
+// rounding. The solvers of a process share its weights; processes that MPI connects have equal
+// ones.
+#ifndef MILLRACE_STRATEGY_ALLREDUCE_H_
+#define MILLRACE_STRATEGY_ALLREDUCE_H_
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "collective/processes.h"
+#include "collective/thread_group.h"
+#include "solver/strategy.h"
+#include "solver/synchronous_step.h"
+#include "strategy/gradient_buckets.h"
+#include "weights/weight_buffer.h"
+
+namespace millrace::inline strategy {
+
+struct AllreduceSettings {
+  bool average = true;                      // else sum
+  int64_t bucket = int64_t{1} << 20;        // floats whose gradients are summed at once
+  std::function<bool()> stopped = nullptr;  // whether this process is to stop; null: never
+};
+
+// The part that the solvers of a process share.
+class AllreduceTeam {
+ public:
+  // `weights`: of this process; all processes begin with those of rank 0, which this call copies.
+  // `processes`: null if this one is alone. Both outlive this object.
+  AllreduceTeam(WeightBuffer* weights, int solvers, Processes* processes,
+                AllreduceSettings settings);
+
+  WeightBuffer& weights() { return weights_; }
+  const AllreduceSettings& settings() const { return settings_; }
+  // The first iteration of the run.
+  int64_t start() const { return start_; }
+  ThreadGroup& gradients() { return gradients_; }
+  ThreadGroup& statistics() { return statistics_; }
+  void Fail(const std::exception_ptr& error);
+
+ private:
+  WeightBuffer& weights_;
+  const AllreduceSettings settings_;
+  const int64_t start_;
+  const std::unique_ptr<Collective> gradients_between_, statistics_between_;  // may be null
+  ThreadGroup gradients_, statistics_;
+};
+
+// All solvers of a process claim the same iterations. A stop of one process stops all solvers of
+// all processes after the same iteration.
+class AllreduceStrategy : public Strategy, public SynchronousStep {
+ public:
+  // `index`: of the solver in its process. The team outlives this object.
+  AllreduceStrategy(AllreduceTeam* team, int index);
+  ~AllreduceStrategy() override;
+
+  float* weights() override { return team_.weights().data(); }
+  std::optional<int64_t> Claim(int64_t limit) override;
+  // Waits for all solvers. Throws the error of a solver of this process that has failed.
+  void Update(float rate, const float* gradients, UpdateRule* rule) override;
+  // Returns when the weights have been updated, and all solvers of this process have completed the
+  // iteration.
+  void Complete() override;
+  SynchronousStep* synchronous() override { return this; }
+
+  int index() const override { return member_.rank(); }
+  int solvers() const override { return member_.size(); }
+  int index_in_process() const override { return index_; }
+  bool leads_process() const override { return member_.leads_process(); }
+  Collective& statistics() override { return statistics_; }
+  void OnGradients(float* gradients, int64_t begin) override;
+  void SetLoss(float loss) override { status_[kLoss] = loss; }
+  float loss() const override { return loss_; }
+  void Fail(std::exception_ptr error) override { team_.Fail(error); }
+
+ private:
+  static constexpr int kLoss = 0, kStops = 1;
+
+  AllreduceTeam& team_;
+  const int index_;
+  Collective& member_;
+  Collective& statistics_;
+  GradientBuckets buckets_;
+  int64_t next_;                   // iteration
+  std::array<float, 2> status_{};  // summed with the gradients
+  float loss_ = 0;
+  bool stops_ = false;
+  std::optional<int> slot_;  // in the iteration clock; of the solver that leads
+};
+
+}  // namespace millrace::inline strategy
+
+#endif  // MILLRACE_STRATEGY_ALLREDUCE_H_

@@ -1,0 +1,202 @@
+// mpirun starts the processes of a synchronous run.
+#include <signal.h>
+
+#include <cmath>
+#include <map>
+
+#include "collective/processes.h"
+#include "solver/snapshot.h"
+#include "test/tools/tools_support.h"
+
+namespace millrace::test {
+namespace {
+
+class Mpi : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!CanConnectProcesses()) GTEST_SKIP() << "this build has no MPI";
+    if (test::Run({"sh", "-c", "command -v mpirun"}).status != 0) {
+      GTEST_SKIP() << "there is no mpirun: install openmpi-bin";
+    }
+  }
+
+  static std::vector<std::string> Under(int ranks, std::vector<std::string> arguments) {
+    std::vector<std::string> command = {"mpirun", "--allow-run-as-root", "--oversubscribe",
+                                        "-n",     std::to_string(ranks), Binary()};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return command;
+  }
+  CommandResult Train(int ranks, const std::string& solver, std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"train", "--solver=" + solver});
+    return test::Run(Under(ranks, more));
+  }
+  std::string Write(const std::string& name, caffe::SolverParameter solver, int batch,
+                    const std::string& strategy = "allreduce") {
+    SmallNet net = work_.Net();
+    net.batch = batch;
+    net.convolution = true;
+    WriteFile(work_ / (name + "_net.prototxt"), net.Text());
+    solver.set_net(work_ / (name + "_net.prototxt"));
+    if (!strategy.empty()) solver.mutable_strategy()->set_type(strategy);
+    return work_.Write(name, solver);
+  }
+  std::vector<float> Weights(const std::string& name, int iteration) const {
+    std::vector<float> weights;
+    const auto model = LoadModel(work_.Snapshot(name, iteration) + ".caffemodel");
+    for (const caffe::LayerParameter& layer : model.layer()) {
+      for (const caffe::BlobProto& blob : layer.blobs()) {
+        weights.insert(weights.end(), blob.data().begin(), blob.data().end());
+      }
+    }
+    return weights;
+  }
+  void ExpectNear(const std::vector<float>& expected, const std::vector<float>& weights) {
+    ASSERT_EQ(expected.size(), weights.size());
+    for (size_t i = 0; i < weights.size(); ++i) ASSERT_NEAR(expected[i], weights[i], 2e-4f) << i;
+  }
+  // The process of each rank, as its log names it.
+  static std::map<int, int> ProcessesOf(const std::string& log) {
+    std::map<int, int> processes;
+    const auto ranks = Matches(log, R"(Rank (\d+) of \d+, process (\d+) on)", 1);
+    const auto pids = Matches(log, R"(Rank (\d+) of \d+, process (\d+) on)", 2);
+    for (size_t i = 0; i < ranks.size(); ++i) processes[std::stoi(ranks[i])] = std::stoi(pids[i]);
+    return processes;
+  }
+  static caffe::SolverParameter Endless() {
+    caffe::SolverParameter solver = Workspace::Solver(100'000'000);
+    solver.set_display(10);
+    return solver;
+  }
+
+  Workspace work_;
+};
+
+TEST_F(Mpi, RanksTakeTheStepsOfOneSolverWithTheBatchOfAll) {
+  const caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(30), 15);
+  const CommandResult one = test::Run(Command({"train", "--solver=" + Write("one", solver, 16, "")}));
+  ASSERT_EQ(one.status, 0) << one.errors;
+  const CommandResult four = Train(4, Write("four", solver, 4));
+  ASSERT_EQ(four.status, 0) << four.errors;
+  ExpectNear(Weights("one", 30), Weights("four", 30));
+  const CommandResult both = Train(2, Write("both", solver, 4), {"--cpu=2"});
+  ASSERT_EQ(both.status, 0) << both.errors;
+  ExpectNear(Weights("one", 30), Weights("both", 30));
+  // Rank 0 alone displays, tests and saves.
+  EXPECT_EQ(Matches(four.errors, R"(rank (\d): Iteration 29 )"), std::vector<std::string>{"0"});
+  EXPECT_EQ(Matches(four.errors, R"(rank (\d): Iteration 15, Testing net)"),
+            std::vector<std::string>{"0"});
+  EXPECT_EQ(Matches(four.output, R"(model saved: (\S+))").size(), 1u);
+  EXPECT_EQ(work_.FilesWith("four_iter").size(), 2u);
+  EXPECT_EQ(ProcessesOf(four.errors).size(), 4u) << four.errors;
+  EXPECT_CONTAINS(four.errors, "rank 3: Rank 3 of 4");
+}
+
+TEST_F(Mpi, RanksResumeFromASnapshot) {
+  caffe::SolverParameter solver = Workspace::Solver(20);
+  solver.set_snapshot(10);
+  const std::string file = Write("run", solver, 4);
+  ASSERT_EQ(Train(2, file).status, 0);
+  const std::vector<float> whole = Weights("run", 20);
+  const CommandResult rest =
+      Train(2, file, {"--snapshot=" + work_.Snapshot("run", 10) + ".solverstate"});
+  ASSERT_EQ(rest.status, 0) << rest.errors;
+  EXPECT_EQ(Weights("run", 20), whole);
+}
+
+TEST_F(Mpi, SynchronizedBatchNormIsOverTheBatchesOfAllRanks) {
+  const auto write = [&](const std::string& name, int batch, const std::string& param) {
+    SmallNet net = work_.Net();
+    net.batch = batch;
+    std::string text = net.Text();
+    text.insert(text.find("layer { name: 'relu'"),
+                "layer { name: 'bn' type: 'BatchNorm' bottom: 'hidden' top: 'hidden'\n"
+                "  batch_norm_param { moving_average_fraction: 0.9 " +
+                    param + " } }\n");
+    WriteFile(work_ / (name + "_net.prototxt"), text);
+    caffe::SolverParameter solver = Workspace::Solver(20);
+    solver.set_net(work_ / (name + "_net.prototxt"));
+    if (!param.empty()) solver.mutable_strategy()->set_type("allreduce");
+    return work_.Write(name, solver);
+  };
+  ASSERT_EQ(test::Run(Command({"train", "--solver=" + write("one", 12, "")})).status, 0);
+  const CommandResult three = Train(3, write("three", 4, "synchronized: true"));
+  ASSERT_EQ(three.status, 0) << three.errors;
+  const std::vector<float> expected = Weights("one", 20), weights = Weights("three", 20);
+  ASSERT_EQ(expected.size(), weights.size());
+  for (size_t i = 0; i < weights.size(); ++i) ASSERT_NEAR(expected[i], weights[i], 5e-4f) << i;
+}
+
+TEST_F(Mpi, AKilledRankEndsAllOthers) {
+  Process process(Under(3, {"train", "--solver=" + Write("run", Endless(), 4)}));
+  ASSERT_TRUE(WaitForLog(process, "Iteration 10 ")) << process.ErrorsSoFar();
+  const std::map<int, int> ranks = ProcessesOf(process.ErrorsSoFar());
+  ASSERT_EQ(ranks.size(), 3u);
+  ASSERT_EQ(kill(ranks.at(1), SIGKILL), 0);
+  EXPECT_NE(process.Wait(30).status, 0);
+  for (const auto& [rank, pid] : ranks) {
+    EXPECT_TRUE(Eventually([&] { return kill(pid, 0) != 0; })) << "rank " << rank;
+  }
+}
+
+TEST_F(Mpi, AStopOfOneRankStopsAllAndSaves) {
+  Process process(Under(3, {"train", "--solver=" + Write("run", Endless(), 4)}));
+  ASSERT_TRUE(WaitForLog(process, "Iteration 10 ")) << process.ErrorsSoFar();
+  const std::map<int, int> ranks = ProcessesOf(process.ErrorsSoFar());
+  ASSERT_EQ(ranks.size(), 3u);
+  ASSERT_EQ(kill(ranks.at(2), SIGTERM), 0);
+  const CommandResult result = process.Wait(60);
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_EQ(Matches(result.errors, "(Optimization stopped early)").size(), 3u);
+  EXPECT_EQ(Matches(result.output, R"(model saved: (\S+))").size(), 1u);
+}
+
+TEST_F(Mpi, TheErrorOfOneRankEndsAllWithItsLine) {
+  Images images;
+  images.classes = 41;
+  images.WriteDatabase(work_ / "odd_lmdb");
+  SmallNet net = work_.Net();
+  net.train_sources = {work_ / "odd_lmdb"};
+  net.classes = 40;  // image 40 has label 40
+  net.batch = 4;
+  work_.WriteNet(net);
+  caffe::SolverParameter solver = Workspace::Solver(1000);
+  solver.mutable_strategy()->set_type("allreduce");
+  const CommandResult result = Train(3, work_.Write("run", solver));
+  EXPECT_EQ(result.status, 1) << result.errors;
+  // Record 40 is in the shard of rank 40 % 3.
+  const auto lines = Matches(result.errors, "millrace: (rank .*)");
+  ASSERT_EQ(lines.size(), 1u) << result.errors;
+  EXPECT_CONTAINS(lines[0], "rank 1: solver 1: ");
+  EXPECT_CONTAINS(lines[0], "label 40");
+}
+
+TEST_F(Mpi, ALossThatIsNotFiniteEndsAllWithStatus1) {
+  work_.WriteNet(OverflowingText(work_.Net()));
+  caffe::SolverParameter solver = Workspace::Solver(1000);
+  solver.mutable_strategy()->set_type("allreduce");
+  const CommandResult result = Train(2, work_.Write("run", solver));
+  EXPECT_EQ(result.status, 1) << result.errors;
+  EXPECT_CONTAINS(result.errors, "iteration 0: the loss is not finite (");
+  EXPECT_TRUE(work_.FilesWith("run_iter").empty());
+}
+
+TEST_F(Mpi, RefusesRanksWithOtherSolverFiles) {
+  const std::string a = Write("a", Workspace::Solver(10), 4),
+                    b = Write("b", Workspace::Solver(20), 4);
+  const CommandResult result =
+      test::Run({"mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "1", Binary(), "train",
+           "--solver=" + a, ":", "-n", "1", Binary(), "train", "--solver=" + b});
+  EXPECT_EQ(result.status, 1) << result.errors;
+  EXPECT_CONTAINS(result.errors, "millrace: rank 1: this process on ");
+  EXPECT_CONTAINS(result.errors, "has another solver file");
+}
+
+TEST_F(Mpi, RefusesProcessesThatTheStrategyDoesNotCombine) {
+  const CommandResult result = Train(2, Write("run", Workspace::Solver(10), 4, "hogwild"));
+  EXPECT_EQ(result.status, 1) << result.errors;
+  EXPECT_CONTAINS(result.errors,
+                  "mpirun has started 2 processes, but strategy hogwild does not combine them");
+}
+
+}  // namespace
+}  // namespace millrace::test

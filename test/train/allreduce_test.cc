@@ -1,0 +1,246 @@
+// strategy { type: "allreduce" }: all solvers of a process step together.
+#include <cmath>
+#include <thread>
+
+#include "test/train/train_support.h"
+
+namespace millrace::test {
+namespace {
+
+caffe::SolverParameter Synchronous(caffe::SolverParameter solver,
+                                   const std::map<std::string, double>& params = {}) {
+  solver.mutable_strategy()->set_type("allreduce");
+  for (const auto& [name, value] : params) {
+    (*solver.mutable_strategy()->mutable_param())[name] = value;
+  }
+  return solver;
+}
+
+// A workspace whose train net has this batch size.
+std::unique_ptr<Workspace> WorkWithBatch(int batch, bool convolution = false) {
+  auto work = std::make_unique<Workspace>();
+  SmallNet net = work->Net();
+  net.batch = batch;
+  net.convolution = convolution;
+  work->WriteNet(net);
+  return work;
+}
+
+void ExpectNear(const std::vector<float>& expected, const std::vector<float>& weights,
+                float tolerance) {
+  ASSERT_EQ(expected.size(), weights.size());
+  float largest = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    largest = std::max(largest, std::abs(expected[i] - weights[i]));
+  }
+  EXPECT_LE(largest, tolerance);
+}
+
+class Allreduce : public testing::TestWithParam<int> {};  // solvers
+
+TEST_P(Allreduce, TakesTheStepsOfOneSolverWithTheBatchOfAll) {
+  caffe::SolverParameter solver = Workspace::Solver(40);
+  solver.set_clip_gradients(2);
+  solver.set_iter_size(2);
+  const auto whole = WorkWithBatch(4 * GetParam(), true), parts = WorkWithBatch(4, true);
+  const Outcome one = RunNamed(*whole, "run", solver);
+  const Outcome all = RunNamed(*parts, "run", Synchronous(solver), WithSolvers(GetParam()));
+  ExpectNear(WeightsOf(*whole, "run", 40), WeightsOf(*parts, "run", 40), 2e-4f);
+  const std::map<int64_t, double> expected = one.Losses(), losses = all.Losses();
+  ASSERT_EQ(losses.size(), 40u);
+  for (const auto& [iteration, loss] : losses) EXPECT_NEAR(loss, expected.at(iteration), 1e-3);
+}
+
+TEST_P(Allreduce, GivesTheSameWeightsInEveryRunAndForEverySizeOfBuckets) {
+  const auto work = WorkWithBatch(4, true);
+  for (const int kib : {1, 2, 4096}) {
+    RunNamed(*work, StrCat("run", kib), Synchronous(Workspace::Solver(15), {{"bucket_kib", kib}}),
+             WithSolvers(GetParam()));
+    EXPECT_EQ(ModelFile(*work, StrCat("run", kib), 15), ModelFile(*work, "run1", 15)) << kib;
+  }
+}
+
+TEST_P(Allreduce, ResumesExactly) {
+  const auto work = WorkWithBatch(4);
+  caffe::SolverParameter solver = Synchronous(Workspace::Solver(24));
+  solver.set_snapshot(9);
+  solver.set_iter_size(2);
+  RunNamed(*work, "whole", solver, WithSolvers(GetParam()));
+  EXPECT_EQ(StateOf(*work, "whole", 9).solver_history_size(), 0);
+  TrainOptions options = WithSolvers(GetParam());
+  options.snapshot = work->Snapshot("whole", 9) + ".solverstate";
+  RunNamed(*work, "rest", solver, options);
+  EXPECT_EQ(ModelFile(*work, "whole", 24), ModelFile(*work, "rest", 24));
+  EXPECT_EQ(WeightsOf(*work, "whole", 18), WeightsOf(*work, "rest", 18));
+}
+
+TEST_P(Allreduce, TestsSavesAndDisplaysEachIterationOnce) {
+  const auto work = WorkWithBatch(4);
+  caffe::SolverParameter solver = Workspace::Tested(Synchronous(Workspace::Solver(120)), 60);
+  solver.set_snapshot(50);
+  const Outcome outcome = RunNamed(*work, "run", solver, WithSolvers(GetParam()));
+  EXPECT_EQ(outcome.Tests(), (std::vector<int64_t>{0, 60, 120}));
+  EXPECT_EQ(outcome.Losses().size(), 120u);
+  EXPECT_EQ(outcome.result.iteration, 120);
+  EXPECT_GE(outcome.FinalOutput("accuracy"), 0.9);
+  EXPECT_EQ(work->FilesWith("run_iter_").size(), 6u);
+  for (const int iteration : {50, 100, 120}) {
+    EXPECT_EQ(StateOf(*work, "run", iteration).iter(), iteration);
+  }
+}
+
+TEST_P(Allreduce, AStopEndsAllSolversAfterTheSameIteration) {
+  const auto work = WorkWithBatch(4);
+  RequestedCommands commands;
+  TrainOptions options = WithSolvers(GetParam());
+  options.control = &commands;
+  std::thread program([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    commands.Stop();
+  });
+  const Outcome outcome =
+      RunNamed(*work, "run", Synchronous(Workspace::Solver(100'000'000)), options);
+  program.join();
+  EXPECT_TRUE(outcome.result.stopped_early);
+  const int64_t iteration = outcome.result.iteration;
+  EXPECT_EQ(outcome.Losses().rbegin()->first, iteration - 1);
+  EXPECT_EQ(StateOf(*work, "run", iteration).iter(), iteration);
+  // The same number of steps by a schedule gives the same weights.
+  if (iteration > 20000) return;
+  RunNamed(*work, "again", Synchronous(Workspace::Solver(static_cast<int>(iteration))),
+           WithSolvers(GetParam()));
+  EXPECT_EQ(ModelFile(*work, "run", iteration), ModelFile(*work, "again", iteration));
+}
+
+TEST_P(Allreduce, ALossThatIsNotFiniteEndsTheRunWithOneLineThatNamesTheSolver) {
+  Workspace work;
+  work.WriteNet(OverflowingText(work.Net()));
+  const std::string error = ErrorOf(
+      [&] { RunNamed(work, "run", Synchronous(Workspace::Solver(10)), WithSolvers(GetParam())); });
+  EXPECT_EQ(error.find("solver "), 0u) << error;
+  EXPECT_CONTAINS(error, ": iteration 0: the loss is not finite (");
+  EXPECT_EQ(error.find("solver ", 1), std::string::npos) << error;
+  EXPECT_TRUE(work.FilesWith("run_iter").empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Solvers, Allreduce, testing::Values(1, 2, 3, 6));
+
+// Of 41 labels, the last one is not a class of the net; image 40 has it.
+TEST(AllreduceTest, TheErrorOfOneSolverEndsTheOthersAndNamesIt) {
+  Images images;
+  images.classes = 41;
+  Workspace work(images);
+  SmallNet net = work.Net();
+  net.classes = 40;
+  work.WriteNet(net);
+  for (const int solvers : {1, 3, 4}) {
+    const std::string error = ErrorOf(
+        [&] { RunNamed(work, "run", Synchronous(Workspace::Solver(1000)), WithSolvers(solvers)); });
+    // Batches of 8 go to the solvers in turn.
+    EXPECT_EQ(error.find(StrCat("solver ", 5 % solvers, ": layer 'loss'")), 0u) << error;
+    EXPECT_CONTAINS(error, "label 40");
+  }
+}
+
+TEST(AllreduceTest, DividesTheBatchOfTheNetFile) {
+  const auto whole = WorkWithBatch(12), part = WorkWithBatch(4);
+  RunNamed(*whole, "run", Synchronous(Workspace::Solver(20), {{"divide_batch", 1}}),
+           WithSolvers(3));
+  RunNamed(*part, "run", Synchronous(Workspace::Solver(20)), WithSolvers(3));
+  EXPECT_EQ(WeightsOf(*whole, "run", 20), WeightsOf(*part, "run", 20));
+  const std::string error = ErrorOf([&] {
+    RunNamed(*whole, "other", Synchronous(Workspace::Solver(20), {{"divide_batch", 1}}),
+             WithSolvers(5));
+  });
+  EXPECT_CONTAINS(error, "net.prototxt:");
+  EXPECT_CONTAINS(error, "data_param.batch_size: is 12");
+  EXPECT_CONTAINS(error, "expected a multiple of 5");
+}
+
+TEST(AllreduceTest, SumsGradientsIfItIsToldTo) {
+  const auto work = WorkWithBatch(4);
+  caffe::SolverParameter solver = Workspace::Solver(20);
+  solver.clear_weight_decay();
+  RunNamed(*work, "mean", Synchronous(solver), WithSolvers(2));
+  solver.set_base_lr(solver.base_lr() / 2);
+  RunNamed(*work, "sum", Synchronous(solver, {{"average", 0}}), WithSolvers(2));
+  ExpectNear(WeightsOf(*work, "mean", 20), WeightsOf(*work, "sum", 20), 1e-5f);
+}
+
+TEST(AllreduceTest, RefusesWhatItDoesNotHave) {
+  Workspace work;
+  const auto error_of = [&](const caffe::SolverParameter& solver, const TrainOptions& options) {
+    return ErrorOf([&] { RunNamed(work, "run", solver, options); });
+  };
+  const caffe::SolverParameter plain = Workspace::Solver(5);
+  EXPECT_CONTAINS(error_of(Synchronous(plain, {{"average", 2}}), WithSolvers(2)), "average");
+  EXPECT_CONTAINS(error_of(Synchronous(plain, {{"buckets", 2}}), WithSolvers(2)), "buckets");
+  caffe::SolverParameter conditions = Synchronous(plain);
+  conditions.mutable_strategy()->add_sync_condition()->set_type("iterations");
+  EXPECT_CONTAINS(error_of(conditions, WithSolvers(2)), "sync_condition");
+  caffe::SolverParameter merges = Synchronous(plain);
+  merges.mutable_strategy()->mutable_merge_rule()->set_type("additive");
+  EXPECT_CONTAINS(error_of(merges, WithSolvers(2)), "merge_rule");
+  TrainOptions shm = WithSolvers(2);
+  shm.shm = StrCat("millrace_allreduce_test_", getpid());
+  EXPECT_CONTAINS(error_of(Synchronous(plain), shm), "--shm");
+}
+
+// ---- Batch normalisation over the batches of all solvers ----
+
+std::string NormalizedText(const std::string& net, const std::string& param) {
+  std::string text = net;
+  return text.insert(text.find("layer { name: 'relu'"),
+                     StrCat("layer { name: 'bn' type: 'BatchNorm' bottom: 'hidden' top: 'hidden'\n"
+                            "  batch_norm_param { moving_average_fraction: 0.9 ",
+                            param,
+                            " } }\n"
+                            "layer { name: 'scale' type: 'Scale' bottom: 'hidden' top: 'hidden'\n"
+                            "  scale_param { bias_term: true } }\n"));
+}
+
+void WriteNormalized(const Workspace& work, int batch, const std::string& param) {
+  SmallNet net = work.Net();
+  net.batch = batch;
+  work.WriteNet(NormalizedText(net.Text(), param));
+}
+
+TEST(AllreduceTest, SynchronizedBatchNormTakesTheBatchesOfAllSolversAsOne) {
+  for (const int solvers : {1, 2, 3}) {
+    Workspace whole, parts;
+    WriteNormalized(whole, 4 * solvers, "");
+    WriteNormalized(parts, 4, "synchronized: true");
+    RunNamed(whole, "run", Workspace::Solver(25));
+    RunNamed(parts, "run", Synchronous(Workspace::Solver(25)), WithSolvers(solvers));
+    // Including the statistics.
+    ExpectNear(WeightsOf(whole, "run", 25), WeightsOf(parts, "run", 25), 5e-4f);
+  }
+}
+
+TEST(AllreduceTest, BatchNormOfEachSolverAloneIsNotThatOfAll) {
+  Workspace whole, parts;
+  WriteNormalized(whole, 12, "");
+  WriteNormalized(parts, 4, "");
+  RunNamed(whole, "run", Workspace::Solver(25));
+  RunNamed(parts, "run", Synchronous(Workspace::Solver(25)), WithSolvers(3));
+  const std::vector<float> expected = WeightsOf(whole, "run", 25);
+  const std::vector<float> weights = WeightsOf(parts, "run", 25);
+  float largest = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    largest = std::max(largest, std::abs(expected[i] - weights[i]));
+  }
+  EXPECT_GT(largest, 0.05f);
+}
+
+TEST(AllreduceTest, AnotherStrategyRefusesSynchronizedBatchNormOfSeveralSolvers) {
+  Workspace work;
+  WriteNormalized(work, 8, "synchronized: true");
+  RunNamed(work, "one", Workspace::Solver(2));
+  const std::string error =
+      ErrorOf([&] { RunNamed(work, "two", Workspace::Solver(2), WithSolvers(2)); });
+  EXPECT_CONTAINS(error, "layer 'bn': batch_norm_param.synchronized: strategy hogwild has no");
+  EXPECT_CONTAINS(error, "expected strategy allreduce");
+}
+
+}  // namespace
+}  // namespace millrace::test
