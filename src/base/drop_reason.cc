@@ -87,11 +87,11 @@ const char* DropReasonName(DropReason reason) { return kRows[static_cast<size_t>
 
 const char* DropReasonHelp(DropReason reason) { return kRows[static_cast<size_t>(reason)].help; }
 
-const char* DropComponentName(DropComponent component) {
+const char* base::DropComponentName(DropComponent component) {
   return kComponentNames[static_cast<size_t>(component)];
 }
 
-std::vector<DropReason> DropReasonsOf(DropComponent component) {
+std::vector<DropReason> base::DropReasonsOf(DropComponent component) {
   std::vector<DropReason> reasons;
   for (const Row& row : kRows) {
     if ((row.components & Bit(component)) != 0) reasons.push_back(row.reason);

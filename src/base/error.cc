@@ -22,7 +22,7 @@ std::string OneLine(std::string_view text) {
   return line;
 }
 
-std::string ErrnoText(int error_number) {
+std::string base::ErrnoText(int error_number) {
   char buffer[256];
   return strerror_r(error_number, buffer, sizeof(buffer));
 }

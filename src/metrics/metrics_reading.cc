@@ -81,9 +81,9 @@ std::vector<std::string> MetricsReading::Groups() const {
   return groups;
 }
 
-MetricsReading DecodeMetrics(std::span<const counter_file_layout::FamilyRow> families,
-                             std::span<const counter_file_layout::MetricRow> metrics,
-                             std::span<const uint64_t> values) {
+MetricsReading metrics::DecodeMetrics(std::span<const counter_file_layout::FamilyRow> families,
+                                      std::span<const counter_file_layout::MetricRow> metrics,
+                                      std::span<const uint64_t> values) {
   MetricsReading reading;
   for (const auto& row : families) {
     const std::string name = Text(row.name);
@@ -101,7 +101,7 @@ MetricsReading DecodeMetrics(std::span<const counter_file_layout::FamilyRow> fam
   return reading;
 }
 
-bool IsOfProgram(const MetricsReading& reading, const MetricsReading::Metric& metric) {
+bool metrics::IsOfProgram(const MetricsReading& reading, const MetricsReading::Metric& metric) {
   return metric.group == kRunGroup &&
          !reading.families[metric.family].name.starts_with(kMillracePrefix);
 }

@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-std::vector<UpdateParam> UpdateParamsOf(const BuiltNet& net) {
+std::vector<UpdateParam> solver::UpdateParamsOf(const BuiltNet& net) {
   std::vector<UpdateParam> params;
   for (const NetParam& param : net.params()) {
     const ParamEntry& entry = net.layout().entries()[param.entry];
