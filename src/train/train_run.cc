@@ -326,8 +326,8 @@ class TrainRun {
     }
   }
 
-  // If a condition has ended the run before its last iteration: what follows may be stopped by
-  // commands.
+  // Called when no command has stopped the run: whether a condition has ended it before its last
+  // iteration. What follows may be stopped by commands.
   void EndByCondition() {
     if (session_) {
       FollowEarlyEnd();
@@ -336,7 +336,7 @@ class TrainRun {
       condition_met_ = !reason.empty();
       if (condition_met_) LOG(INFO) << "Stop condition " << reason;
     }
-    if (condition_met_) stop_ = false;
+    stop_ = false;
   }
 
   // In a cluster, conditions of the leader end the run for all nodes, at the iteration that the
@@ -615,7 +615,9 @@ class TrainRun {
       Save(worker, weights_->data(), true, &result);
     }
     WriteLast(result.iteration, std::nullopt);
-    if (scheduled && !stopped_) ReportFinalLoss(worker, result.iteration);
+    // A condition has ended the training data as well.
+    if (scheduled && !stopped_ && stop_conditions_.reason().empty())
+      ReportFinalLoss(worker, result.iteration);
     if (!stopped_ && !session_ && LastTestDue(result.iteration)) {
       result.tests = tester_->Run(result.iteration, [this] { return Stopped(0); });
     }

@@ -294,7 +294,7 @@ TEST(Sampler, OfAnUnknownNameIsRefusedWithTheSolverFile) {
   EXPECT_EQ(refusal({}),
             "sampler.type: is missing, expected one of same, shard, shuffle, weighted");
   EXPECT_EQ(refusal(Named("shuffle", {{"x", 1}})),
-            "sampler.param: sampler shuffle has no parameter 'x', expected one of none");
+            "sampler.param: sampler shuffle has no parameter 'x', expected none");
   EXPECT_EQ(refusal(Named("weighted", {{"3", -1}})),
             "sampler.param: 3 is -1, expected a number >= 0");
   EXPECT_EQ(refusal(Named("shard")), "none");

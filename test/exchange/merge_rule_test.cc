@@ -78,16 +78,16 @@ TEST(MergeRuleRegistry, RefusesWhatNoRuleTakes) {
 }
 
 TEST(MergeRuleRegistry, RefusesRulesThatHaveNoEffectWithACodec) {
-  const auto error = [](const CodecConfig& codec) {
-    Replica replica(10, 10);
-    return test::ErrorOf([&] { MakeHostExecutor(replica.arrays, codec, {"decayed", {}}); });
-  };
   for (const CodecConfig& codec : test::kAllCodecConfigs) {
-    EXPECT_EQ(error(codec),
-              codec.codec == Codec::kSparse
-                  ? ""
-                  : "merge rule decayed: codec is " + CodecName(codec) +
-                        ", which leaves nothing unsent: expected sparse, topk or random");
+    Replica replica(10, 10);
+    const auto make = [&] { MakeHostExecutor(replica.arrays, codec, {"decayed", {}}); };
+    if (codec.codec == Codec::kSparse) {
+      EXPECT_NO_THROW(make());
+      continue;
+    }
+    EXPECT_EQ(test::ErrorOf(make),
+              "merge rule decayed: codec is " + CodecName(codec) +
+                  ", which leaves nothing unsent: expected sparse, topk or random");
   }
 }
 

@@ -350,7 +350,7 @@ TEST(Strategy, OfAnUnknownNameOrWithFieldsOfAnotherIsRefused) {
   solver.mutable_strategy()->clear_merge_rule();
   (*solver.mutable_strategy()->mutable_param())["x"] = 1;
   EXPECT_EQ(Refusal(solver),
-            "strategy.param: strategy hogwild has no parameter 'x', expected one of none");
+            "strategy.param: strategy hogwild has no parameter 'x', expected none");
 }
 
 TEST(Strategy, AFactoryRefusesWithFileAndLine) {
