@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <string_view>
+#include <utility>
 
 #include "base/file.h"
 
@@ -68,12 +69,13 @@ SourceMap SourceMap::Nested(const std::string& path) const {
 namespace {
 
 // The messages of the formats are named as users know them ("caffe.LayerParameter"), without the
-// package that keeps them apart from another program's.
+// packages that keep them apart from another program's and from this one's namespaces.
 std::string WithoutPackage(std::string message) {
-  constexpr std::string_view kPackage = "millrace.";
-  for (const char* type : {"\"millrace.caffe.", "\"millrace.topology_file."}) {
-    for (size_t at; (at = message.find(type)) != std::string::npos;) {
-      message.erase(at + 1, kPackage.size());
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"\"millrace.caffe.", "\"caffe."}, {"\"millrace.topology_file.", "\"topology."}};
+  for (const auto& [package, name] : kNames) {
+    for (size_t at; (at = message.find(package)) != std::string::npos;) {
+      message.replace(at, package.size(), name);
     }
   }
   return message;
