@@ -15,14 +15,15 @@ class Mpi : public testing::Test {
  protected:
   void SetUp() override {
     if (!CanConnectProcesses()) GTEST_SKIP() << "this build has no MPI";
-    if (test::Run({"sh", "-c", "command -v mpirun"}).status != 0) {
+    if (test::Run({"/bin/sh", "-c", "command -v mpirun"}).status != 0) {
       GTEST_SKIP() << "there is no mpirun: install openmpi-bin";
     }
   }
 
   static std::vector<std::string> Under(int ranks, std::vector<std::string> arguments) {
-    std::vector<std::string> command = {"mpirun", "--allow-run-as-root", "--oversubscribe",
-                                        "-n",     std::to_string(ranks), Binary()};
+    std::vector<std::string> command = {"/usr/bin/env",    "mpirun", "--allow-run-as-root",
+                                        "--oversubscribe", "-n",     std::to_string(ranks),
+                                        Binary()};
     command.insert(command.end(), arguments.begin(), arguments.end());
     return command;
   }
@@ -73,7 +74,8 @@ class Mpi : public testing::Test {
 
 TEST_F(Mpi, RanksTakeTheStepsOfOneSolverWithTheBatchOfAll) {
   const caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(30), 15);
-  const CommandResult one = test::Run(Command({"train", "--solver=" + Write("one", solver, 16, "")}));
+  const CommandResult one =
+      test::Run(Command({"train", "--solver=" + Write("one", solver, 16, "")}));
   ASSERT_EQ(one.status, 0) << one.errors;
   const CommandResult four = Train(4, Write("four", solver, 4));
   ASSERT_EQ(four.status, 0) << four.errors;
@@ -113,7 +115,7 @@ TEST_F(Mpi, SynchronizedBatchNormIsOverTheBatchesOfAllRanks) {
                 "  batch_norm_param { moving_average_fraction: 0.9 " +
                     param + " } }\n");
     WriteFile(work_ / (name + "_net.prototxt"), text);
-    caffe::SolverParameter solver = Workspace::Solver(20);
+    caffe::SolverParameter solver = Workspace::Solver(4);
     solver.set_net(work_ / (name + "_net.prototxt"));
     if (!param.empty()) solver.mutable_strategy()->set_type("allreduce");
     return work_.Write(name, solver);
@@ -121,9 +123,10 @@ TEST_F(Mpi, SynchronizedBatchNormIsOverTheBatchesOfAllRanks) {
   ASSERT_EQ(test::Run(Command({"train", "--solver=" + write("one", 12, "")})).status, 0);
   const CommandResult three = Train(3, write("three", 4, "synchronized: true"));
   ASSERT_EQ(three.status, 0) << three.errors;
-  const std::vector<float> expected = Weights("one", 20), weights = Weights("three", 20);
+  // Few steps: rounding grows with every step of a net that is normalised.
+  const std::vector<float> expected = Weights("one", 4), weights = Weights("three", 4);
   ASSERT_EQ(expected.size(), weights.size());
-  for (size_t i = 0; i < weights.size(); ++i) ASSERT_NEAR(expected[i], weights[i], 5e-4f) << i;
+  for (size_t i = 0; i < weights.size(); ++i) ASSERT_NEAR(expected[i], weights[i], 2e-5f) << i;
 }
 
 TEST_F(Mpi, AKilledRankEndsAllOthers) {
@@ -183,9 +186,9 @@ TEST_F(Mpi, ALossThatIsNotFiniteEndsAllWithStatus1) {
 TEST_F(Mpi, RefusesRanksWithOtherSolverFiles) {
   const std::string a = Write("a", Workspace::Solver(10), 4),
                     b = Write("b", Workspace::Solver(20), 4);
-  const CommandResult result =
-      test::Run({"mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "1", Binary(), "train",
-           "--solver=" + a, ":", "-n", "1", Binary(), "train", "--solver=" + b});
+  const CommandResult result = test::Run(
+      {"/usr/bin/env", "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "1", Binary(),
+       "train", "--solver=" + a, ":", "-n", "1", Binary(), "train", "--solver=" + b});
   EXPECT_EQ(result.status, 1) << result.errors;
   EXPECT_CONTAINS(result.errors, "millrace: rank 1: this process on ");
   EXPECT_CONTAINS(result.errors, "has another solver file");
