@@ -21,7 +21,7 @@
 #   make mutants      planted bugs, each of which the tests must notice
 #   make chaos        clusters under every kind of fault, 30 minutes: MINUTES= SEED= ONLY= EXCEPT= (root)
 #   make nightly      what make test leaves out, hours: NIGHTLY="soak chaos" SEEDS= MINUTES=
-# Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  ONNX=auto|on|off
+# Settings: V=1 (show commands)  BUILD=dir  PCH=on|off  CUDA=auto|on|off  VERBS=auto|on|off  ONNX=auto|on|off
 #   MPI=auto|on|off
 #   CUDA_ARCHS="sm_80 sm_90"
 # For arm64 on another machine: BUILD=build-arm64 CUDA=off CXX="aarch64-linux-gnu-g++ --sysroot=DIR"
@@ -43,6 +43,7 @@ CUDA ?= auto
 VERBS ?= auto
 ONNX ?= auto
 MPI ?= auto
+PCH ?= on
 CUDA_HOME ?= /usr/local/cuda
 CUDA_ARCHS ?= sm_80 sm_90
 
@@ -79,13 +80,13 @@ ifeq ($(filter x86 arm64,$(processor)),)
 endif
 other_processors := $(filter-out %_$(processor).cc,$(shell find src -name '*_x86.cc' -o -name '*_arm64.cc'))
 
-CXXFLAGS := -std=c++20 -O2 -g -fno-omit-frame-pointer -fopenmp-simd -Wall -Wextra -Werror -pthread \
+CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer -fopenmp-simd -fno-math-errno -Wall -Wextra -Werror -pthread \
   -fPIC -fvisibility=hidden -fvisibility-inlines-hidden \
   -Iinclude -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
 LDFLAGS := -pthread
 LDLIBS := -lhwy -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lleveldb -lhdf5_serial -ljpeg -lpng -lexpat -lz -lisal -lcrypto -lgomp -lrt
 ifneq ($(SANITIZE),)
-  CXXFLAGS += -fsanitize=$(SANITIZE) -O1 -g1  # lines are what reports name, and build in less time
+  CXXFLAGS += -fsanitize=$(SANITIZE) -O1
   LDFLAGS += -fsanitize=$(SANITIZE)
 endif
 
@@ -123,11 +124,11 @@ $(onnx_sources:%.cc=$(BUILD)/obj/%.o): CXXFLAGS += -DONNX_ML=1 -DONNX_NAMESPACE=
 # Differences must be the same on every machine: no product may be fused with a sum
 # where the processor can. (-Wno-psabi: vectors are passed to inline functions only. -mssse3: the
 # least that Highway has vectors for; every x86 since 2011 has it.)
-$(BUILD)/obj/src/exchange/%.o $(BUILD)/obj/test/exchange/%.o $(BUILD)/obj/test/segment/%.o \
-  $(BUILD)/obj/bench/exchange_bench/%.o $(BUILD)/obj/bench/kernel_bench/%.o: \
-  CXXFLAGS += -ffp-contract=off -Wno-psabi $(if $(filter x86,$(processor)),-mssse3)
-# The square roots of update rules are computed in vectors.
-$(BUILD)/obj/src/solver/%.o: CXXFLAGS += -fno-math-errno
+no_fma := -ffp-contract=off -Wno-psabi $(if $(filter x86,$(processor)),-mssse3)
+$(BUILD)/obj/src/exchange/%.o $(BUILD)/obj/bench/exchange_bench/%.o $(BUILD)/obj/bench/kernel_bench/%.o: CXXFLAGS += $(no_fma)
+# Tests build in half the time with -O1; what they test is the library's.
+test_flags := $(no_fma) -O1
+$(BUILD)/obj/test/%.o: CXXFLAGS += $(test_flags)
 # Debian has HDF5's headers in a folder of their own; only files that are named for it include them.
 hdf5_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(shell find src test -name '*hdf5*.cc'))
 $(hdf5_objects): CXXFLAGS += $(shell pkg-config --cflags hdf5-serial 2>/dev/null)
@@ -175,7 +176,7 @@ backends:
 
 # Other flags: compile everything anew. Another list of sources: archive anew.
 remember = $(shell mkdir -p $(BUILD); echo '$(2)' | cmp -s - $(BUILD)/$(1) || echo '$(2)' > $(BUILD)/$(1))
-$(call remember,flags.list,$(CXXFLAGS) $(CXXFLAGS_CUDA))
+$(call remember,flags.list,$(CXXFLAGS) $(CXXFLAGS_CUDA) $(test_flags) $(PCH))
 $(call remember,sources.list,$(sort $(objects)))
 
 $(BUILD)/gen/%.pb.cc $(BUILD)/gen/%.pb.h &: src/%.proto include/millrace/export.h
@@ -192,10 +193,34 @@ $(BUILD)/gen/%.pb.o: $(BUILD)/gen/%.pb.cc $(BUILD)/flags.list
 # -MMD leaves out what a system header includes: as Highway does with the exchange's loops.
 listed = $(if $(filter src/exchange/kernels/% test/exchange/% test/segment/%,$<),-MD,-MMD) -MP
 
+# Headers that many files include are compiled once: src/precompiled.h, test/precompiled.h. The flags
+# must be those of the files that use them; GCC warns if they are not.
+pch_users_src := $(foreach d,src/data src/model src/nn src/proto src/simulate src/solver src/strategy src/train,$(BUILD)/obj/$(d)/%.o)
+pch_users_test := $(BUILD)/obj/test/%.o
+ifneq ($(PCH),off)
+# What ccache needs to keep files that are compiled with them.
+export CCACHE_SLOPPINESS := pch_defines,time_macros
+define precompiled
+$(BUILD)/pch/$(1).h.gch: $(1)/precompiled.h $(BUILD)/flags.list $(generated)
+	@mkdir -p $$(@D)
+	$$(call say,PCH,$$<)
+	$$(Q)$$(CXX) $$(CXXFLAGS) $(2) -MMD -MP -MT $$@ -MF $(BUILD)/pch/$(1).d -x c++-header -c $$< -o $$@
+endef
+$(eval $(call precompiled,src,))
+$(eval $(call precompiled,test,$$(test_flags)))
+# GCC 12 warns of copies of std::string in system headers that it has not read as such.
+pch_warnings := -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread
+pch_of = $(if $(filter $(pch_users_test),$@),test,$(if $(filter $(pch_users_src),$@),src))
+pch_flags = $(if $(pch_of),-include $(BUILD)/pch/$(pch_of).h -fpch-preprocess -Winvalid-pch $(pch_warnings))
+-include $(BUILD)/pch/src.d $(BUILD)/pch/test.d
+$(filter $(pch_users_src),$(objects)): $(BUILD)/pch/src.h.gch
+$(patsubst %.cc,$(BUILD)/obj/%.o,$(shell find test -name '*.cc')): $(BUILD)/pch/test.h.gch
+endif
+
 $(BUILD)/obj/%.o: %.cc $(BUILD)/flags.list | $(generated) backends
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
-	$(Q)$(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(listed) -c $< -o $@
+	$(Q)$(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(pch_flags) $(listed) -c $< -o $@
 
 $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags.list | $(generated) backends
 	@mkdir -p $(@D)
