@@ -11,7 +11,7 @@ namespace millrace::sim {
 namespace {
 
 // Random streams.
-constexpr uint64_t kScenario = 1, kLate = 4, kLinks = 5, kPace = 8, kDamping = 10;
+constexpr uint64_t kScenario = 1, kLate = 4, kLinks = 5, kPace = 8, kDamping = 10, kChoice = 12;
 // Duration of an event that lasts until all links are healed.
 constexpr int64_t kForEver = 1'000'000;
 
@@ -125,6 +125,11 @@ void DrawLater(Scenario* s) {
   Rng links(s->seed, {kLinks});
   if (s->nodes > 2 && Chance(links, 0.25)) DrawBrokenLinks(links, s);
   SortEvents(s);
+  Rng choice(s->seed, {kChoice});
+  if (s->codec == Codec::kSparse && Chance(choice, 0.5)) {
+    s->choice = Chance(choice, 0.5) ? SparseChoice::kTop : SparseChoice::kRandom;
+    s->share = 0.2 + Real(choice, 0.8);
+  }
 }
 
 const char* kKinds = "crlfpbmo";
@@ -134,6 +139,15 @@ const char* kKinds = "crlfpbmo";
 bool Scenario::Has(Event::Kind kind) const {
   return std::any_of(events.begin(), events.end(),
                      [kind](const Event& e) { return e.kind == kind; });
+}
+
+CodecConfig Scenario::codec_config() const {
+  CodecConfig config;
+  config.codec = codec;
+  config.choice = choice;
+  if (HasThreshold(config)) config.threshold = threshold;
+  if (HasShare(config)) config.share = share;
+  return config;
 }
 
 bool Scenario::stays_broken() const {
@@ -169,10 +183,11 @@ std::string ToText(const Scenario& s) {
   std::ostringstream out;
   out.precision(17);
   out << "seed=" << s.seed << ",nodes=" << s.nodes << ",late=" << s.late << ",chunks=" << s.chunks
-      << ",codec=" << static_cast<int>(s.codec) << ",threshold=" << s.threshold
-      << ",direct=" << s.direct << ",linger=" << s.linger << ",wild=" << s.wild
-      << ",active=" << s.active << ",busy=" << s.busy << ",slots=" << s.slots
-      << ",throttled=" << s.throttled << ",damping=" << s.damping << ",loss=" << s.faults.loss
+      << ",codec=" << static_cast<int>(s.codec) << ",choice=" << static_cast<int>(s.choice)
+      << ",threshold=" << s.threshold << ",share=" << s.share << ",direct=" << s.direct
+      << ",linger=" << s.linger << ",wild=" << s.wild << ",active=" << s.active
+      << ",busy=" << s.busy << ",slots=" << s.slots << ",throttled=" << s.throttled
+      << ",damping=" << s.damping << ",loss=" << s.faults.loss
       << ",duplicate=" << s.faults.duplicate << ",corrupt=" << s.faults.corrupt
       << ",delay_min=" << s.faults.delay_min << ",delay_max=" << s.faults.delay_max
       << ",rate=" << s.faults.rate << ",queue=" << s.faults.queue;
@@ -199,7 +214,7 @@ Event ParseEvent(const std::string& text) {
 
 void SetField(Scenario* s, const std::string& name, const std::string& value) {
   std::istringstream in(value);
-  int codec = 0;
+  int codec = 0, choice = 0;
   if (name == "seed")
     in >> s->seed;
   else if (name == "nodes")
@@ -210,8 +225,12 @@ void SetField(Scenario* s, const std::string& name, const std::string& value) {
     in >> s->chunks;
   else if (name == "codec")
     in >> codec, s->codec = static_cast<Codec>(codec);
+  else if (name == "choice")
+    in >> choice, s->choice = static_cast<SparseChoice>(choice);
   else if (name == "threshold")
     in >> s->threshold;
+  else if (name == "share")
+    in >> s->share;
   else if (name == "direct")
     in >> s->direct;
   else if (name == "linger")
@@ -279,6 +298,7 @@ std::vector<Scenario> Smaller(const Scenario& s) {
   add([](Scenario& n) { n.faults.rate = 64; });
   add([](Scenario& n) { n.faults.queue = 4096; });
   add([](Scenario& n) { n.codec = Codec::kFloat32; });
+  add([](Scenario& n) { n.choice = SparseChoice::kThreshold; });
   add([](Scenario& n) { n.direct = false; });
   add([](Scenario& n) { n.linger = 0; });
   add([](Scenario& n) { n.wild = 0; });

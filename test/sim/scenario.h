@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exchange/kernels/chunk_op.h"
+#include "exchange/kernels/codec_config.h"
 #include "test/sim/network.h"
 
 namespace millrace::sim {
@@ -38,7 +39,9 @@ struct Scenario {
   uint16_t late = 0;  // nodes that do not start at tick 0: those with the highest ids
   int chunks = 6;
   Codec codec = Codec::kFloat32;
+  SparseChoice choice = SparseChoice::kThreshold;  // of kSparse, as are the next two
   float threshold = 3;
+  double share = 1;
   bool direct = false;   // payloads are sent from the weights themselves, without a copy
   int64_t linger = 0;    // maximum ticks from posting a frame to reading its payload
   double wild = 0;       // probability per tick that a solver writes while it must not train
@@ -52,6 +55,9 @@ struct Scenario {
 
   bool operator==(const Scenario&) const = default;
   bool Has(Event::Kind kind) const;
+  CodecConfig codec_config() const;
+  // The largest progress that may stay unsent.
+  float unsent() const { return HasThreshold(codec_config()) ? threshold : 0; }
   // Returns true if a link is still broken when the solvers have stopped.
   bool stays_broken() const;
 };

@@ -25,7 +25,7 @@ ExchangeConfig ConfigOf(const Scenario& s, uint16_t id, uint32_t incarnation) {
   config.node = id;
   config.max_nodes = s.nodes;
   config.incarnation = incarnation;
-  config.codec = {s.codec, s.codec == Codec::kSparse ? s.threshold : 0};
+  config.codec = s.codec_config();
   config.slots = s.slots;
   config.direct = s.direct;
   config.damping = s.damping;

@@ -220,7 +220,7 @@ bool Simulation::CheckEnd(Failure* failure) {
 
 bool Simulation::CheckReplicas(Failure* failure) const {
   const auto running = Running();
-  const float tolerance = scenario_.codec == Codec::kSparse ? scenario_.threshold : 0;
+  const float tolerance = scenario_.unsent();
   const std::vector<float>& first = running[0]->weights();
   for (const SimNode* node : running) {
     for (size_t i = 0; i < first.size(); ++i) {
@@ -242,7 +242,6 @@ bool Simulation::CheckConservation(Failure* failure) const {
   const auto running = Running();
   const bool any_lost = std::any_of(
       all_.begin(), all_.end(), [](const SimNode* node) { return node->incarnations_lost() > 0; });
-  const double sparse = scenario_.codec == Codec::kSparse ? scenario_.threshold : 0;
   for (const SimNode* node : all_) {
     for (int c = 0; c < scenario_.chunks; ++c) {
       const double made = node->made(c), value = running[0]->lane(c, node->id());
@@ -250,7 +249,7 @@ bool Simulation::CheckConservation(Failure* failure) const {
           node->incarnations_lost() == 0 && (!node->has_left() || !any_lost) && !scenario_.damping;
       // The next diff returns what a codec rounded up; a lost incarnation does not send it.
       const double rounded = lost_nothing ? 1e-3 + 1e-5 * made : 4 + 0.05 * made;
-      const double tolerance = sparse + (node->exact() ? 0 : rounded);
+      const double tolerance = scenario_.unsent() + (node->exact() ? 0 : rounded);
       if (value <= made + tolerance && (!lost_nothing || value >= made - tolerance)) continue;
       *failure = {"conservation",
                   StrCat("chunk ", c, " holds ", value, " of node ", node->id(), ", which made ",
