@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/names.h"
 #include "base/quoted.h"
 
 namespace millrace {
 namespace {
 
 constexpr const char* kDigits = "0123456789";
-
-bool IsName(const std::string& name) {
-  return !name.empty() &&
-         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
-}
 
 // As a whole number is written, so that no number has two names.
 bool IsNumber(const std::string& name) {
@@ -26,12 +22,6 @@ std::string ExpectedValue(const PartParameter& parameter) {
   if (std::isinf(parameter.least)) return "a finite number";
   if (std::isinf(parameter.most)) return StrCat(what, " >= ", parameter.least);
   return StrCat(what, " from ", parameter.least, " to ", parameter.most);
-}
-
-std::string Joined(const std::vector<std::string>& names) {
-  std::string all;
-  for (const std::string& name : names) all += StrCat(all.empty() ? "" : ", ", name);
-  return all;
 }
 
 }  // namespace
@@ -52,11 +42,10 @@ const PartParameter* PartDescriptor::FindParameter(const std::string& parameter)
 namespace millrace::inline base {
 
 std::string ProblemOf(const PartDescriptor& part) {
-  if (!IsName(part.name)) return "expected a name of lower-case letters, digits and '_'";
+  if (!IsName(part.name)) return StrCat("expected a name of ", kExpectedName);
   for (const PartParameter& each : part.parameters) {
     if (!IsName(each.name)) {
-      return StrCat("parameter \"", each.name,
-                    "\": expected a name of lower-case letters, digits and '_'");
+      return StrCat("parameter \"", each.name, "\": expected a name of ", kExpectedName);
     }
     if (part.FindParameter(each.name) != &each) {
       return StrCat("parameter ", each.name, " is there twice, expected it once");

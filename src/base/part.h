@@ -59,10 +59,14 @@ class PartRegistry {
     if (found == entries_.end()) ThrowUnknownPart(kind_, field, name, Names());
     return found->second;
   }
-  // All values of the part's parameters. Throws FieldError as Find and CompleteValues do.
-  PartValues Check(const std::string& field, const std::string& name,
-                   const PartValues& given) const {
-    return CompleteValues(kind_, field, Find(field, name).part, given);
+  // A part and all values of its parameters. Throws FieldError as Find and CompleteValues do.
+  struct Choice {
+    const Entry& entry;
+    PartValues values;
+  };
+  Choice Choose(const std::string& field, const std::string& name, const PartValues& given) const {
+    const Entry& entry = Find(field, name);
+    return {entry, CompleteValues(kind_, field, entry.part, given)};
   }
 
  private:

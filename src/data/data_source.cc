@@ -4,6 +4,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/names.h"
+
 namespace millrace {
 
 struct DataSourceRegistry::Table {
@@ -20,10 +22,7 @@ DataSourceRegistry& DataSourceRegistry::Get() {
 }
 
 void DataSourceRegistry::Register(const std::string& name, Factory factory) {
-  if (name.empty() ||
-      name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string::npos) {
-    throw Error("data source type '", name, "': expected lower-case letters, digits and '_'");
-  }
+  if (!IsName(name)) throw Error("data source type '", name, "': expected ", kExpectedName);
   std::lock_guard lock(table_->mutex);
   table_->factories[name] = std::move(factory);
 }

@@ -13,7 +13,7 @@ SamplerRegistry& Samplers() {
 
 void CheckSampler(const caffe::SolverParameter& param) {
   if (!param.has_sampler()) return;
-  Samplers().Check("sampler", param.sampler().type(), ValuesOf(param.sampler().param()));
+  Samplers().Choose("sampler", param.sampler().type(), ValuesOf(param.sampler().param()));
 }
 
 namespace {

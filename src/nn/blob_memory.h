@@ -28,6 +28,7 @@ class BlobMemory {
   // arrays. They are undefined then.
   void Prepare(Queue* queue);
 
+  bool empty() const { return members_.empty(); }
   // Bytes for the present shapes.
   size_t bytes() const { return Plan().bytes; }
   bool HoldsValues(const Blob* blob) const { return Holds(blob, true); }

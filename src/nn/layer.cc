@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/names.h"
 #include "base/quoted.h"
 #include "proto/custom_param.h"
 
@@ -48,11 +49,7 @@ std::unique_ptr<Layer> LayerRegistry::Create(const caffe::LayerParameter& param,
   const std::string reason = WhyNot(param.type(), *context.device);
   if (!reason.empty() && factories_.count(param.type())) throw FieldError("type", reason);
   if (!reason.empty()) {
-    std::string known;
-    for (const std::string& type : Types(context.device->type())) {
-      known += (known.empty() ? "" : ", ") + type;
-    }
-    throw FieldError("type", reason, "; known: ", known);
+    throw FieldError("type", reason, "; known: ", Joined(Types(context.device->type())));
   }
   const auto& by_device = factories_.at(param.type());
   auto factory = by_device.find(context.device->type());

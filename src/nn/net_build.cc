@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "base/names.h"
 #include "nn/layers/backward_reads.h"
 #include "nn/layers/takes_in.h"
 #include "nn/layout_choice.h"
@@ -42,11 +43,8 @@ void CheckTypes(const std::vector<PlacedLayer>& layers, const Device& device,
     unknown |= reason.starts_with("there is no");
   }
   if (missing.empty()) return;
-  std::string known;
-  for (const std::string& type : LayerRegistry::Get().Types(device.type())) {
-    known += StrCat(known.empty() ? "; known: " : ", ", type);
-  }
-  throw Error(missing, unknown ? known : "");
+  const std::string known = Joined(LayerRegistry::Get().Types(device.type()));
+  throw Error(missing, unknown && !known.empty() ? "; known: " + known : "");
 }
 
 void CheckCount(const char* what, int count, int least, int most) {
@@ -506,7 +504,7 @@ void BuiltNet::ShareBlobMemory() {
 
 // Values that no backward pass reads, of blobs between two layers.
 void BuiltNet::ShareValueMemory() {
-  if (blob_memory_.bytes() == 0) return;  // no backward pass, in which memory would be shared
+  if (blob_memory_.empty()) return;  // no backward pass, in which memory would be shared
   struct Use {
     size_t first = 0, last = 0;
     bool consumed = false, kept = false;

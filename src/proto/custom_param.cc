@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/names.h"
 
 namespace millrace::inline proto {
 
@@ -27,13 +28,11 @@ std::string CustomText(const CustomParams& params, const std::string& key,
 
 void CheckCustomParams(const CustomParams& params, const std::set<std::string>& known,
                        const std::string& owner) {
-  std::string expected;
-  for (const std::string& each : known) expected += (expected.empty() ? "" : ", ") + each;
   for (const auto& [key, value] : params) {
     if (known.count(key) != 0) continue;
     if (known.empty()) throw FieldError("custom_param", owner, " has no such parameters");
     throw FieldError("custom_param", owner, " has no parameter ", key, ", expected one of ",
-                     expected);
+                     Joined(known));
   }
 }
 

@@ -22,8 +22,10 @@ void DeferredStrategy::Apply(float* weights) {
 
 SimulatedWorker::SimulatedWorker(const SolverConfig& config, const LrPolicy& policy,
                                  const WorkerConfig& worker, SharedSchedule* schedule)
-    : data_(DataOptions{config.seed, worker.index, static_cast<uint64_t>(worker.workers), nullptr,
-                        config.param.sampler()}),
+    : data_(DataOptions{.seed = config.seed,
+                        .shard_index = worker.index,
+                        .shard_count = static_cast<uint64_t>(worker.workers),
+                        .sampler = config.param.sampler()}),
       made_(std::make_unique<BuiltNet>(config.train.param, config.train.source,
                                        TrainNetOptions(config, &data_))),
       weights_(made_->layout().size()),

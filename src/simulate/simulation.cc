@@ -225,7 +225,7 @@ class Simulation::Impl {
   void MakeTestNets() {
     merged_.resize(weights().size());
     owners_.resize(several() ? exchange(0).table().size() : 0);
-    test_data_ = std::make_unique<DataService>(DataOptions{config_.seed, 0, 1, nullptr});
+    test_data_ = std::make_unique<DataService>(DataOptions{.seed = config_.seed});
     for (size_t i = 0; i < config_.tests.size(); ++i) {
       BuiltNetOptions options;
       options.state = config_.tests[i].state;

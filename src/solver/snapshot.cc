@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/hdf5_file.h"
+#include "base/names.h"
 #include "nn/net.h"
 #include "proto/parse.h"
 #include "solver/hdf5_snapshot.h"
@@ -254,10 +255,7 @@ void LoadOwnWeights(const std::string& list, BuiltNet* test_net) {
 }
 
 void LogLayersWithoutSavedWeights(const BuiltNet& net) {
-  std::string names;
-  for (const std::string& layer : net.LayersWithoutSavedWeights()) {
-    names += (names.empty() ? "" : ", ") + layer;
-  }
+  const std::string names = Joined(net.LayersWithoutSavedWeights());
   if (names.empty()) return;
   LOG(WARNING) << "Layers of net '" << net.name()
                << "' that got no saved weights and keep their initial ones: " << names;

@@ -23,8 +23,7 @@ StopConditions::StopConditions(const caffe::SolverParameter& param, const Clock*
   for (int i = 0; i < param.stop_condition_size(); ++i) {
     const caffe::PartParameter& each = param.stop_condition(i);
     const std::string field = StrCat("stop_condition[", i, "]");
-    const PartValues values = registry.Check(field, each.type(), ValuesOf(each.param()));
-    const StopConditionEntry& entry = registry.Find(field, each.type());
+    const auto [entry, values] = registry.Choose(field, each.type(), ValuesOf(each.param()));
     const int tests = param.test_iter_size();
     if (entry.needs_tests && tests == 0) {
       throw FieldError(field + ".type", "the stop condition ", each.type(),

@@ -1,5 +1,7 @@
 #include "solver/strategy_registry.h"
 
+#include <utility>
+
 #include "proto/part_values.h"
 
 namespace millrace::inline solver {
@@ -9,10 +11,13 @@ StrategyRegistry& Strategies() {
   return registry;
 }
 
+StrategyRegistry::Choice ChooseStrategy(const caffe::StrategyParameter& strategy) {
+  return Strategies().Choose("strategy", strategy.type(), ValuesOf(strategy.param()));
+}
+
 void CheckStrategy(const caffe::SolverParameter& param) {
   const caffe::StrategyParameter& strategy = param.strategy();
-  Strategies().Check("strategy", strategy.type(), ValuesOf(strategy.param()));
-  const StrategyEntry& entry = Strategies().Find("strategy", strategy.type());
+  const StrategyEntry& entry = ChooseStrategy(strategy).entry;
   if (entry.check) return entry.check(param);
   if (strategy.sync_condition_size() > 0) {
     throw FieldError("strategy.sync_condition", "strategy ", strategy.type(),
@@ -27,9 +32,9 @@ StrategyMaker MakeStrategies(StrategyContext context) {
   const SolverConfig& config = *context.config;
   const caffe::StrategyParameter& strategy = config.param.strategy();
   try {
-    context.parameters =
-        Strategies().Check("strategy", strategy.type(), ValuesOf(strategy.param()));
-    return Strategies().Find("strategy", strategy.type()).make(context);
+    auto [entry, values] = ChooseStrategy(strategy);
+    context.parameters = std::move(values);
+    return entry.make(context);
   } catch (const FieldError& error) {
     throw Located(config.source, error);
   }

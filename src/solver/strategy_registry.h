@@ -62,6 +62,9 @@ struct StrategyEntry {
 using StrategyRegistry = PartRegistry<StrategyEntry>;
 StrategyRegistry& Strategies();
 
+// The strategy that a solver file names. Throws FieldError.
+StrategyRegistry::Choice ChooseStrategy(const caffe::StrategyParameter& strategy);
+
 // Checks `param.strategy`. Throws FieldError.
 void CheckStrategy(const caffe::SolverParameter& param);
 

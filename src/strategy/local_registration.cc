@@ -35,15 +35,14 @@ const PartRegistry<RuleEntry>& Rules() {
 LocalConfig ConfigOf(const caffe::StrategyParameter& strategy) {
   LocalConfig config;
   config.conditions = SyncConditions(strategy);
-  const PartValues values =
-      Strategies().Check("strategy", strategy.type(), ValuesOf(strategy.param()));
+  const PartValues values = ChooseStrategy(strategy).values;
   config.fetch = static_cast<int64_t>(values.at("fetch"));
   config.push = static_cast<int64_t>(values.at("push"));
   if (strategy.has_merge_rule()) {
     const caffe::PartParameter& rule = strategy.merge_rule();
     const std::string field = "strategy.merge_rule";
-    const PartValues of_rule = Rules().Check(field, rule.type(), ValuesOf(rule.param()));
-    config.rule = Rules().Find(field, rule.type()).rule;
+    const auto [entry, of_rule] = Rules().Choose(field, rule.type(), ValuesOf(rule.param()));
+    config.rule = entry.rule;
     if (config.rule == Rule::kAverage) config.share = of_rule.at("share");
     if (config.rule == Rule::kElastic) config.pull = of_rule.at("pull");
   }

@@ -23,9 +23,9 @@ SyncConditions::SyncConditions(const caffe::StrategyParameter& strategy) {
   for (int i = 0; i < strategy.sync_condition_size(); ++i) {
     const caffe::PartParameter& each = strategy.sync_condition(i);
     const std::string field = StrCat("strategy.sync_condition[", i, "]");
-    const PartValues values = registry.Check(field, each.type(), ValuesOf(each.param()));
+    const auto [entry, values] = registry.Choose(field, each.type(), ValuesOf(each.param()));
     try {
-      Add(registry.Find(field, each.type()).make(values));
+      Add(entry.make(values));
     } catch (const Error& error) {
       throw FieldError(field, error.what());
     }

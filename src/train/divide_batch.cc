@@ -50,9 +50,7 @@ int DivideIn(int solvers, Message* layer) {
 }  // namespace
 
 bool DividesBatch(const SolverConfig& config) {
-  const caffe::StrategyParameter& strategy = config.param.strategy();
-  const PartValues values =
-      Strategies().Check("strategy", strategy.type(), ValuesOf(strategy.param()));
+  const PartValues values = ChooseStrategy(config.param.strategy()).values;
   const auto divides = values.find("divide_batch");
   return divides != values.end() && divides->second != 0;
 }

@@ -30,21 +30,21 @@ std::unique_ptr<NodeConfig> NodeConfigOf(const SessionOptions& options) {
   return FindNodeConfig(train);
 }
 
-DataOptions ShardOf(const SessionOptions& options, const NodeConfig* node_config,
-                    const SolverConfig& config) {
-  const uint64_t seed = config.seed;
-  const caffe::PartParameter& sampler = config.param.sampler();
+DataOptions TrainData(const SessionOptions& options, const NodeConfig* node_config,
+                      const SolverConfig& config) {
+  DataOptions data{.seed = config.seed, .sampler = config.param.sampler()};
   if (options.shard_count > 0 && options.shard_index >= options.shard_count) {
     throw Error("SessionOptions.shard_index: ", options.shard_index, " of ", options.shard_count,
                 " shards, expected a smaller number");
   }
-  if (options.shard_count > 0)
-    return {seed, options.shard_index, options.shard_count, nullptr, sampler};
-  if (node_config != nullptr) {
-    return {seed, static_cast<uint64_t>(node_config->plan.shard),
-            static_cast<uint64_t>(node_config->plan.shards), nullptr, sampler};
+  if (options.shard_count > 0) {
+    data.shard_index = options.shard_index;
+    data.shard_count = options.shard_count;
+  } else if (node_config != nullptr) {
+    data.shard_index = static_cast<uint64_t>(node_config->plan.shard);
+    data.shard_count = static_cast<uint64_t>(node_config->plan.shards);
   }
-  return {seed, 0, 1, nullptr, sampler};
+  return data;
 }
 
 class SolverSession : public Session {
@@ -59,8 +59,8 @@ class SolverSession : public Session {
     RefuseOtherParts(options);
     std::unique_ptr<NodeConfig> node_config = NodeConfigOf(options);
     Resume(options);
-    data_ = std::make_unique<DataService>(ShardOf(options, node_config.get(), config_));
-    test_data_ = std::make_unique<DataService>(DataOptions{config_.seed, 0, 1, nullptr});
+    data_ = std::make_unique<DataService>(TrainData(options, node_config.get(), config_));
+    test_data_ = std::make_unique<DataService>(DataOptions{.seed = config_.seed});
     if (resume_) {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
     }

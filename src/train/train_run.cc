@@ -103,12 +103,13 @@ class TrainRun {
                                                  if (duty_) duty_->Wrote(iteration);
                                                });
     if (!options_.snapshot.empty()) Resume();
-    data_ = std::make_unique<DataService>(DataOptions{config_.seed, options_.shard_index,
-                                                      options_.shard_count, nullptr,
-                                                      config_.param.sampler(),
-                                                      synchronous_ ? solvers() : 0});
+    data_ = std::make_unique<DataService>(DataOptions{.seed = config_.seed,
+                                                      .shard_index = options_.shard_index,
+                                                      .shard_count = options_.shard_count,
+                                                      .sampler = config_.param.sampler(),
+                                                      .consumers = synchronous_ ? solvers() : 0});
     // Tests use all of their data, whatever the process's shard of the training data.
-    test_data_ = std::make_unique<DataService>(DataOptions{config_.seed, 0, 1, nullptr});
+    test_data_ = std::make_unique<DataService>(DataOptions{.seed = config_.seed});
     if (resume_) {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
     }

@@ -3,17 +3,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "base/registration.h"
 #include "transport/check_descriptor.h"
 
 namespace millrace {
 namespace {
-
-std::string Joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += StrCat(text.empty() ? "" : ", ", name);
-  return text;
-}
 
 void ReportSecond(const std::string& name) {
   ReportBadRegistration(

@@ -24,9 +24,9 @@ PartRegistry<Entry> Kettles() {
 }
 
 TEST(Part, HasTheGivenValuesAndTheDefaultsOfTheOthers) {
-  EXPECT_EQ(Kettles().Check("kettle", "round", {{"litres", 2}}),
+  EXPECT_EQ(Kettles().Choose("kettle", "round", {{"litres", 2}}).values,
             (PartValues{{"litres", 2}, {"cups", 4}}));
-  EXPECT_EQ(Kettles().Check("kettle", "counted", {{"0", 2}, {"17", 0}}),
+  EXPECT_EQ(Kettles().Choose("kettle", "counted", {{"0", 2}, {"17", 0}}).values,
             (PartValues{{"0", 2}, {"17", 0}}));
 }
 
@@ -34,7 +34,7 @@ TEST(Part, SaysInOneLineWhatIsWrong) {
   const auto kettles = Kettles();
   const auto error = [&](const std::string& type, const PartValues& given) {
     try {
-      kettles.Check("kettle[1]", type, given);
+      kettles.Choose("kettle[1]", type, given);
     } catch (const FieldError& found) {
       return found.field() + ": " + found.what();
     }

@@ -263,7 +263,8 @@ TEST(DelayCompensatedRule, CorrectsAGradientToFirstOrder) {
 }
 
 TEST(DelayCompensatedRule, NeitherChangesASignNorMoreThanDoubles) {
-  const DelayCompensatedRule rule{1000};
+  DelayCompensatedRule rule;
+  rule.strength = 1000;
   for (const float u : {-3.0f, -1e-3f, 0.0f, 1e-3f, 3.0f, 1e30f}) {
     for (const float moved : {-1e30f, -1.0f, -1e-6f, 0.0f, 1e-6f, 1.0f, 1e30f}) {
       const float changed = rule.Compensate(u, moved);

@@ -35,18 +35,23 @@ std::string Text(int layers) {
                        "reduction_param { operation: SUMSQ } }");
 }
 
+// One pass of both nets with the same input and the same gradients of the weights.
+void ExpectSamePass(int pass, TestNet* kept, TestNet* shared) {
+  for (TestNet* net : {kept, shared}) {
+    FillRandom((*net)->FindBlob("b0"), pass);
+    net->Pass(pass);
+  }
+  const int64_t size = (*kept)->layout().size();
+  EXPECT_EQ(std::vector<float>((*shared)->gradients(), (*shared)->gradients() + size),
+            std::vector<float>((*kept)->gradients(), (*kept)->gradients() + size));
+}
+
 TEST(BlobMemory, GivesTheSameGradients) {
   BuiltNetOptions keep = InPhase(caffe::TRAIN);
   keep.keep_activations = true;
   TestNet kept(Text(6), keep), shared(Text(6));
   for (int pass = 0; pass < 3; ++pass) {
-    for (TestNet* net : {&kept, &shared}) {
-      FillRandom((*net)->FindBlob("b0"), pass);
-      net->Pass(pass);
-    }
-    const int64_t size = kept->layout().size();
-    EXPECT_EQ(std::vector<float>(shared->gradients(), shared->gradients() + size),
-              std::vector<float>(kept->gradients(), kept->gradients() + size));
+    ExpectSamePass(pass, &kept, &shared);
     const Blob &of_shared = *shared->FindBlob("b0"), &of_kept = *kept->FindBlob("b0");
     EXPECT_EQ(std::vector<float>(of_shared.diff(), of_shared.diff() + of_shared.count()),
               std::vector<float>(of_kept.diff(), of_kept.diff() + of_kept.count()));
@@ -91,13 +96,7 @@ TEST(BlobMemory, HoldsValuesThatNoBackwardPassReads) {
   keep.keep_activations = true;
   TestNet kept(Blocks(5), keep), shared(Blocks(5));
   for (int pass = 0; pass < 3; ++pass) {
-    for (TestNet* net : {&kept, &shared}) {
-      FillRandom((*net)->FindBlob("b0"), pass);
-      net->Pass(pass);
-    }
-    const int64_t size = kept->layout().size();
-    EXPECT_EQ(std::vector<float>(shared->gradients(), shared->gradients() + size),
-              std::vector<float>(kept->gradients(), kept->gradients() + size));
+    ExpectSamePass(pass, &kept, &shared);
     EXPECT_EQ(shared->Loss(), kept->Loss());
   }
   const auto added = [&](const BuiltNetOptions& options) {

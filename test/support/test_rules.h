@@ -8,7 +8,8 @@
 #include <span>
 
 #include "base/host_device.h"
-#include "exchange/kernels/codec.h"
+#include "exchange/kernels/additive_rule.h"
+#include "exchange/kernels/easgd_rule.h"
 #include "exchange/kernels/merge_rule.h"
 #include "exchange/kernels/merge_rule_registry.h"
 #include "millrace/merge_rule.h"
@@ -16,19 +17,11 @@
 namespace millrace::test {
 
 // The master adds diffs with momentum: v := keep v + d, w := w + v.
-struct HeavyBallRule {
+struct HeavyBallRule : AdditiveRule {
   static constexpr int kStateFloats = 1;
   static constexpr bool kZeroChangesNothing = false;
   float keep = 0;
 
-  template <typename T>
-  MILLRACE_HOST_DEVICE T Select(T u) const {
-    return u;
-  }
-  template <typename T>
-  MILLRACE_HOST_DEVICE T Residual(T u, T d) const {
-    return u - d;
-  }
   template <typename T>
   MILLRACE_HOST_DEVICE T Apply(T w, T d, T* state, uint32_t /*staleness*/) const {
     *state = keep * *state + d;
@@ -41,30 +34,12 @@ inline MergeRuleDescriptor HeavyBallDescriptor() {
           .parameters = {{.name = "keep", .fallback = 0.5, .least = 0, .most = 0.875}}};
 }
 inline HeavyBallRule MakeHeavyBall(const RuleParameters& parameters) {
-  return {static_cast<float>(parameters.at("keep"))};
+  HeavyBallRule rule;
+  rule.keep = static_cast<float>(parameters.at("keep"));
+  return rule;
 }
 
-// As in "Deep learning with Elastic Averaging SGD" (Zhang, Choromanska, LeCun, 2015): each side
-// moves by the same share of the distance towards the other, until the distance is at most `rest`.
-struct ElasticTestRule {
-  static constexpr int kStateFloats = 0;
-  static constexpr bool kZeroChangesNothing = true;
-  float pull = 0, rest = 0;
-
-  template <typename T>
-  MILLRACE_HOST_DEVICE T Select(T u) const {
-    return Magnitude(u) > ToBits(rest) ? pull * u : T{};
-  }
-  template <typename T>
-  MILLRACE_HOST_DEVICE T Residual(T u, T d) const {
-    return u - 2.0f * d;
-  }
-  template <typename T>
-  MILLRACE_HOST_DEVICE T Apply(T w, T d, T* /*state*/, uint32_t /*staleness*/) const {
-    return w + d;
-  }
-};
-
+// EasgdRule with other bounds of its parameters.
 inline MergeRuleDescriptor ElasticTestDescriptor() {
   return {.name = "elastic_test",
           .parameters = {{.name = "pull", .fallback = 0.25, .least = 0.0625, .most = 0.5},
@@ -73,8 +48,8 @@ inline MergeRuleDescriptor ElasticTestDescriptor() {
             return static_cast<float>(parameters.at("rest"));
           }};
 }
-inline ElasticTestRule MakeElasticTest(const RuleParameters& parameters) {
-  return {static_cast<float>(parameters.at("pull")), static_cast<float>(parameters.at("rest"))};
+inline EasgdRule MakeElasticTest(const RuleParameters& parameters) {
+  return MakeEasgdRule(parameters);
 }
 
 // The same formulas over spans.

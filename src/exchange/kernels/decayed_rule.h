@@ -7,36 +7,27 @@
 #ifndef MILLRACE_EXCHANGE_KERNELS_DECAYED_RULE_H_
 #define MILLRACE_EXCHANGE_KERNELS_DECAYED_RULE_H_
 
-#include <cstdint>
-
 #include "base/host_device.h"
+#include "exchange/kernels/additive_rule.h"
 #include "millrace/merge_rule.h"
 
 namespace millrace::inline exchange {
 
-struct DecayedRule {
-  static constexpr int kStateFloats = 0;
-  static constexpr bool kZeroChangesNothing = true;
+struct DecayedRule : AdditiveRule {
   static constexpr bool kChangesUnsent = true;
   static constexpr bool kNeedsSparse = true;
   float decay = 1;
 
   template <typename T>
-  MILLRACE_HOST_DEVICE T Select(T u) const {
-    return u;
-  }
-  template <typename T>
   MILLRACE_HOST_DEVICE T Residual(T u, T d) const {
     return decay * (u - d);
-  }
-  template <typename T>
-  MILLRACE_HOST_DEVICE T Apply(T w, T d, T* /*state*/, uint32_t /*staleness*/) const {
-    return w + d;
   }
 };
 
 inline DecayedRule MakeDecayedRule(const RuleParameters& parameters) {
-  return {static_cast<float>(parameters.at("decay"))};
+  DecayedRule rule;
+  rule.decay = static_cast<float>(parameters.at("decay"));
+  return rule;
 }
 
 }  // namespace millrace::inline exchange

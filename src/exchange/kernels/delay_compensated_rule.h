@@ -13,30 +13,15 @@
 #ifndef MILLRACE_EXCHANGE_KERNELS_DELAY_COMPENSATED_RULE_H_
 #define MILLRACE_EXCHANGE_KERNELS_DELAY_COMPENSATED_RULE_H_
 
-#include <cstdint>
-
 #include "base/host_device.h"
+#include "exchange/kernels/additive_rule.h"
 #include "millrace/merge_rule.h"
 
 namespace millrace::inline exchange {
 
-struct DelayCompensatedRule {
-  static constexpr int kStateFloats = 0;
-  static constexpr bool kZeroChangesNothing = true;
+struct DelayCompensatedRule : AdditiveRule {
   float strength = 0;
 
-  template <typename T>
-  MILLRACE_HOST_DEVICE T Select(T u) const {
-    return u;
-  }
-  template <typename T>
-  MILLRACE_HOST_DEVICE T Residual(T u, T d) const {
-    return u - d;
-  }
-  template <typename T>
-  MILLRACE_HOST_DEVICE T Apply(T w, T d, T* /*state*/, uint32_t /*staleness*/) const {
-    return w + d;
-  }
   template <typename T>
   MILLRACE_HOST_DEVICE T Compensate(T u, T moved) const {
     T factor = 1.0f - (strength * u) * moved;
@@ -47,7 +32,9 @@ struct DelayCompensatedRule {
 };
 
 inline DelayCompensatedRule MakeDelayCompensatedRule(const RuleParameters& parameters) {
-  return {static_cast<float>(parameters.at("strength"))};
+  DelayCompensatedRule rule;
+  rule.strength = static_cast<float>(parameters.at("strength"));
+  return rule;
 }
 
 }  // namespace millrace::inline exchange

@@ -7,18 +7,15 @@
 #ifndef MILLRACE_EXCHANGE_KERNELS_EASGD_RULE_H_
 #define MILLRACE_EXCHANGE_KERNELS_EASGD_RULE_H_
 
-#include <cstdint>
-
 #include "base/error.h"
 #include "base/host_device.h"
+#include "exchange/kernels/additive_rule.h"
 #include "exchange/kernels/codec.h"
 #include "millrace/merge_rule.h"
 
 namespace millrace::inline exchange {
 
-struct EasgdRule {
-  static constexpr int kStateFloats = 0;
-  static constexpr bool kZeroChangesNothing = true;
+struct EasgdRule : AdditiveRule {
   float pull = 0, rest = 0;
 
   template <typename T>
@@ -28,10 +25,6 @@ struct EasgdRule {
   template <typename T>
   MILLRACE_HOST_DEVICE T Residual(T u, T d) const {
     return u - 2.0f * d;
-  }
-  template <typename T>
-  MILLRACE_HOST_DEVICE T Apply(T w, T d, T* /*state*/, uint32_t /*staleness*/) const {
-    return w + d;
   }
 };
 
@@ -45,7 +38,10 @@ inline EasgdRule MakeEasgdRule(const RuleParameters& parameters) {
     throw Error("merge rule easgd: pull times rest is ", step, ": expected at least ",
                 kLeastElasticStep, ", which moves a weight");
   }
-  return {static_cast<float>(parameters.at("pull")), static_cast<float>(parameters.at("rest"))};
+  EasgdRule rule;
+  rule.pull = static_cast<float>(parameters.at("pull"));
+  rule.rest = static_cast<float>(parameters.at("rest"));
+  return rule;
 }
 
 }  // namespace millrace::inline exchange

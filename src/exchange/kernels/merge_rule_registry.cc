@@ -4,28 +4,22 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "base/registration.h"
 #include "exchange/kernels/codec_config.h"
 
 namespace millrace {
 namespace {
 
-constexpr const char* kNameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789_";
-
-bool IsName(const std::string& name) {
-  return !name.empty() && name.find_first_not_of(kNameCharacters) == std::string::npos;
-}
-
 // What is wrong with the descriptor; "" if nothing.
 std::string ProblemOf(const MergeRuleDescriptor& rule) {
-  if (!IsName(rule.name)) return "expected a name of lower-case letters, digits and '_'";
+  if (!IsName(rule.name)) return StrCat("expected a name of ", kExpectedName);
   if (rule.state_floats < 0 || rule.state_floats > kMostStateFloats) {
     return StrCat("state_floats is ", rule.state_floats, ", expected 0 to ", kMostStateFloats);
   }
   for (const RuleParameter& each : rule.parameters) {
     if (!IsName(each.name)) {
-      return StrCat("parameter \"", each.name,
-                    "\": expected a name of lower-case letters, digits and '_'");
+      return StrCat("parameter \"", each.name, "\": expected a name of ", kExpectedName);
     }
     if (rule.FindParameter(each.name) != &each) {
       return StrCat("parameter ", each.name, " is there twice, expected it once");
@@ -88,9 +82,7 @@ std::vector<std::string> MergeRuleRegistry::Names() const {
 const MergeRuleDescriptor& MergeRuleRegistry::Check(const MergeRuleConfig& config) const {
   const MergeRuleDescriptor* const rule = Find(config.name);
   if (rule == nullptr) {
-    std::string known;
-    for (const std::string& name : Names()) known += StrCat(known.empty() ? "" : ", ", name);
-    throw Error("unknown merge rule ", config.name, ": expected one of ", known);
+    throw Error("unknown merge rule ", config.name, ": expected one of ", Joined(Names()));
   }
   for (const auto& [name, value] : config.parameters) {
     const RuleParameter* const parameter = rule->FindParameter(name);

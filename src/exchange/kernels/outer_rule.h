@@ -24,24 +24,17 @@
 
 #include "base/error.h"
 #include "base/host_device.h"
+#include "exchange/kernels/additive_rule.h"
 #include "millrace/merge_rule.h"
 
 namespace millrace::inline exchange {
 
-struct OuterRule {
+struct OuterRule : AdditiveRule {
   static constexpr int kStateFloats = 2;
   static constexpr bool kZeroChangesNothing = false;
   float rate = 1, momentum = 0, delay = 1;
   bool nesterov = false;
 
-  template <typename T>
-  MILLRACE_HOST_DEVICE T Select(T u) const {
-    return u;
-  }
-  template <typename T>
-  MILLRACE_HOST_DEVICE T Residual(T u, T d) const {
-    return u - d;
-  }
   template <typename T>
   MILLRACE_HOST_DEVICE T Apply(T w, T d, T* state, uint32_t /*staleness*/) const {
     const T carried = state[0], count = state[1];
@@ -65,8 +58,12 @@ inline OuterRule MakeOuterRule(const RuleParameters& parameters) {
   if (nesterov != 0 && nesterov != 1) {
     throw Error("merge rule outer: nesterov is ", nesterov, ": expected 0 or 1");
   }
-  return {static_cast<float>(parameters.at("rate")), static_cast<float>(parameters.at("momentum")),
-          static_cast<float>(delay), nesterov == 1};
+  OuterRule rule;
+  rule.rate = static_cast<float>(parameters.at("rate"));
+  rule.momentum = static_cast<float>(parameters.at("momentum"));
+  rule.delay = static_cast<float>(delay);
+  rule.nesterov = nesterov == 1;
+  return rule;
 }
 
 }  // namespace millrace::inline exchange

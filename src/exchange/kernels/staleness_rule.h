@@ -14,25 +14,16 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "exchange/kernels/additive_rule.h"
 #include "millrace/merge_rule.h"
 
 namespace millrace::inline exchange {
 
-struct StalenessRule {
-  static constexpr int kStateFloats = 0;
-  static constexpr bool kZeroChangesNothing = true;
+struct StalenessRule : AdditiveRule {
   static constexpr uint32_t kMostStaleness = 63;
   // By staleness; computed once, because pow() differs between processors.
   float factors[kMostStaleness + 1] = {};
 
-  template <typename T>
-  MILLRACE_HOST_DEVICE T Select(T u) const {
-    return u;
-  }
-  template <typename T>
-  MILLRACE_HOST_DEVICE T Residual(T u, T d) const {
-    return u - d;
-  }
   template <typename T>
   MILLRACE_HOST_DEVICE T Apply(T w, T d, T* /*state*/, uint32_t staleness) const {
     return w + factors[staleness < kMostStaleness ? staleness : kMostStaleness] * d;

@@ -14,6 +14,16 @@
 
 namespace millrace::inline nn {
 
+MILLRACE_HOST_DEVICE ChannelSums SquareOfDeviation(float value, float mean) {
+  const float centered = value - mean;
+  return {centered * centered, 0};
+}
+
+// sum = kept * sum + value; kept = 0: there was no sum, and what `sum` held has no effect.
+MILLRACE_HOST_DEVICE void AddToSum(float kept, float value, float* sum) {
+  *sum = kept == 0 ? value : kept * *sum + value;
+}
+
 struct MeanOfChannels {
   int64_t count;  // values of a channel
   const float* bottom;
@@ -44,8 +54,7 @@ struct DeviationOfChannels {
     visit(bottom), visit(mean), visit(inverse);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
-    const float centered = bottom[i] - mean[channel];
-    return {centered * centered, 0};
+    return SquareOfDeviation(bottom[i], mean[channel]);
   }
   MILLRACE_HOST_DEVICE void Finish(int64_t channel, double sum, double) const {
     const double variance = sum / static_cast<double>(count);
@@ -70,20 +79,14 @@ struct VarianceOfChannels {
     visit(bottom), visit(mean), visit(inverse), visit(mean_sum), visit(variance_sum);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
-    const float centered = bottom[i] - mean[channel];
-    return {centered * centered, 0};
+    return SquareOfDeviation(bottom[i], mean[channel]);
   }
   MILLRACE_HOST_DEVICE void Finish(int64_t channel, double sum, double) const {
     inverse[channel] = static_cast<float>(1 / sqrt(sum / static_cast<double>(count) + double{eps}));
     if (mean_sum == nullptr) return;
     const auto unbiased = static_cast<float>(sum / static_cast<double>(count > 1 ? count - 1 : 1));
-    Take(mean[channel], mean_sum + channel);
-    Take(unbiased, variance_sum + channel);
-  }
-
- private:
-  MILLRACE_HOST_DEVICE void Take(float value, float* sum) const {
-    *sum = kept == 0 ? value : kept * *sum + value;
+    AddToSum(kept, mean[channel], mean_sum + channel);
+    AddToSum(kept, unbiased, variance_sum + channel);
   }
 };
 
@@ -99,8 +102,7 @@ struct MeanSquareOfChannels {
     visit(bottom), visit(mean), visit(mean_square);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
-    const float centered = bottom[i] - mean[channel];
-    return {centered * centered, 0};
+    return SquareOfDeviation(bottom[i], mean[channel]);
   }
   MILLRACE_HOST_DEVICE void Finish(int64_t channel, double sum, double) const {
     mean_square[channel] = static_cast<float>(sum / static_cast<double>(count));
@@ -125,13 +127,8 @@ struct TakeVariance {
   MILLRACE_HOST_DEVICE void operator()(int64_t channel) const {
     inverse[channel] = static_cast<float>(1 / sqrt(double{variance[channel]} + double{eps}));
     if (mean_sum == nullptr) return;
-    Take(mean[channel], mean_sum + channel);
-    Take(variance[channel] * unbias, variance_sum + channel);
-  }
-
- private:
-  MILLRACE_HOST_DEVICE void Take(float value, float* sum) const {
-    *sum = kept == 0 ? value : kept * *sum + value;
+    AddToSum(kept, mean[channel], mean_sum + channel);
+    AddToSum(kept, variance[channel] * unbias, variance_sum + channel);
   }
 };
 

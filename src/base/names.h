@@ -1,0 +1,31 @@
+// Names of registered things, and lists of names in messages. Thread-safe.
+#ifndef MILLRACE_BASE_NAMES_H_
+#define MILLRACE_BASE_NAMES_H_
+
+#include <string>
+#include <string_view>
+
+namespace millrace::inline base {
+
+// What IsName accepts, for messages.
+inline constexpr const char* kExpectedName = "lower-case letters, digits and '_'";
+
+inline bool IsName(std::string_view text) {
+  return !text.empty() &&
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == text.npos;
+}
+
+// "a, b, c" of a container of strings.
+template <typename Names>
+std::string Joined(const Names& names) {
+  std::string text;
+  for (const auto& name : names) {
+    if (!text.empty()) text += ", ";
+    text += name;
+  }
+  return text;
+}
+
+}  // namespace millrace::inline base
+
+#endif  // MILLRACE_BASE_NAMES_H_
