@@ -52,7 +52,7 @@ Solver::Solver(const SolverConfig& config, const LrPolicy& policy, DataService* 
       strategy_(*strategy),
       net_(net ? std::move(net) : MakeNet(config, data, strategy)),
       step_(strategy->synchronous()),
-      rule_(step_ == nullptr || step_->leads_process() ? MakeRule(config, *net_) : nullptr) {
+      rule_(step_ == nullptr || step_->updates() ? MakeRule(config, *net_) : nullptr) {
   net_->BindWeights(strategy_.weights());
   net_->LockWith(strategy_.lock());
   if (step_ != nullptr) net_->SynchronizeWith(&step_->statistics());

@@ -1,5 +1,6 @@
 // What a solver and its strategy need beyond Strategy if all solvers of a run step together: each
-// computes gradients of its own batches with the same weights, which then change once.
+// computes gradients of its own batches with the same weights, which then change once; or on
+// weights of its own, and all merge theirs after the same iterations.
 #ifndef MILLRACE_SOLVER_SYNCHRONOUS_STEP_H_
 #define MILLRACE_SOLVER_SYNCHRONOUS_STEP_H_
 
@@ -30,6 +31,10 @@ class SynchronousStep {
   // Whether this solver acts for all solvers of its process: it updates their weights, tests, saves
   // and reports. The others keep no history.
   virtual bool leads_process() const = 0;
+  // Whether this solver updates weights, and needs the history of an update rule.
+  virtual bool updates() const { return leads_process(); }
+  // Whether the run's weights hold all progress of the iterations that this solver has completed.
+  virtual bool merged() const { return true; }
   // Sums of layers over the batches of all solvers.
   virtual Collective& statistics() = 0;
 
@@ -39,7 +44,8 @@ class SynchronousStep {
   virtual void OnGradients(float* gradients, int64_t begin) = 0;
   // This solver's loss in the iteration. Called before Strategy::Update.
   virtual void SetLoss(float loss) = 0;
-  // The mean over all solvers. Valid after Strategy::Update.
+  // The mean over all solvers, or this solver's loss if the iteration does not make them wait for
+  // each other. Valid after Strategy::Update.
   virtual float loss() const = 0;
 
   // This solver has failed or leaves early: every wait of the process's other solvers for it throws

@@ -1,5 +1,6 @@
 #include "strategy/allreduce.h"
 
+#include <array>
 #include <utility>
 
 namespace millrace::inline strategy {
@@ -23,29 +24,49 @@ void AllreduceTeam::Fail(const std::exception_ptr& error) {
   statistics_.Poison(error);
 }
 
-AllreduceStrategy::AllreduceStrategy(AllreduceTeam* team, int index)
+TeamStrategy::TeamStrategy(AllreduceTeam* team, int index)
     : team_(*team),
       index_(index),
       member_(team->gradients().member(index)),
       statistics_(team->statistics().member(index)),
-      buckets_(team->weights().size(), team->settings().bucket),
       next_(team->start()) {
   if (leads_process()) slot_ = team_.weights().clock().RegisterSolver();
 }
 
-AllreduceStrategy::~AllreduceStrategy() {
+TeamStrategy::~TeamStrategy() {
   if (slot_) team_.weights().clock().ReleaseSolver(*slot_);
 }
 
-std::optional<int64_t> AllreduceStrategy::Claim(int64_t limit) {
+std::optional<int64_t> TeamStrategy::Claim(int64_t limit) {
+  limit_ = limit;
   if (stops_ || next_ >= limit) return std::nullopt;
   if (slot_) team_.weights().clock().Claim(limit);
-  buckets_.Restart();
   return next_++;
 }
 
+void TeamStrategy::Complete() {
+  if (slot_) team_.weights().clock().Done(*slot_);
+}
+
+void TeamStrategy::WaitForSums() {
+  const bool stopped = team_.settings().stopped && team_.settings().stopped();
+  std::array<float, 2> status{loss_, stopped ? 1.0f : 0.0f};
+  member_.StartSum(status);
+  member_.Wait();
+  loss_ = status[0] / static_cast<float>(solvers());
+  stops_ = status[1] > 0;
+}
+
+AllreduceStrategy::AllreduceStrategy(AllreduceTeam* team, int index)
+    : TeamStrategy(team, index), buckets_(team->weights().size(), team->settings().bucket) {}
+
+std::optional<int64_t> AllreduceStrategy::Claim(int64_t limit) {
+  buckets_.Restart();
+  return TeamStrategy::Claim(limit);
+}
+
 void AllreduceStrategy::OnGradients(float* gradients, int64_t begin) {
-  const float share = team_.settings().average ? 1 / static_cast<float>(solvers()) : 1;
+  const float share = team().settings().average ? 1 / static_cast<float>(solvers()) : 1;
   buckets_.Complete(begin, [&](int64_t first, int64_t count) {
     float* const bucket = gradients + first;
     if (share != 1) {
@@ -53,23 +74,19 @@ void AllreduceStrategy::OnGradients(float* gradients, int64_t begin) {
       for (int64_t i = 0; i < count; ++i) bucket[i] *= share;
     }
     // The solver that leads updates the weights of the process.
-    member_.StartSum({bucket, static_cast<size_t>(count)}, leads_process());
+    member().StartSum({bucket, static_cast<size_t>(count)}, leads_process());
   });
-  member_.Poll();
+  member().Poll();
 }
 
 void AllreduceStrategy::Update(float rate, const float* gradients, UpdateRule* rule) {
-  status_[kStops] = team_.settings().stopped && team_.settings().stopped() ? 1 : 0;
-  member_.StartSum(status_);
-  member_.Wait();
-  loss_ = status_[kLoss] / static_cast<float>(solvers());
-  stops_ = status_[kStops] > 0;
+  WaitForSums();
   if (leads_process()) rule->Apply(rate, false, gradients, weights());
 }
 
 void AllreduceStrategy::Complete() {
-  if (slot_) team_.weights().clock().Done(*slot_);
-  team_.gradients().WaitForThreads();
+  TeamStrategy::Complete();
+  team().gradients().WaitForThreads();
 }
 
 }  // namespace millrace::inline strategy

@@ -6,7 +6,8 @@
 #ifndef MILLRACE_STRATEGY_ALLREDUCE_H_
 #define MILLRACE_STRATEGY_ALLREDUCE_H_
 
-#include <array>
+#include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -50,20 +51,15 @@ class AllreduceTeam {
   ThreadGroup gradients_, statistics_;
 };
 
-// All solvers of a process claim the same iterations. A stop of one process stops all solvers of
-// all processes after the same iteration.
-class AllreduceStrategy : public Strategy, public SynchronousStep {
+// What strategies have in common whose solvers all take the same iterations. A stop of one process
+// stops all solvers of all processes after the same iteration.
+class TeamStrategy : public Strategy, public SynchronousStep {
  public:
   // `index`: of the solver in its process. The team outlives this object.
-  AllreduceStrategy(AllreduceTeam* team, int index);
-  ~AllreduceStrategy() override;
+  TeamStrategy(AllreduceTeam* team, int index);
+  ~TeamStrategy() override;
 
-  float* weights() override { return team_.weights().data(); }
   std::optional<int64_t> Claim(int64_t limit) override;
-  // Waits for all solvers. Throws the error of a solver of this process that has failed.
-  void Update(float rate, const float* gradients, UpdateRule* rule) override;
-  // Returns when the weights have been updated, and all solvers of this process have completed the
-  // iteration.
   void Complete() override;
   SynchronousStep* synchronous() override { return this; }
 
@@ -72,24 +68,48 @@ class AllreduceStrategy : public Strategy, public SynchronousStep {
   int index_in_process() const override { return index_; }
   bool leads_process() const override { return member_.leads_process(); }
   Collective& statistics() override { return statistics_; }
-  void OnGradients(float* gradients, int64_t begin) override;
-  void SetLoss(float loss) override { status_[kLoss] = loss; }
+  void SetLoss(float loss) override { loss_ = loss; }
   float loss() const override { return loss_; }
   void Fail(std::exception_ptr error) override { team_.Fail(error); }
 
- private:
-  static constexpr int kLoss = 0, kStops = 1;
+ protected:
+  AllreduceTeam& team() { return team_; }
+  Collective& member() { return member_; }
+  // Iterations that this solver has claimed, of all that the run has had.
+  int64_t claimed() const { return next_; }
+  bool claimed_last() const { return next_ >= limit_; }
+  // Completes the sums that this solver has started, and with them the mean of the losses and the
+  // agreement whether to stop. Waits for all solvers. Throws the error of a solver of this process
+  // that has failed.
+  void WaitForSums();
 
+ private:
   AllreduceTeam& team_;
   const int index_;
   Collective& member_;
   Collective& statistics_;
-  GradientBuckets buckets_;
-  int64_t next_;                   // iteration
-  std::array<float, 2> status_{};  // summed with the gradients
+  int64_t next_;  // iteration
+  int64_t limit_ = 0;
   float loss_ = 0;
   bool stops_ = false;
   std::optional<int> slot_;  // in the iteration clock; of the solver that leads
+};
+
+class AllreduceStrategy : public TeamStrategy {
+ public:
+  AllreduceStrategy(AllreduceTeam* team, int index);
+
+  float* weights() override { return team().weights().data(); }
+  std::optional<int64_t> Claim(int64_t limit) override;
+  // Waits for all solvers. Throws the error of a solver of this process that has failed.
+  void Update(float rate, const float* gradients, UpdateRule* rule) override;
+  // Returns when the weights have been updated, and all solvers of this process have completed the
+  // iteration.
+  void Complete() override;
+  void OnGradients(float* gradients, int64_t begin) override;
+
+ private:
+  GradientBuckets buckets_;
 };
 
 }  // namespace millrace::inline strategy

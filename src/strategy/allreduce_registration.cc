@@ -1,9 +1,12 @@
 // strategy { type: "allreduce" }: synchronous training (docs/learning.md).
 #include <cstdint>
 #include <memory>
+#include <optional>
 
+#include "proto/part_values.h"
 #include "solver/strategy_registry.h"
 #include "strategy/allreduce.h"
+#include "strategy/synchronous_merge.h"
 
 namespace millrace::inline strategy {
 namespace {
@@ -20,6 +23,75 @@ void CheckRun(const StrategyContext& context) {
   if (context.weights_are_shared) refuse("weights that processes share (--shm)");
 }
 
+using Rule = SynchronousMergeConfig::Rule;
+
+struct RuleEntry {
+  PartDescriptor part;
+  Rule rule;
+};
+
+const PartRegistry<RuleEntry>& Rules() {
+  static const PartRegistry<RuleEntry> rules = [] {
+    PartRegistry<RuleEntry> made("merge rule of the strategy allreduce");
+    made.Register({{.name = "additive"}, Rule::kAdditive});
+    made.Register({{.name = "average"}, Rule::kAverage});
+    made.Register({{.name = "easgd",
+                    .parameters = {{.name = "pull", .least = 1e-6, .most = 1, .required = true}}},
+                   Rule::kElastic});
+    made.Register(
+        {{.name = "outer",
+          .parameters =
+              {{.name = "rate", .fallback = 0.7, .least = 1e-6, .most = 10},
+               {.name = "momentum", .fallback = 0.9, .least = 0, .most = 0.999},
+               {.name = "nesterov", .fallback = 1, .least = 0, .most = 1, .whole = true}}},
+         Rule::kOuter});
+    return made;
+  }();
+  return rules;
+}
+
+// Of a strategy with a merge rule. Throws FieldError.
+SynchronousMergeConfig MergeConfigOf(const caffe::StrategyParameter& strategy,
+                                     const PartValues& parameters) {
+  const caffe::PartParameter& rule = strategy.merge_rule();
+  const auto [entry, values] =
+      Rules().Choose("strategy.merge_rule", rule.type(), ValuesOf(rule.param()));
+  SynchronousMergeConfig config;
+  config.every = static_cast<int64_t>(parameters.at("every"));
+  config.rule = entry.rule;
+  if (config.rule == Rule::kElastic) config.pull = static_cast<float>(values.at("pull"));
+  if (config.rule == Rule::kOuter) {
+    config.rate = static_cast<float>(values.at("rate"));
+    config.momentum = static_cast<float>(values.at("momentum"));
+    config.nesterov = values.at("nesterov") != 0;
+  }
+  return config;
+}
+
+void Check(const caffe::SolverParameter& param) {
+  const caffe::StrategyParameter& strategy = param.strategy();
+  const PartValues parameters = ChooseStrategy(strategy).values;
+  const auto every = static_cast<int64_t>(parameters.at("every"));
+  if (strategy.sync_condition_size() > 0) {
+    throw FieldError("strategy.sync_condition",
+                     "solvers of the strategy allreduce merge after the same iterations, expected "
+                     "strategy.param every");
+  }
+  if (!strategy.has_merge_rule()) {
+    if (every == 1) return;
+    throw FieldError("strategy.merge_rule", "is missing, expected one, since solvers merge every ",
+                     every, " iterations");
+  }
+  MergeConfigOf(strategy, parameters);
+  if (parameters.at("average") != 1) {
+    throw FieldError("strategy.param", "average is for gradients, expected none with a merge rule");
+  }
+  if (param.snapshot() % every != 0) {
+    throw FieldError("snapshot", "is ", param.snapshot(), ", expected a multiple of the ", every,
+                     " iterations between merges (strategy.param every)");
+  }
+}
+
 StrategyMaker MakeAllreduce(const StrategyContext& context) {
   CheckRun(context);
   AllreduceSettings settings;
@@ -29,8 +101,17 @@ StrategyMaker MakeAllreduce(const StrategyContext& context) {
   settings.stopped = context.stopped;
   const auto team = std::make_shared<AllreduceTeam>(context.weights, context.solvers,
                                                     context.processes, std::move(settings));
-  return [team](int index) -> std::unique_ptr<Strategy> {
+  const caffe::StrategyParameter& strategy = context.config->param.strategy();
+  std::optional<SynchronousMergeConfig> merge;
+  if (strategy.has_merge_rule()) merge = MergeConfigOf(strategy, context.parameters);
+  const int solvers = team->gradients().member(0).size();
+  if (merge && merge->pull * static_cast<float>(solvers) > 1) {
+    throw FieldError("strategy.merge_rule.param", "pull is ", merge->pull,
+                     ", expected at most 1 / number of solvers, ", 1.0 / solvers);
+  }
+  return [team, merge](int index) -> std::unique_ptr<Strategy> {
     try {
+      if (merge) return std::make_unique<SynchronousMergeStrategy>(team.get(), index, *merge);
       return std::make_unique<AllreduceStrategy>(team.get(), index);
     } catch (const std::exception&) {
       team->Fail(std::current_exception());
@@ -45,7 +126,9 @@ const RegisterStrategy allreduce(
           .parameters =
               {{.name = "average", .fallback = 1, .least = 0, .most = 1, .whole = true},
                {.name = "bucket_kib", .fallback = 4096, .least = 1, .most = 1 << 20, .whole = true},
-               {.name = "divide_batch", .fallback = 0, .least = 0, .most = 1, .whole = true}}},
+               {.name = "divide_batch", .fallback = 0, .least = 0, .most = 1, .whole = true},
+               {.name = "every", .fallback = 1, .least = 1, .most = 1e9, .whole = true}}},
+     .check = Check,
      .make = MakeAllreduce,
      .synchronous = true});
 

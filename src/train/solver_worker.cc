@@ -126,7 +126,9 @@ void SolverWorker::Judge() {
 void SolverWorker::TakeSnapshots(int64_t completed) {
   const int interval = run_.config.param.snapshot();
   const bool scheduled = interval > 0 && completed % interval == 0;
-  const bool requested = run_.snapshot_requested.exchange(false);
+  // A snapshot waits until the weights hold the progress of all solvers.
+  const bool merged = step_ == nullptr || step_->merged();
+  const bool requested = merged && run_.snapshot_requested.exchange(false);
   // In a cluster, RunFinalizer takes the final snapshot once all nodes have the same weights.
   const bool at_end = run_.cluster != nullptr && completed >= run_.config.param.max_iter();
   if ((scheduled || requested) && !at_end) {

@@ -93,6 +93,23 @@ TEST_F(Mpi, RanksTakeTheStepsOfOneSolverWithTheBatchOfAll) {
   EXPECT_CONTAINS(four.errors, "rank 3: Rank 3 of 4");
 }
 
+TEST_F(Mpi, RanksMergeWeightsAsThreadsDo) {
+  caffe::SolverParameter solver = Workspace::Solver(30);
+  const auto train = [&](const std::string& name, const std::string& rule, int every) {
+    caffe::SolverParameter param = solver;
+    if (!rule.empty()) {
+      (*param.mutable_strategy()->mutable_param())["every"] = every;
+      param.mutable_strategy()->mutable_merge_rule()->set_type(rule);
+    }
+    const CommandResult run = Train(2, Write(name, param, 4), {"--cpu=2"});
+    EXPECT_EQ(run.status, 0) << run.errors;
+    return Weights(name, 30);
+  };
+  ExpectNear(train("gradients", "", 1), train("weights", "average", 1));
+  const std::vector<float> seldom = train("seldom", "outer", 10);
+  EXPECT_EQ(train("again", "outer", 10), seldom);
+}
+
 TEST_F(Mpi, RanksResumeFromASnapshot) {
   caffe::SolverParameter solver = Workspace::Solver(20);
   solver.set_snapshot(10);

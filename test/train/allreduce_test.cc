@@ -178,12 +178,117 @@ TEST(AllreduceTest, RefusesWhatItDoesNotHave) {
   caffe::SolverParameter conditions = Synchronous(plain);
   conditions.mutable_strategy()->add_sync_condition()->set_type("iterations");
   EXPECT_CONTAINS(error_of(conditions, WithSolvers(2)), "sync_condition");
-  caffe::SolverParameter merges = Synchronous(plain);
-  merges.mutable_strategy()->mutable_merge_rule()->set_type("additive");
-  EXPECT_CONTAINS(error_of(merges, WithSolvers(2)), "merge_rule");
   TrainOptions shm = WithSolvers(2);
   shm.shm = StrCat("millrace_allreduce_test_", getpid());
   EXPECT_CONTAINS(error_of(Synchronous(plain), shm), "--shm");
+}
+
+// ---- Merges of weights after the same iterations ----
+
+caffe::SolverParameter Merging(caffe::SolverParameter solver, const std::string& rule, int every,
+                               const std::map<std::string, double>& params = {}) {
+  solver = Synchronous(std::move(solver), {{"every", every}});
+  caffe::PartParameter& merge = *solver.mutable_strategy()->mutable_merge_rule();
+  merge.set_type(rule);
+  for (const auto& [name, value] : params) (*merge.mutable_param())[name] = value;
+  return solver;
+}
+
+// Momentum and decay are linear, so that it is the same to merge gradients or what they do.
+TEST_P(Allreduce, MergesAfterEachIterationAreThoseOfGradients) {
+  const auto work = WorkWithBatch(4, true);
+  caffe::SolverParameter solver = Workspace::Solver(20);
+  const auto weights = [&](const std::string& name, const caffe::SolverParameter& param) {
+    RunNamed(*work, name, param, WithSolvers(GetParam()));
+    return WeightsOf(*work, name, 20);
+  };
+  const std::vector<float> mean = weights("mean", Synchronous(solver));
+  ExpectNear(mean, weights("average", Merging(solver, "average", 1)), 2e-5f);
+  const std::map<std::string, double> plain = {{"rate", 1}, {"momentum", 0}};
+  ExpectNear(mean, weights("outer", Merging(solver, "outer", 1, plain)), 2e-5f);
+  solver.clear_weight_decay();
+  solver.set_base_lr(solver.base_lr() / static_cast<float>(GetParam()));
+  ExpectNear(weights("sum", Synchronous(solver, {{"average", 0}})),
+             weights("additive", Merging(solver, "additive", 1)), 2e-5f);
+}
+
+TEST_P(Allreduce, ASolverTrainsOnItsOwnWeightsBetweenMerges) {
+  const auto work = WorkWithBatch(4);
+  const auto weights = [&](const std::string& name, int every, int solvers) {
+    RunNamed(*work, name, Merging(Workspace::Solver(22), "average", every), WithSolvers(solvers));
+    return WeightsOf(*work, name, 22);
+  };
+  // The last merge is at the end, whatever the period.
+  const std::vector<float> merged = weights("merged", 7, GetParam());
+  EXPECT_EQ(weights("again", 7, GetParam()), merged);
+  RunNamed(*work, "alone", Workspace::Solver(22));
+  if (GetParam() == 1) return ExpectNear(WeightsOf(*work, "alone", 22), merged, 1e-5f);
+  EXPECT_NE(weights("often", 1, GetParam()), merged);
+}
+
+TEST_P(Allreduce, LearnsWithEachMergeRule) {
+  const auto work = WorkWithBatch(4);
+  const double most = 1.0 / GetParam();
+  for (const auto& [rule, params] :
+       std::vector<std::pair<std::string, std::map<std::string, double>>>{
+           {"additive", {}}, {"average", {}}, {"easgd", {{"pull", 0.9 * most}}}, {"outer", {}}}) {
+    caffe::SolverParameter solver =
+        Workspace::Tested(Merging(Workspace::Solver(120), rule, 5, params), 60);
+    // The sum of all steps.
+    if (rule == "additive") solver.set_base_lr(solver.base_lr() / static_cast<float>(GetParam()));
+    solver.set_snapshot(50);
+    const Outcome outcome = RunNamed(*work, rule, solver, WithSolvers(GetParam()));
+    EXPECT_GE(outcome.FinalOutput("accuracy"), 0.9) << rule;
+    EXPECT_EQ(outcome.Tests(), (std::vector<int64_t>{0, 60, 120})) << rule;
+    EXPECT_EQ(outcome.Losses().size(), 120u) << rule;
+  }
+}
+
+TEST_P(Allreduce, StopsAndSnapshotsWaitForAMerge) {
+  const auto work = WorkWithBatch(4);
+  RequestedCommands commands;
+  TrainOptions options = WithSolvers(GetParam());
+  options.control = &commands;
+  std::thread program([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    commands.Snapshot();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    commands.Stop();
+  });
+  const Outcome outcome =
+      RunNamed(*work, "run", Merging(Workspace::Solver(100'000'000), "average", 7), options);
+  program.join();
+  EXPECT_TRUE(outcome.result.stopped_early);
+  EXPECT_EQ(outcome.result.iteration % 7, 0);
+  int states = 0;
+  for (const std::string& file : work->FilesWith("run_iter_")) {
+    const std::string number = file.substr(file.find("run_iter_") + 9);
+    EXPECT_EQ(std::stoll(number) % 7, 0) << file;
+    states += file.ends_with(".solverstate");
+  }
+  EXPECT_EQ(states, 2);
+}
+
+TEST(AllreduceTest, SaysWhyItDoesNotMerge) {
+  const auto work = WorkWithBatch(4);
+  const auto error_of = [&](const caffe::SolverParameter& solver) {
+    return ErrorOf([&] { RunNamed(*work, "run", solver, WithSolvers(3)); });
+  };
+  const caffe::SolverParameter plain = Workspace::Solver(20);
+  EXPECT_CONTAINS(error_of(Synchronous(plain, {{"every", 4}})),
+                  "strategy.merge_rule: is missing, expected one");
+  EXPECT_CONTAINS(error_of(Merging(plain, "averages", 4)),
+                  "strategy.merge_rule.type: unknown merge rule of the strategy allreduce "
+                  "'averages', expected one of additive, average, easgd, outer");
+  EXPECT_CONTAINS(error_of(Merging(plain, "easgd", 4)), "needs the parameter pull");
+  EXPECT_CONTAINS(error_of(Merging(plain, "easgd", 4, {{"pull", 0.4}})),
+                  "strategy.merge_rule.param: pull is 0.4, expected at most 1 / number of solvers");
+  caffe::SolverParameter saved = Merging(plain, "average", 4);
+  saved.set_snapshot(6);
+  EXPECT_CONTAINS(error_of(saved), "snapshot: is 6, expected a multiple of the 4 iterations");
+  caffe::SolverParameter sums = Merging(plain, "average", 4);
+  (*sums.mutable_strategy()->mutable_param())["average"] = 0;
+  EXPECT_CONTAINS(error_of(sums), "average is for gradients");
 }
 
 // ---- Batch normalisation over the batches of all solvers ----
