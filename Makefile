@@ -21,7 +21,7 @@
 #   make mutants      planted bugs, each of which the tests must notice
 #   make chaos        clusters under every kind of fault, 30 minutes: MINUTES= SEED= ONLY= EXCEPT= (root)
 #   make nightly      what make test leaves out, hours: NIGHTLY="soak chaos" SEEDS= MINUTES=
-# Settings: V=1 (show commands)  BUILD=dir  PCH=on|off  CUDA=auto|on|off  VERBS=auto|on|off  ONNX=auto|on|off
+# Settings: V=1 (show commands)  BUILD=dir  PCH=on|off  TEST_BATCH=n  CUDA=auto|on|off  VERBS=auto|on|off  ONNX=auto|on|off
 #   MPI=auto|on|off
 #   CUDA_ARCHS="sm_80 sm_90"
 # For arm64 on another machine: BUILD=build-arm64 CUDA=off CXX="aarch64-linux-gnu-g++ --sysroot=DIR"
@@ -139,6 +139,22 @@ objects := $(sources:%.cc=$(BUILD)/obj/%.o) $(cuda_kernels:%.cu=$(BUILD)/obj/%.c
 generated_objects := $(generated:%.cc=%.o)
 tool_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard tools/*.cc))
 
+# Tests of one folder are compiled in batches of so many files, at most 9 (tools/compile-batch): half the
+# time of a build from nothing. 1: each on its own, to work on them.
+TEST_BATCH ?= 5
+# Whose flags are their own, or which other programs take one by one.
+unbatched := $(wildcard test/*/*hdf5*.cc test/device/*.cc test/onnx/*.cc test/segment/device_segment_test.cc)
+after_batch := $(words $(wordlist 1,$(TEST_BATCH),1 2 3 4 5 6 7 8 9) next)
+# $(1): files of one folder; their objects, named for the files in them, and a rule for each batch.
+in_batches = $(if $(1),$(call batch,$(wordlist 1,$(TEST_BATCH),$(1))) $(call in_batches,$(wordlist $(after_batch),$(words $(1)),$(1))))
+batch = $(if $(word 2,$(1)),$(call batch_rule,$(call batch_object,$(1)),$(1)),$(1:%.cc=$(BUILD)/obj/%.o))
+batch_object = $(BUILD)/obj/$(dir $(firstword $(1)))$(subst _test,,$(subst $() ,+,$(basename $(notdir $(1))))).o
+batch_rule = $(eval $(1): $(2))$(eval batches += $(1))$(1)
+# The objects of a test program's own folder.
+own_files = $(filter-out $(sim_objects:$(BUILD)/obj/%.o=%.cc),$(sort $(wildcard test/$(1)/*.cc)))
+own_objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter $(unbatched),$(call own_files,$(1))) $(filter-out %_test.cc $(unbatched),$(call own_files,$(1)))) \
+  $(call in_batches,$(filter-out $(unbatched),$(filter %_test.cc,$(call own_files,$(1)))))
+
 test_support := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/support/*.cc))
 # The simulation library: an archive, of which each program takes what it uses.
 sim_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter-out %_test.cc,$(wildcard test/sim/*.cc test/sim/fabric/*.cc)))
@@ -191,7 +207,7 @@ $(BUILD)/gen/%.pb.o: $(BUILD)/gen/%.pb.cc $(BUILD)/flags.list
 	$(Q)$(CXX) $(CXXFLAGS) -c $< -o $@
 
 # -MMD leaves out what a system header includes: as Highway does with the exchange's loops.
-listed = $(if $(filter src/exchange/kernels/% test/exchange/% test/segment/%,$<),-MD,-MMD) -MP
+listed = $(if $(filter src/exchange/kernels/% test/exchange/% test/segment/%,$(firstword $(filter %.cc,$^))),-MD,-MMD) -MP
 
 # Headers that many files include are compiled once: src/precompiled.h, test/precompiled.h. The flags
 # must be those of the files that use them; GCC warns if they are not.
@@ -256,12 +272,17 @@ $(BUILD)/libsim.a: $(sim_objects)
 	$(Q)$(shell $(CXX) -print-prog-name=ar) rcs $@ $^
 
 define test_binary
-$(BUILD)/test/$(1)_test: $(filter-out $(sim_objects),$(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/$(1)/*.cc))) $(test_support) $(BUILD)/libsim.a $(BUILD)/libmillrace.a
+$(BUILD)/test/$(1)_test: $(call own_objects,$(1)) $(test_support) $(BUILD)/libsim.a $(BUILD)/libmillrace.a
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
 	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $(BUILD)/libsim.a $$(link_library) -lgtest $$(LDLIBS) -o $$@
 endef
 $(foreach name,$(test_names) rdma_vm,$(eval $(call test_binary,$(name))))
+$(if $(filter-out off,$(PCH)),$(eval $(batches): $(BUILD)/pch/test.h.gch))
+$(batches): $(BUILD)/flags.list tools/compile-batch | $(generated) backends
+	@mkdir -p $(@D)
+	$(call say,CXX,$(@:$(BUILD)/obj/%.o=%))
+	$(Q)tools/compile-batch $@ $(filter test/%.cc,$^) -- $(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(pch_flags) $(listed)
 
 $(BUILD)/test/tools_test: $(BUILD)/obj/tools/progress_line.o
 # The fake device's code for layers and update rules.

@@ -280,17 +280,17 @@ HogwildStrategy::~HogwildStrategy() = default;
     if (std::isnan(loss) && passes > 1) {
 """)]),
     ("every-pass-is-on-the-same-random-numbers", [(SOLVER, """\
-    net_->set_pass(iteration * passes + pass);
+    const uint64_t number = static_cast<uint64_t>(iteration) * passes + pass;
 """, """\
-    net_->set_pass(iteration);
+    const uint64_t number = static_cast<uint64_t>(iteration);
 """)]),
     ("gradients-of-the-iteration-before-stay", [(SOLVER, """\
   net_->ClearGradients();
 """, "")]),
     ("a-requested-snapshot-is-taken-again-and-again", [(WORKER, """\
-  const bool requested = run_.snapshot_requested.exchange(false);
+  const bool requested = merged && run_.snapshot_requested.exchange(false);
 """, """\
-  const bool requested = run_.snapshot_requested.load();
+  const bool requested = merged && run_.snapshot_requested.load();
 """)]),
     ("no-solver-tells-how-long-it-takes", [(WORKER, """\
       longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);

@@ -25,8 +25,8 @@ class RulesCluster : public ClusterOfNodes {
   void Learn(int rule) {
     caffe::SolverParameter solver = Workspace::AdaptiveSolvers(600)[rule];
     if (solver.type() != "AdaDelta") solver.set_base_lr(0.2f * solver.base_lr());
-    // Once the net has learnt, gradients vanish. RMSProp's steps do not, without a larger delta.
-    if (solver.type() == "RMSProp") solver.set_delta(0.01f);
+    // Once the net has learnt, gradients vanish. Steps of these rules do not, without a larger delta.
+    if (solver.type() == "RMSProp" || solver.type() == "Adam") solver.set_delta(0.01f);
     solver.set_display(100);
     TrainToAccuracy(Workspace::Tested(solver, 600));
   }
