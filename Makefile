@@ -211,7 +211,7 @@ listed = $(if $(filter src/exchange/kernels/% test/exchange/% test/segment/%,$(f
 
 # Headers that many files include are compiled once: src/precompiled.h, test/precompiled.h. The flags
 # must be those of the files that use them; GCC warns if they are not.
-pch_users_src := $(foreach d,src/data src/model src/nn src/proto src/simulate src/solver src/strategy src/train,$(BUILD)/obj/$(d)/%.o)
+pch_users_src := $(foreach d,src/data src/model src/nn src/proto src/simulate src/solver src/strategy src/train tools,$(BUILD)/obj/$(d)/%.o)
 pch_users_test := $(BUILD)/obj/test/%.o
 ifneq ($(PCH),off)
 # What ccache needs to keep files that are compiled with them.
@@ -225,11 +225,12 @@ endef
 $(eval $(call precompiled,src,))
 $(eval $(call precompiled,test,$$(test_flags)))
 # GCC 12 warns of copies of std::string in system headers that it has not read as such.
-pch_warnings := -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread
+pch_warnings := -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread \
+  $(if $(SANITIZE),-Wno-maybe-uninitialized)
 pch_of = $(if $(filter $(pch_users_test),$@),test,$(if $(filter $(pch_users_src),$@),src))
 pch_flags = $(if $(pch_of),-include $(BUILD)/pch/$(pch_of).h -fpch-preprocess -Winvalid-pch $(pch_warnings))
 -include $(BUILD)/pch/src.d $(BUILD)/pch/test.d
-$(filter $(pch_users_src),$(objects)): $(BUILD)/pch/src.h.gch
+$(filter $(pch_users_src),$(objects) $(tool_objects)): $(BUILD)/pch/src.h.gch
 $(patsubst %.cc,$(BUILD)/obj/%.o,$(shell find test -name '*.cc')): $(BUILD)/pch/test.h.gch
 endif
 
