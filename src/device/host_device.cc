@@ -28,12 +28,14 @@ class Host : public MemorySpace {
     return pointer;
   }
   void Free(void* pointer) override { std::free(pointer); }
-  void Fill(void* pointer, int byte, size_t bytes) override { memset(pointer, byte, bytes); }
+  void Fill(void* pointer, int byte, size_t bytes) override {
+    if (bytes > 0) memset(pointer, byte, bytes);
+  }
   void CopyFromHost(void* destination, const void* host, size_t bytes) override {
-    memcpy(destination, host, bytes);
+    if (bytes > 0) memcpy(destination, host, bytes);
   }
   void CopyToHost(void* host, const void* source, size_t bytes) override {
-    memcpy(host, source, bytes);
+    if (bytes > 0) memcpy(host, source, bytes);
   }
 };
 
@@ -41,16 +43,16 @@ class HostQueueImpl final : public Queue {
  public:
   using Queue::Queue;
   void Copy(void* destination, const void* source, size_t bytes) override {
-    memcpy(destination, source, bytes);
+    if (bytes > 0) memcpy(destination, source, bytes);
   }
   void CopyToDevice(void* destination, const void* host, size_t bytes) override {
-    memcpy(destination, host, bytes);
+    if (bytes > 0) memcpy(destination, host, bytes);
   }
   void CopyToHost(void* host, const void* source, size_t bytes) override {
-    memcpy(host, source, bytes);
+    if (bytes > 0) memcpy(host, source, bytes);
   }
   void Fill(void* destination, int byte, size_t bytes) override {
-    memset(destination, byte, bytes);
+    if (bytes > 0) memset(destination, byte, bytes);
   }
   Event Record() override { return Event(); }
   void Wait(const Event& event) override { event.Synchronize(); }

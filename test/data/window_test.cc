@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "base/rng.h"
@@ -139,6 +140,10 @@ TEST(WindowPlace, RefusesEmptyWindowsAndThoseOutsideOfTheImage) {
                   "corners (5, 5) and (4, 9), which is empty or not");
   EXPECT_CONTAINS(error(Corners(0, 0, 30, 5), 0), "in the image of 20 x 30");
   EXPECT_CONTAINS(error(Corners(60, 0, 70, 5), 2), "is empty or not in the image");
+  constexpr int kMin = std::numeric_limits<int>::min(), kMax = std::numeric_limits<int>::max();
+  EXPECT_CONTAINS(error(Corners(kMin, kMin, kMin, kMin), 2), "is empty or not in the image");
+  EXPECT_CONTAINS(error(Corners(kMax, 0, kMin, 5), 2), "is empty or not in the image");
+  EXPECT_CONTAINS(error(Corners(kMax, kMax, kMax, kMax), 2), "is empty or not in the image");
 }
 
 }  // namespace

@@ -15,10 +15,6 @@
 #include "test/support/fake_device.h"
 #include "test/support/support.h"
 
-// Makes allocations of excessive size fail as malloc does, instead of ending the program.
-extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
-extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
-
 namespace millrace {
 namespace {
 

@@ -44,10 +44,14 @@ struct ExchangeEnd {
   void Send(Network* network, std::span<PostedFrame> room, int64_t tick);
 };
 
-// A node in a single segment.
-struct ExchangeNode : ExchangeEnd {
+// What the ends of a node use, and what therefore outlives them: a base in front of theirs.
+struct NodeWeights {
   std::vector<float> weights;
   std::unique_ptr<RangeLock> locks;  // of the weights
+};
+
+// A node in a single segment.
+struct ExchangeNode : NodeWeights, ExchangeEnd {
   uint64_t iterations = 0;
 
   // (Re)starts the node with weights of zero.

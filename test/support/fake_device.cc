@@ -238,6 +238,10 @@ class FakeQueue::Core {
       changed_.notify_all();
     }
     if (thread_.joinable()) thread_.join();
+    // What will not run may hold events, and so the queues that they are of.
+    std::deque<Work> dropped;
+    std::lock_guard lock(mutex_);
+    dropped.swap(work_);
   }
 
   uint64_t enqueued() const { return Read(&Core::enqueued_); }

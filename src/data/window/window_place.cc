@@ -2,13 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "base/error.h"
 
 namespace millrace::inline data {
 namespace {
 
-int Round(float value) { return static_cast<int>(std::round(value)); }
+// Farther than any pixel of an image; sums of two such positions are no overflow.
+constexpr float kFarthest = 1 << 29;
+
+int Round(float value) {
+  return static_cast<int>(std::clamp(std::round(value), -kFarthest, kFarthest));
+}
+
+// From one corner of a window to the other, both inclusive.
+float Length(int first, int last) { return static_cast<float>(int64_t{last} - first + 1); }
 
 // One axis of the window.
 struct Axis {
@@ -36,13 +45,19 @@ Axis Grow(float centre, float half, float scale, int image, int output) {
 WindowPlace PlaceWindow(const WindowCrop& crop, bool mirror, int image_height, int image_width,
                         WindowPlace place) {
   const WindowPlace window = place;
+  const auto refuse = [&] {
+    throw Error("has a window with the corners (", window.x1, ", ", window.y1, ") and (", window.x2,
+                ", ", window.y2, "), which is empty or not in the image of ", image_height, " x ",
+                image_width);
+  };
+  if (window.x1 > window.x2 || window.y1 > window.y2) refuse();
   place.height = place.width = crop.size;
   place.pad_y = place.pad_x = 0;
   if (crop.context_pad > 0 || crop.square) {
     const float scale =
         static_cast<float>(crop.size) / static_cast<float>(crop.size - 2 * crop.context_pad);
-    float half_height = static_cast<float>(place.y2 - place.y1 + 1) / 2.0f;
-    float half_width = static_cast<float>(place.x2 - place.x1 + 1) / 2.0f;
+    float half_height = Length(place.y1, place.y2) / 2.0f;
+    float half_width = Length(place.x1, place.x2) / 2.0f;
     const float centre_x = static_cast<float>(place.x1) + half_width;
     const float centre_y = static_cast<float>(place.y1) + half_height;
     if (crop.square) half_height = half_width = std::max(half_height, half_width);
@@ -58,12 +73,7 @@ WindowPlace PlaceWindow(const WindowCrop& crop, bool mirror, int image_height, i
   }
   const bool inside = place.x1 >= 0 && place.y1 >= 0 && place.x1 <= place.x2 &&
                       place.y1 <= place.y2 && place.x2 < image_width && place.y2 < image_height;
-  if (!inside || place.height <= 0 || place.width <= 0 || window.x1 > window.x2 ||
-      window.y1 > window.y2) {
-    throw Error("has a window with the corners (", window.x1, ", ", window.y1, ") and (", window.x2,
-                ", ", window.y2, "), which is empty or not in the image of ", image_height, " x ",
-                image_width);
-  }
+  if (!inside || place.height <= 0 || place.width <= 0) refuse();
   return place;
 }
 
