@@ -81,17 +81,17 @@ void FakeMemory::Free(void* pointer) {
 
 void FakeMemory::Fill(void* pointer, int byte, size_t bytes) {
   Count();
-  std::memset(Alias(pointer), byte, bytes);
+  if (bytes > 0) std::memset(Alias(pointer), byte, bytes);
 }
 
 void FakeMemory::CopyFromHost(void* destination, const void* host, size_t bytes) {
   Count();
-  std::memcpy(Alias(destination), host, bytes);
+  if (bytes > 0) std::memcpy(Alias(destination), host, bytes);
 }
 
 void FakeMemory::CopyToHost(void* host, const void* source, size_t bytes) {
   Count();
-  std::memcpy(host, Alias(source), bytes);
+  if (bytes > 0) std::memcpy(host, Alias(source), bytes);
 }
 
 size_t FakeMemory::blocks() const {
@@ -348,7 +348,9 @@ FakeQueue& FakeQueue::Of(Queue& queue) {
 void FakeQueue::Enqueue(Work work) { core_->Enqueue(std::move(work)); }
 
 void FakeQueue::Copy(void* destination, const void* source, size_t bytes) {
-  Enqueue([=, this] { std::memcpy(fake_.Alias(destination), fake_.Alias(source), bytes); });
+  Enqueue([=, this] {
+    if (bytes > 0) std::memcpy(fake_.Alias(destination), fake_.Alias(source), bytes);
+  });
 }
 
 void FakeQueue::CopyToDevice(void* destination, const void* host, size_t bytes) {
@@ -356,7 +358,7 @@ void FakeQueue::CopyToDevice(void* destination, const void* host, size_t bytes) 
   if (!pageable) fake_.staging().Require(host, bytes);
   Enqueue([=, this] {
     if (!pageable) fake_.staging().Require(host, bytes);
-    std::memcpy(fake_.Alias(destination), host, bytes);
+    if (bytes > 0) std::memcpy(fake_.Alias(destination), host, bytes);
   });
   if (pageable) core_->WaitForAll();
 }
@@ -366,13 +368,15 @@ void FakeQueue::CopyToHost(void* host, const void* source, size_t bytes) {
   if (!pageable) fake_.staging().Require(host, bytes);
   Enqueue([=, this] {
     if (!pageable) fake_.staging().Require(host, bytes);
-    std::memcpy(host, fake_.Alias(source), bytes);
+    if (bytes > 0) std::memcpy(host, fake_.Alias(source), bytes);
   });
   if (pageable) core_->WaitForAll();
 }
 
 void FakeQueue::Fill(void* destination, int byte, size_t bytes) {
-  Enqueue([=, this] { std::memset(fake_.Alias(destination), byte, bytes); });
+  Enqueue([=, this] {
+    if (bytes > 0) std::memset(fake_.Alias(destination), byte, bytes);
+  });
 }
 
 Event FakeQueue::Record() { return Event(std::make_shared<Point>(core_, core_->Record())); }
