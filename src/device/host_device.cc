@@ -16,6 +16,14 @@ namespace {
 // Large blocks use transparent huge pages: fewer TLB misses in passes over a whole weight array.
 constexpr size_t kHugePage = size_t{2} << 20;
 
+// As memcpy and memset, but pointers may be null if there are no bytes.
+void CopyBytes(void* destination, const void* source, size_t bytes) {
+  if (bytes > 0) memcpy(destination, source, bytes);
+}
+void FillBytes(void* destination, int byte, size_t bytes) {
+  if (bytes > 0) memset(destination, byte, bytes);
+}
+
 class Host : public MemorySpace {
  public:
   void* Allocate(size_t bytes) override {
@@ -28,14 +36,12 @@ class Host : public MemorySpace {
     return pointer;
   }
   void Free(void* pointer) override { std::free(pointer); }
-  void Fill(void* pointer, int byte, size_t bytes) override {
-    if (bytes > 0) memset(pointer, byte, bytes);
-  }
+  void Fill(void* pointer, int byte, size_t bytes) override { FillBytes(pointer, byte, bytes); }
   void CopyFromHost(void* destination, const void* host, size_t bytes) override {
-    if (bytes > 0) memcpy(destination, host, bytes);
+    CopyBytes(destination, host, bytes);
   }
   void CopyToHost(void* host, const void* source, size_t bytes) override {
-    if (bytes > 0) memcpy(host, source, bytes);
+    CopyBytes(host, source, bytes);
   }
 };
 
@@ -43,16 +49,16 @@ class HostQueueImpl final : public Queue {
  public:
   using Queue::Queue;
   void Copy(void* destination, const void* source, size_t bytes) override {
-    if (bytes > 0) memcpy(destination, source, bytes);
+    CopyBytes(destination, source, bytes);
   }
   void CopyToDevice(void* destination, const void* host, size_t bytes) override {
-    if (bytes > 0) memcpy(destination, host, bytes);
+    CopyBytes(destination, host, bytes);
   }
   void CopyToHost(void* host, const void* source, size_t bytes) override {
-    if (bytes > 0) memcpy(host, source, bytes);
+    CopyBytes(host, source, bytes);
   }
   void Fill(void* destination, int byte, size_t bytes) override {
-    if (bytes > 0) memset(destination, byte, bytes);
+    FillBytes(destination, byte, bytes);
   }
   Event Record() override { return Event(); }
   void Wait(const Event& event) override { event.Synchronize(); }

@@ -44,7 +44,7 @@ struct ExchangeEnd {
   void Send(Network* network, std::span<PostedFrame> room, int64_t tick);
 };
 
-// What the ends of a node use, and what therefore outlives them: a base in front of theirs.
+// A node's weights and their lock. The first base of a node, so that its ends are destroyed before.
 struct NodeWeights {
   std::vector<float> weights;
   std::unique_ptr<RangeLock> locks;  // of the weights

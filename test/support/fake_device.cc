@@ -81,17 +81,17 @@ void FakeMemory::Free(void* pointer) {
 
 void FakeMemory::Fill(void* pointer, int byte, size_t bytes) {
   Count();
-  if (bytes > 0) std::memset(Alias(pointer), byte, bytes);
+  HostMemory().Fill(Alias(pointer), byte, bytes);
 }
 
 void FakeMemory::CopyFromHost(void* destination, const void* host, size_t bytes) {
   Count();
-  if (bytes > 0) std::memcpy(Alias(destination), host, bytes);
+  HostMemory().CopyFromHost(Alias(destination), host, bytes);
 }
 
 void FakeMemory::CopyToHost(void* host, const void* source, size_t bytes) {
   Count();
-  if (bytes > 0) std::memcpy(host, Alias(source), bytes);
+  HostMemory().CopyToHost(host, Alias(source), bytes);
 }
 
 size_t FakeMemory::blocks() const {
@@ -238,7 +238,7 @@ class FakeQueue::Core {
       changed_.notify_all();
     }
     if (thread_.joinable()) thread_.join();
-    // What will not run may hold events, and so the queues that they are of.
+    // Work that is never run may hold events, which hold a Core: this one, too.
     std::deque<Work> dropped;
     std::lock_guard lock(mutex_);
     dropped.swap(work_);
@@ -349,7 +349,7 @@ void FakeQueue::Enqueue(Work work) { core_->Enqueue(std::move(work)); }
 
 void FakeQueue::Copy(void* destination, const void* source, size_t bytes) {
   Enqueue([=, this] {
-    if (bytes > 0) std::memcpy(fake_.Alias(destination), fake_.Alias(source), bytes);
+    HostMemory().CopyFromHost(fake_.Alias(destination), fake_.Alias(source), bytes);
   });
 }
 
@@ -358,7 +358,7 @@ void FakeQueue::CopyToDevice(void* destination, const void* host, size_t bytes) 
   if (!pageable) fake_.staging().Require(host, bytes);
   Enqueue([=, this] {
     if (!pageable) fake_.staging().Require(host, bytes);
-    if (bytes > 0) std::memcpy(fake_.Alias(destination), host, bytes);
+    HostMemory().CopyFromHost(fake_.Alias(destination), host, bytes);
   });
   if (pageable) core_->WaitForAll();
 }
@@ -368,15 +368,13 @@ void FakeQueue::CopyToHost(void* host, const void* source, size_t bytes) {
   if (!pageable) fake_.staging().Require(host, bytes);
   Enqueue([=, this] {
     if (!pageable) fake_.staging().Require(host, bytes);
-    if (bytes > 0) std::memcpy(host, fake_.Alias(source), bytes);
+    HostMemory().CopyToHost(host, fake_.Alias(source), bytes);
   });
   if (pageable) core_->WaitForAll();
 }
 
 void FakeQueue::Fill(void* destination, int byte, size_t bytes) {
-  Enqueue([=, this] {
-    if (bytes > 0) std::memset(fake_.Alias(destination), byte, bytes);
-  });
+  Enqueue([=, this] { HostMemory().Fill(fake_.Alias(destination), byte, bytes); });
 }
 
 Event FakeQueue::Record() { return Event(std::make_shared<Point>(core_, core_->Record())); }

@@ -21,7 +21,7 @@ class Mpi : public testing::Test {
   }
 
   static std::vector<std::string> Under(int ranks, std::vector<std::string> arguments) {
-    // Open MPI keeps memory of plugins that it has unloaded: no leak of ours, and slow to report.
+    // Open MPI does not free all memory of its plugins, and to report that takes a minute.
     std::vector<std::string> command = {"/usr/bin/env",
                                         "ASAN_OPTIONS=detect_leaks=0",
                                         "mpirun",

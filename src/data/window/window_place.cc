@@ -9,7 +9,7 @@
 namespace millrace::inline data {
 namespace {
 
-// Farther than any pixel of an image; sums of two such positions are no overflow.
+// Farther than any pixel of an image. The sum of two such positions fits in an int.
 constexpr float kFarthest = 1 << 29;
 
 int Round(float value) {
