@@ -19,6 +19,9 @@ namespace {
 using Blobs = google::protobuf::RepeatedPtrField<caffe::BlobProto>;
 
 constexpr int kMostBlobs = 1 << 20;  // of a layer or a history; more is damage
+// A group may contain itself.
+constexpr int kMostSlashes = 32;  // in the name of a layer
+constexpr int kMostGroups = 1 << 16;
 
 // The number that a member's name is, if it is one.
 std::optional<int> IndexOf(const std::string& name) {
@@ -55,8 +58,13 @@ void ReadHistory(const Hdf5FileReader& file, const std::string& group, Blobs* hi
 }
 
 // Appends the layers in `group`, whose name begins after `root`. A name with slashes is a path.
+// Counts the groups in `read`.
 void ReadLayers(const Hdf5FileReader& file, const std::string& root, const std::string& group,
-                caffe::NetParameter* model) {
+                int* read, caffe::NetParameter* model) {
+  if (++*read > kMostGroups || std::count(group.begin(), group.end(), '/') > kMostSlashes) {
+    throw Error(file.path(), ": ", root, ": more than ", kMostGroups, " groups, or ", kMostSlashes,
+                " within each other");
+  }
   caffe::LayerParameter layer;
   std::vector<std::string> groups;
   for (const std::string& member : file.Members(group)) {
@@ -75,7 +83,7 @@ void ReadLayers(const Hdf5FileReader& file, const std::string& root, const std::
   }
   for (const std::string& path : groups) {
     if (!file.HasGroup(path)) throw Error(file.path(), ": ", path, ": expected a layer or a blob");
-    ReadLayers(file, root, path, model);
+    ReadLayers(file, root, path, read, model);
   }
 }
 
@@ -129,7 +137,8 @@ caffe::NetParameter LoadHdf5Model(const std::string& path) {
   const Hdf5FileReader file(path);
   if (!file.HasGroup("data")) throw Error(path, ": holds no layers, expected a caffemodel");
   caffe::NetParameter model;
-  ReadLayers(file, "data", "data", &model);
+  int groups = 0;
+  ReadLayers(file, "data", "data", &groups, &model);
   return model;
 }
 

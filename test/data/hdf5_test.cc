@@ -210,6 +210,23 @@ TEST_F(Hdf5Test, SaysWhatIsWrongWithListsAndFiles) {
   EXPECT_CONTAINS(test::SetUpError(param), at + "source: is missing");
 }
 
+// Chunks that were never written take no room in the file.
+TEST_F(Hdf5Test, SaysThatAFileClaimsMoreValuesThanMemoryHolds) {
+  const std::string path = folder_ / "large.h5";
+  const hsize_t dims[] = {hsize_t{1} << 31, hsize_t{1} << 31}, chunk[] = {2, 2};
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t space = H5Screate_simple(2, dims, nullptr), plan = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(plan, 2, chunk);
+  H5Dclose(H5Dcreate2(file, "data", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, plan, H5P_DEFAULT));
+  H5Pclose(plan), H5Sclose(space), H5Fclose(file);
+  test::WriteFile(folder_ / "list.txt", "large.h5");
+  Hdf5Source source(folder_ / "list.txt", {"data"});
+  EXPECT_EQ(test::ErrorOf([&] { source.MakeReader(false)->At(0); }),
+            path +
+                ": has 2147483648 rows of 2147483648 values, for which there is not enough "
+                "memory");
+}
+
 TEST_F(Hdf5Test, FailsIfAFileChangesWhileInUse) {
   Hdf5Source source(folder_ / "list.txt", {"data"});
   WriteHdf5(folder_ / "c.h5", {{"data", {5, 2, 3}, Numbers(30, 0)}});

@@ -178,6 +178,20 @@ TEST(Hdf5Snapshot, LeavesNoHistoryOutForItsSize) {
   EXPECT_NE(point.HistoryOf(2), nullptr);
 }
 
+TEST(Hdf5Snapshot, WhoseGroupsContainThemselvesIsRejected) {
+  test::TempDir folder;
+  const std::string path = folder / "m.caffemodel.h5";
+  for (const int links : {1, 4}) {
+    const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t data = MakeGroup(file, "data");
+    for (int i = 0; i < links; ++i) {
+      H5Lcreate_hard(file, "data", data, StrCat("again", i).c_str(), H5P_DEFAULT, H5P_DEFAULT);
+    }
+    H5Gclose(data), H5Fclose(file);
+    EXPECT_CONTAINS(test::ErrorOf([&] { LoadModel(path); }), path + ": data: more than ");
+  }
+}
+
 TEST(Hdf5Snapshot, ReadsTheFilesOfCaffe) {
   test::TempDir folder;
   WriteAsCaffe(folder / "m.caffemodel.h5", folder / "s.solverstate.h5");

@@ -250,7 +250,7 @@ TEST(StopConditionRun, OfWhichTheLastIterationIsTheSchedulesEndIsComplete) {
 TEST(StopConditionRun, InAClusterEndsItForAllNodes) {
   for (const char* const condition :
        {"stop_condition { type: 'iterations' param { key: 'most' value: 100 } }",
-        "stop_condition { type: 'target' param { key: 'value' value: 0.3 } }"}) {
+        "stop_condition { type: 'target' param { key: 'value' value: 0.9 } }"}) {
     SCOPED_TRACE(condition);
     Workspace work;
     const std::string topology = work / "topology.prototxt";

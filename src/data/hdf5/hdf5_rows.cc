@@ -3,6 +3,8 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <new>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "data/hdf5/hdf5_handle.h"
@@ -60,6 +62,18 @@ std::vector<Shape> ShapesOf(const std::string& path, const Hdf5Handle& file,
   return shapes;
 }
 
+// Zeros for all values of a file. A file of a few bytes can claim any number of them.
+std::vector<float> Zeros(const std::string& path, hsize_t rows, hsize_t row) {
+  try {
+    hsize_t count = 0;
+    if (!__builtin_mul_overflow(rows, row, &count)) return std::vector<float>(count);
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {
+  }
+  throw Error(path, ": has ", rows, " rows of ", row,
+              " values, for which there is not enough memory");
+}
+
 }  // namespace
 
 std::vector<Shape> Hdf5Shapes(const std::string& path, const std::vector<std::string>& names) {
@@ -75,7 +89,7 @@ std::vector<float> ReadHdf5Rows(const std::string& path, const std::vector<std::
   const auto rows = static_cast<hsize_t>(shapes[0][0]);
   hsize_t row = 0;  // floats per row
   for (const Shape& shape : shapes) row += static_cast<hsize_t>(ShapeCount(shape)) / rows;
-  std::vector<float> values(rows * row);
+  std::vector<float> values = Zeros(path, rows, row);
   hsize_t column = 0;
   for (size_t i = 0; i < names.size(); ++i) {
     // In memory, the values of the dataset are some columns of all rows.
