@@ -23,7 +23,7 @@
 #   make nightly      what make test leaves out, hours: NIGHTLY="soak chaos" SEEDS= MINUTES=
 # Settings: V=1 (show commands)  BUILD=dir  PCH=on|off  TEST_BATCH=n  CUDA=auto|on|off  VERBS=auto|on|off  ONNX=auto|on|off
 #   MPI=auto|on|off
-#   CUDA_ARCHS="sm_80 sm_90"
+#   CUDA_ARCHS="sm_80 sm_90"  (the GPUs to compile for; those of this machine, or sm_90)
 # For arm64 on another machine: BUILD=build-arm64 CUDA=off CXX="aarch64-linux-gnu-g++ --sysroot=DIR"
 
 .SUFFIXES:
@@ -32,6 +32,7 @@
 .DEFAULT_GOAL := all
 SHELL := /bin/bash
 comma := ,
+space := $(subst ,, )
 
 SANITIZE ?=
 V ?=
@@ -45,7 +46,12 @@ ONNX ?= auto
 MPI ?= auto
 PCH ?= on
 CUDA_HOME ?= /usr/local/cuda
-CUDA_ARCHS ?= sm_80 sm_90
+# The GPUs of this machine, or Hopper. For others the driver compiles PTX when a program starts.
+ifndef CUDA_ARCHS
+  CUDA_ARCHS := $(patsubst %,sm_%,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)\.\([0-9]\)$$/\1\2/p' | sort -un))
+  CUDA_ARCHS := $(or $(CUDA_ARCHS),sm_90)
+endif
+ptx := compute_$(shell printf '%s\n' 80 $(CUDA_ARCHS:sm_%=%) | sort -n | head -n 1)
 
 # ---- Backends: chosen here by file, listed in the build's first lines. ------
 have_cuda := $(wildcard $(CUDA_HOME)/bin/nvcc)
@@ -83,7 +89,8 @@ other_processors := $(filter-out %_$(processor).cc,$(shell find src -name '*_x86
 CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer -fopenmp-simd -fno-math-errno -Wall -Wextra -Werror -pthread \
   -fPIC -fvisibility=hidden -fvisibility-inlines-hidden \
   -Iinclude -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
-LDFLAGS := -pthread
+# In half the time of the default linker.
+LDFLAGS := -pthread $(if $(wildcard $(shell $(CXX) -print-prog-name=ld.gold)),-fuse-ld=gold)
 LDLIBS := -lhwy -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lleveldb -lhdf5_serial -ljpeg -lpng -lexpat -lz -lisal -lcrypto -lgomp -lrt
 ifneq ($(SANITIZE),)
   CXXFLAGS += -fsanitize=$(SANITIZE) -O1
@@ -193,6 +200,7 @@ backends:
 # Other flags: compile everything anew. Another list of sources: archive anew.
 remember = $(shell mkdir -p $(BUILD); echo '$(2)' | cmp -s - $(BUILD)/$(1) || echo '$(2)' > $(BUILD)/$(1))
 $(call remember,flags.list,$(CXXFLAGS) $(CXXFLAGS_CUDA) $(test_flags) $(PCH))
+$(call remember,archs.list,$(CUDA_ARCHS))
 $(call remember,sources.list,$(sort $(objects)))
 
 $(BUILD)/gen/%.pb.cc $(BUILD)/gen/%.pb.h &: src/%.proto include/millrace/export.h
@@ -239,10 +247,10 @@ $(BUILD)/obj/%.o: %.cc $(BUILD)/flags.list | $(generated) backends
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(pch_flags) $(listed) -c $< -o $@
 
-$(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags.list | $(generated) backends
+$(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags.list $(BUILD)/archs.list | $(generated) backends
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Xcompiler -fPIC,-fvisibility=hidden -Werror all-warnings $(if $(filter src/exchange/%,$<),-fmad=false) -Iinclude -Isrc $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a:sm_%=%),code=$(a)) -MMD -MF $(@:.o=.d) -c $< -o $@
+	$(Q)$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Xcompiler -fPIC,-fvisibility=hidden -Werror all-warnings $(if $(filter src/exchange/%,$<),-fmad=false) -Iinclude -Isrc -gencode "arch=$(ptx),code=[$(subst $(space),$(comma),$(CUDA_ARCHS) $(ptx))]" -MMD -MF $(@:.o=.d) -c $< -o $@
 
 $(BUILD)/libmillrace.a: $(objects) $(generated_objects) $(BUILD)/sources.list
 	@rm -f $@
