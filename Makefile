@@ -149,7 +149,7 @@ tool_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard tools/*.cc))
 # Tests of one folder are compiled in batches of so many files, at most 9 (tools/compile-batch): half the
 # time of a build from nothing. 1: each on its own, to work on them.
 TEST_BATCH ?= 5
-# Whose flags are their own, or which other programs take one by one.
+# Tests that are compiled singly: they need flags of their own, or other programs link them.
 unbatched := $(wildcard test/*/*hdf5*.cc test/device/*.cc test/onnx/*.cc test/segment/device_segment_test.cc)
 after_batch := $(words $(wordlist 1,$(TEST_BATCH),1 2 3 4 5 6 7 8 9) next)
 # $(1): files of one folder; their objects, named for the files in them, and a rule for each batch.

@@ -87,9 +87,8 @@ class MILLRACE_API Blob {
   void BindDiff(float* diff);
 
   // Conversion to and from the file format, values in plain order, by way of the host. FromProto
-  // throws Error(`what`,
-  // ...) if the shape or the number of values does not fit this blob. Legacy 4-D shapes are
-  // compared without leading dimensions of 1.
+  // throws Error, with a text that begins with `what`, if the shape or the number of values does
+  // not fit this blob. Legacy 4-D shapes are compared without leading dimensions of 1.
   void ToProto(caffe::BlobProto* proto, bool with_diff) const;
   void FromProto(const caffe::BlobProto& proto, const std::string& what);
 

@@ -31,7 +31,8 @@ class MetricsRegistry;
 struct ClusterOptions {
   std::string topology;  // path of the topology file
   std::string node;      // this node's name there; "": chosen by rank
-  // What the array means: a node with another number is refused by the others. 0 is a number too.
+  // Identifies the layout of the array. Nodes with different ids refuse each other. 0 is a valid
+  // id.
   uint64_t layout = 0;
   // Iterations that the weights have seen, if this node's weights start the run.
   int64_t iteration = 0;
@@ -74,11 +75,11 @@ class MILLRACE_API ClusterMember {
   // `to` is as long as the weights. Throws Error if a segment has failed.
   void ReadMerged(std::span<float> to);
 
-  // Waits until all nodes have called Finish and have the same weights, then leaves. Nodes that
-  // have not started, are dead or unresponsive are not awaited; nor, after 30 s or three times
-  // their longest iteration, nodes that go on. Throws Error if a segment has failed.
+  // Waits until all nodes have called Finish and have the same weights, then leaves. Does not wait
+  // for nodes that have not started or are unresponsive. Stops waiting for nodes that still train
+  // after 30 s or three of their longest iterations. Throws Error if a segment has failed.
   void Finish();
-  // Hands over what the others do not have yet and leaves; they go on.
+  // Sends this node's unsent progress, then leaves. The other nodes continue.
   void Leave();
 
  private:

@@ -72,8 +72,9 @@ struct MILLRACE_API LayerContext {
   std::string data_scope;          // distinguishes the streams of different nets
   int data_consumer = 0;           // number of this net, if nets take turns at the batches
   const uint64_t* pass = nullptr;  // number of the current forward pass: part of random stream keys
-  UpdateLock* const* update_lock = nullptr;  // see Net::LockWith; null or of null: there is none
-  // See Net::SynchronizeWith; null or of null: this net's batches are on their own.
+  // Held while a layer writes its own parameters. No lock if it or what it points to is null.
+  UpdateLock* const* update_lock = nullptr;
+  // Sums statistics over nets that step together. None if it or what it points to is null.
   Collective* const* collective = nullptr;
 };
 

@@ -104,7 +104,7 @@ class MILLRACE_API Session {
   // leaves. Nodes that have not started, are dead or unresponsive are not awaited. Throws
   // Error if a segment has failed.
   virtual void Finish() = 0;
-  // Hands over what the others do not have yet and leaves; they go on.
+  // Sends this node's unsent progress, then leaves. The other nodes continue.
   virtual void Leave() = 0;
 
  protected:

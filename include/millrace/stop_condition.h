@@ -40,8 +40,8 @@ struct TestedOutputs {
   std::span<const double> outputs;  // their means, in the order of the log
 };
 
-// One instance belongs to one run of a process, which calls it from one thread at a time. A resumed
-// run has new conditions, which know nothing of what was before.
+// One instance belongs to one run of a process, which calls it from one thread at a time.
+// Conditions are not saved: a resumed run starts with new ones.
 class MILLRACE_API StopCondition {
  public:
   virtual ~StopCondition() = default;

@@ -45,8 +45,8 @@ MILLRACE_API std::optional<Launch> FindLaunch(const Environment& environment);
 
 using ConnectFunction = std::unique_ptr<Processes> (*)();
 
-// Registers what connects processes. Define one at namespace scope, in a file that only builds with
-// its library contain.
+// Registers a function that connects processes. Define one at namespace scope, in a file that is
+// compiled only where its library is installed.
 struct RegisterConnect {
   explicit RegisterConnect(ConnectFunction connect);
 };

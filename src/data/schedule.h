@@ -117,8 +117,8 @@ struct ScheduleOptions {
   bool shuffle = false;
   // Numbers of successive records that `shuffle` keeps together; for one source. Empty: none.
   std::vector<uint64_t> groups;
-  // Of every batch, so many items are drawn from each source, those of the first source first.
-  // Empty: the items are all records in turn.
+  // Items that each batch draws from each source, in the order of the sources. Empty: the items are
+  // all records in turn.
   std::vector<uint64_t> draws;
   // Gives the records their numbers in each epoch; null: the sources' order. Not with `groups` or
   // `draws`.
@@ -142,8 +142,8 @@ class Schedule {
   RecordLocation At(uint64_t item) const { return AtPlace(item + skip_); }
   // A place counts items from the start of epoch 0.
   RecordLocation AtPlace(uint64_t place) const;
-  // The place at which a process continues that was at `place` of `before`, a schedule of the same
-  // shard with other absent shards: that of the same record of its own shard.
+  // Maps `place` of `before`, a schedule of the same shard with other absent shards, to the place
+  // of the same record of this shard.
   uint64_t PlaceAfter(const Schedule& before, uint64_t place) const;
   const std::vector<uint64_t>& absent() const { return options_.absent; }
 

@@ -26,7 +26,8 @@ class Team {
   MILLRACE_HOST_DEVICE Team(TeamArea<Lanes::kThreads>* area, const Lanes& lanes)
       : area_(*area), lanes_(lanes) {}
 
-  // Calls step(i) for each i in [0, n), each on one thread. What it writes is visible afterwards.
+  // Calls step(i) for each i in [0, n), each on one thread. Its writes are visible to the whole
+  // team on return.
   template <typename Step>
   MILLRACE_HOST_DEVICE void ForEach(int64_t n, Step step) {
     for (int64_t i = lanes_.index(); i < n; i += Lanes::kThreads) step(i);

@@ -13,8 +13,8 @@ namespace millrace::inline model {
 // Throws Error with one line that names all layers which the format has nothing for.
 using WriteModelFile = void (*)(const BuiltNet& net, const std::string& path);
 
-// Registers a writer. Define one at namespace scope, in a file that only builds with the format's
-// library contain.
+// Registers a writer. Define one at namespace scope, in a file that is compiled only where the
+// library of the format is installed.
 struct RegisterModelFormat {
   RegisterModelFormat(const std::string& format, WriteModelFile write);
 };

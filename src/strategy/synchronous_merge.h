@@ -3,8 +3,7 @@
 // process holds the same c. For solver i of N with the weights w_i, and g = sum_i (w_i - c):
 //
 //   kAdditive: c = c + g                     w_i = c    Downpour SGD (Dean et al., NIPS 2012)
-//   without
-//                                                       its asynchrony
+//                                                       without its asynchrony
 //   kAverage:  c = c + g / N                 w_i = c    local SGD (Stich: "Local SGD converges fast
 //                                                       and communicates little", 2018)
 //   kElastic:  w_i = w_i - pull (w_i - c);   c = c + pull g (with the old c in both: synchronous
@@ -66,7 +65,7 @@ class SynchronousMergeStrategy : public TeamStrategy {
   const Buffer weights_;
   std::vector<float> sums_;      // of differences
   std::vector<float> velocity_;  // of the solver that leads its process
-  bool merges_ = true;           // the last iteration has
+  bool merges_ = true;           // whether the last iteration ended with a merge
 };
 
 }  // namespace millrace::inline strategy

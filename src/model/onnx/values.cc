@@ -13,7 +13,7 @@ bool IsInput(const BuiltNet::Node& node) {
   return node.bottom.empty() && node.layer->type() != "Parameter";
 }
 
-// What has no place in a net that is used: losses, scores, writers.
+// Layer types that inference does not need: losses, accuracies, writers of files.
 bool IsDropped(const BuiltNet::Node& node) {
   static const std::set<std::string> kTypes = {"Accuracy", "HDF5Output", "Silence"};
   return node.layer->type().ends_with("Loss") || kTypes.count(node.layer->type()) > 0;

@@ -9,7 +9,7 @@ namespace millrace::inline nn {
 
 enum class ValuesRead { kNone, kBottoms, kAll };
 
-// A layer whose backward pass does not read the values of all its blobs is also one of these.
+// Mix-in for layers whose backward pass reads the values of some of their blobs only.
 class BackwardReads {
  public:
   virtual ~BackwardReads() = default;

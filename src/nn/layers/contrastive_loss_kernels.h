@@ -44,7 +44,7 @@ struct ContrastiveTerms {
     visit(distance_sq), visit(similar);
   }
   MILLRACE_HOST_DEVICE bool IsSimilar(int64_t pair) const { return truncf(similar[pair]) != 0; }
-  // What is missing from the margin, negative if nothing is.
+  // The margin minus the distance; negative where the margin is met.
   MILLRACE_HOST_DEVICE float Missing(int64_t pair) const {
     return margin - (legacy ? distance_sq[pair] : sqrtf(distance_sq[pair]));
   }

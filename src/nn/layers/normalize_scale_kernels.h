@@ -35,7 +35,7 @@ struct NormalizeScale {
   MILLRACE_HOST_DEVICE float Scaled(float x, int64_t channel) const {
     return Normal(x, channel) * scale[channel] + bias[channel];
   }
-  // What is not a number passes.
+  // NaNs pass through.
   MILLRACE_HOST_DEVICE float Top(float x, int64_t channel) const {
     const float y = Scaled(x, channel);
     return kRelu ? kernel_math::Select(y <= 0, 0, y) : y;

@@ -6,7 +6,7 @@
 
 namespace millrace::inline nn {
 
-// A layer that can do so is also one of these.
+// Mix-in for layers that compute the layers behind them in their own passes.
 class TakesIn {
  public:
   virtual ~TakesIn() = default;
