@@ -100,9 +100,9 @@ TEST_F(FrameAuthentication, OnlyTheAdmittedSessionOfTheSenderInThisRunWithThisKe
   for (FrameSigner* wrong : {&other_session, &other_run, &other_node, &other_key}) {
     EXPECT_EQ(Verify(Signed(wrong, 1)), VerifyResult::kTag);
   }
-  EXPECT_EQ(Verify(Signed(&other_node, 2)), VerifyResult::kStranger);
-  EXPECT_EQ(Verify(Signed(&signer, 9)), VerifyResult::kStranger);
-  EXPECT_EQ(Verify(Signed(&signer, 0xffff)), VerifyResult::kStranger);
+  EXPECT_EQ(Verify(Signed(&other_node, 2)), VerifyResult::kNoSession);
+  EXPECT_EQ(Verify(Signed(&signer, 9)), VerifyResult::kNoSession);
+  EXPECT_EQ(Verify(Signed(&signer, 0xffff)), VerifyResult::kNoSession);
   EXPECT_EQ(Verify(Signed(&signer, 1)), VerifyResult::kVerified);
 }
 
@@ -153,7 +153,7 @@ TEST_F(FrameAuthentication, AFrameOfAnEstablishedNodeIsVerified) {
   FrameVerifier at_a(key, kRun, 2);
   FrameSigner at_b(key, kRun, 1, cluster.node(1).session_id());
   const Bytes early = Signed(&at_b, 1);
-  EXPECT_EQ(at_a.Verify(early).result, VerifyResult::kStranger);
+  EXPECT_EQ(at_a.Verify(early).result, VerifyResult::kNoSession);
   for (PeerSession peer; cluster.node(0).NextSession(&peer);)
     at_a.Admit(peer.node, peer.session_id);
   EXPECT_EQ(at_a.Verify(early).result, VerifyResult::kVerified);

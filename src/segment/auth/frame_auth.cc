@@ -42,7 +42,7 @@ Verified FrameVerifier::Verify(std::span<const std::byte> signed_frame) {
 VerifyResult FrameVerifier::VerifyTrailer(std::span<const std::byte> frame,
                                           std::span<const std::byte> trailer) {
   const NodeId source = FrameSource(frame);
-  if (source >= sessions_.size() || sessions_[source] == nullptr) return VerifyResult::kStranger;
+  if (source >= sessions_.size() || sessions_[source] == nullptr) return VerifyResult::kNoSession;
   Session& session = *sessions_[source];
   const uint64_t number = Get<uint64_t>(trailer.data(), 0);
   if (session.window.Old(number)) return VerifyResult::kOld;

@@ -48,11 +48,11 @@ class FrameSigner {
 // Result of verification.
 enum class VerifyResult : uint8_t {
   kVerified,
-  kShort,     // shorter than an exchange header and a trailer
-  kStranger,  // no session of the source was admitted
-  kOld,       // number is 0, or ReplayWindow::kNumbers or more behind the newest
-  kReplayed,  // number was accepted before
-  kTag,       // wrong tag for the admitted session
+  kShort,      // shorter than an exchange header and a trailer
+  kNoSession,  // no session of the source was admitted
+  kOld,        // number is 0, or ReplayWindow::kNumbers or more behind the newest
+  kReplayed,   // number was accepted before
+  kTag,        // wrong tag for the admitted session
 };
 
 struct Verified {

@@ -52,7 +52,7 @@ DropReason FrameFilter::Check(const InFrame& in, std::span<const std::byte>* fra
     case VerifyResult::kVerified:
       *frame = verified.frame;
       return DropReason::kNone;
-    case VerifyResult::kStranger:
+    case VerifyResult::kNoSession:
       return DropReason::kNoSession;
     case VerifyResult::kOld:
     case VerifyResult::kReplayed:
