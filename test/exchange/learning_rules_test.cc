@@ -119,6 +119,7 @@ Case CompensatedCase() {
 
 Case DecayedCase() {
   Case decayed{{"decayed", {{"decay", 0.75}}}, {}, {}};
+  decayed.model.changes_unsent = true;
   decayed.model.keep = [](float u, float d) { return 0.75f * (u - d); };
   decayed.make_kernel = KernelOf(MakeDecayedRule, decayed.config);
   return decayed;
@@ -309,6 +310,34 @@ TEST(DecayedRule, DecaysOnlyWhatADiffLeavesBehind) {
       sent += d != 0;
     }
     EXPECT_EQ(sent, codec.choice == SparseChoice::kThreshold ? 1 : 30);
+  }
+}
+
+// Of a share of 1/4 the codec leaves some elements unsent, which decay. The other three quarters
+// are withheld for damping.
+TEST(DecayedRule, LeavesWhatDampingWithholdsAsItIs) {
+  for (const CodecConfig& codec : test::kAllCodecConfigs) {
+    if (codec.codec != Codec::kSparse) continue;
+    SCOPED_TRACE(CodecName(codec));
+    test::Replica replica(100, 100);
+    const ReplicaArrays& a = replica.arrays;
+    const auto executor = MakeHostExecutor(a, codec, {"decayed", {{"decay", 0.5}}});
+    for (int i = 0; i < 100; ++i) a.weights[i] = i % 10 == 7 ? 16 : 0.5f;
+    std::vector<std::byte> out(MaxPayloadBytes(100));
+    ChunkOp op{.kind = ChunkOpKind::kTake, .codec = Codec::kSparse};
+    op.share = 0.25f;
+    op.out = out.data();
+    op.out_bytes = static_cast<uint32_t>(out.size());
+    executor->Run({&op, 1});
+    EXPECT_TRUE(op.result & kNonZero);
+    int sent = 0;
+    for (int i = 0; i < 100; ++i) {
+      const float u = i % 10 == 7 ? 16 : 0.5f, d = a.pending[i];
+      EXPECT_TRUE(d == 0 || d == 0.25f * u);
+      EXPECT_EQ(a.weights[i], d + (0.5f * (0.25f * u - d) + 0.75f * u));
+      sent += d != 0;
+    }
+    EXPECT_EQ(sent, codec.choice == SparseChoice::kThreshold ? 10 : 30);
   }
 }
 

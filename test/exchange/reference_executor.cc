@@ -195,10 +195,16 @@ void ReferenceExecutor::Move(ChunkOp* op, const float* position, bool take, bool
     Round(*op, &d, &op->scale);
   }
   const bool sends = std::any_of(d.begin(), d.end(), [](float x) { return x != 0; });
+  const auto remains = [&](int64_t i) {
+    if (!sends) return u[i];
+    if (op->share == 1 || !rule_.changes_unsent) return rule_.keep(u[i], d[i]);
+    const float offered = op->share * u[i];
+    return rule_.keep(offered, d[i]) + (u[i] - offered);
+  };
   for (int64_t i = 0; i < n; ++i) {
     const float p = take ? d[i] : acknowledged ? 0 : pending[i];
     base[i] = position[i] + p;
-    w[i] = base[i] + (sends ? rule_.keep(u[i], d[i]) : u[i]);
+    w[i] = base[i] + remains(i);
     pending[i] = p;
     if (d[i] != 0) op->result |= kNonZero;
     if (w[i] != base[i]) op->result |= kRemainder;

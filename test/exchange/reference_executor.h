@@ -16,6 +16,8 @@ struct ReferenceRule {
   bool zero_changes_nothing = true;
   int state_floats = 0;
   std::function<float(float)> offer = [](float u) { return u; };
+  // keep(u, 0) is not u: a share below 1 is kept by itself, and what is withheld as it is.
+  bool changes_unsent = false;
   // Of a diff in which some element is not 0; without one, all of u stays.
   std::function<float(float, float)> keep = [](float u, float d) { return u - d; };
   // Of u, when the base moves by `moved`.

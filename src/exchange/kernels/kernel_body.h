@@ -200,6 +200,16 @@ class KernelBody {
     return Magnitude(selected) < overflow ? selected : 0.0f;
   }
 
+  // The part of u that stays when d of the share is sent. What is withheld for damping stays as it
+  // is.
+  static MILLRACE_HOST_DEVICE float Remains(const Rule& rule, float share, float u, float d) {
+    if constexpr (kChangesUnsent<Rule>) {
+      const float offered = share * u;
+      if (share != 1) return rule.Residual(offered, d) + (u - offered);
+    }
+    return rule.Residual(u, d);
+  }
+
   // The progress when the base of an element moves to `new_base`.
   static MILLRACE_HOST_DEVICE float MovedProgress(const Rule& rule, float w, float base,
                                                   float new_base) {
@@ -330,7 +340,7 @@ class KernelBody {
       if constexpr (kPending == Pending::kTaken) {
         p = d = RoundOne(codec, Selected(rule, share, u, codec.overflow()), i);
         d_out[i] = d;
-        rest = rule.Residual(u, d);
+        rest = Remains(rule, share, u, d);
       }
       const float new_base = pos + p;
       const float new_w = new_base + rest;

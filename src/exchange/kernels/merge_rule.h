@@ -19,7 +19,9 @@
 //                                     master: the new w; may change state[0] to
 //                                     state[kStateFloats - 1]. staleness: see ChunkOp::staleness
 // and may have
-//   static constexpr bool kChangesUnsent = true   Residual(u, 0) is not u
+//   static constexpr bool kChangesUnsent = true   Residual(u, 0) is not u. Where a share s of the
+//                                     progress is offered (ChunkOp::share), what stays is
+//                                     Residual(s u, d) + (u - s u): damping's part as it is
 //   static constexpr bool kNeedsSparse = true     the rule has an effect only where a codec leaves
 //                                     elements unsent; refused with all others
 //   T Compensate(T u, T moved)        worker: the progress in place of u, which was computed at a
