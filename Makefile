@@ -298,7 +298,7 @@ $(batches): $(BUILD)/flags.list tools/compile-batch | $(generated) backends
 
 $(BUILD)/test/tools_test: $(BUILD)/obj/tools/progress_line.o
 # The fake device's code for layers and update rules.
-$(BUILD)/test/gpu_test: $(BUILD)/obj/test/nn/fake_gpu_library.o
+$(BUILD)/test/gpu_test: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/nn/fake_gpu_*.cc))
 
 # Put before librdmacm by tests of test/rdma_vm.
 $(BUILD)/test/%.so: test/rdma_vm/preload/%.cc
