@@ -166,7 +166,7 @@ test_support := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/support/*.cc))
 # The simulation library: an archive, of which each program takes what it uses.
 sim_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter-out %_test.cc,$(wildcard test/sim/*.cc test/sim/fabric/*.cc)))
 test_names := $(filter-out support fuzz,$(notdir $(patsubst %/,%,$(dir $(wildcard test/*/*_test.cc)))))
-test_names := $(sort $(filter-out rdma_vm $(if $(use_onnx),,onnx),$(test_names)))
+test_names := $(sort $(filter-out rdma_vm $(if $(use_onnx),,onnx) $(if $(use_cuda),,cuda),$(test_names)))
 # In an emulated machine that has devices for them: all of them by make test-rdma, some by
 # make test; with sanitizers they would take for ever.
 rdma_tests := $(if $(use_verbs),$(BUILD)/test/rdma_vm_test $(BUILD)/test/refuse_groups.so)
@@ -248,6 +248,9 @@ $(BUILD)/obj/%.o: %.cc $(BUILD)/flags.list | $(generated) backends
 	$(Q)$(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(pch_flags) $(listed) -c $< -o $@
 
 $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags.list $(BUILD)/archs.list | $(generated) backends
+$(BUILD)/obj/src/device/cuda_device.o: CXXFLAGS += -DMILLRACE_OLDEST_GPU=$(ptx:compute_%=%)
+$(BUILD)/obj/src/device/cuda_device.o: $(BUILD)/archs.list
+
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Xcompiler -fPIC,-fvisibility=hidden -Werror all-warnings $(if $(filter src/exchange/%,$<),-fmad=false) -Iinclude -Isrc -gencode "arch=$(ptx),code=[$(subst $(space),$(comma),$(CUDA_ARCHS) $(ptx))]" -MMD -MF $(@:.o=.d) -c $< -o $@
@@ -295,7 +298,7 @@ $(batches): $(BUILD)/flags.list tools/compile-batch | $(generated) backends
 
 $(BUILD)/test/tools_test: $(BUILD)/obj/tools/progress_line.o
 # The fake device's code for layers and update rules.
-$(BUILD)/test/gpu_test: $(BUILD)/obj/test/nn/fake_gpu_library.o
+$(BUILD)/test/gpu_test: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/nn/fake_gpu_*.cc))
 
 # Put before librdmacm by tests of test/rdma_vm.
 $(BUILD)/test/%.so: test/rdma_vm/preload/%.cc
@@ -362,9 +365,14 @@ $(eval $(call bundle_binary,segment_bench,$(call objects_in,bench/segment_bench)
 bundle_programs := exchange_test device_test segment_test kernel_bench segment_bench
 
 .PHONY: gpu-bundle
-gpu-bundle: $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_programs)))
+gpu-bundle: $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_programs)) $(BUILD)/millrace)
 	$(if $(use_cuda),,$(error gpu-bundle: this build has no CUDA (make backends says why)))
-	@BUILD=$(BUILD) tools/make-gpu-bundle
+	@BUILD=$(BUILD) DATA=$(DATA) tools/make-gpu-bundle $(bundle_programs)
+
+# The program with its libraries in a folder for cluster nodes without packages of their own.
+.PHONY: dist
+dist: $(BUILD)/millrace
+	@BUILD=$(BUILD) tools/make-dist $(version)
 
 .PHONY: deps
 deps:

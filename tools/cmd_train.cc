@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "nn/gpu/gpu_precision.h"
 #include "tools/command.h"
 #include "tools/flags.h"
 #include "tools/progress_line.h"
@@ -46,6 +47,7 @@ int RunTrain(const std::vector<std::string>& arguments) {
   TrainOptions options;
   options.solver_file = FLAGS_solver;
   if (!gflags::GetCommandLineFlagInfoOrDie("cpu").is_default) options.solvers = FLAGS_cpu;
+  SetGpuPrecision(ParseGpuPrecision(FLAGS_precision));
   options.gpus = ChooseGpus(FLAGS_gpu);
   if (FLAGS_gpu_max_mbps < 0) {
     throw Error("--gpu_max_mbps=", FLAGS_gpu_max_mbps, ": expected at least 0");
@@ -81,9 +83,9 @@ int RunTrain(const std::vector<std::string>& arguments) {
 const RegisterCommand registered({"train",
                                   "",
                                   "trains a net as its solver file says",
-                                  {"solver", "cpu", "gpu", "gpu_max_mbps", "weights", "snapshot",
-                                   "shm", "metrics", "shard", "topology", "node", "level", "stage",
-                                   "sigint_effect", "sighup_effect", "plugins"},
+                                  {"solver", "cpu", "gpu", "precision", "gpu_max_mbps", "weights",
+                                   "snapshot", "shm", "metrics", "shard", "topology", "node",
+                                   "level", "stage", "sigint_effect", "sighup_effect", "plugins"},
                                   RunTrain,
                                   {"model", "phase", "iterations"},
                                   "millrace train --solver=lenet_solver.prototxt --cpu=2"});

@@ -13,6 +13,7 @@ DECLARE_string(model);
 DECLARE_string(weights);
 DECLARE_string(shm);
 DECLARE_string(gpu);
+DECLARE_string(precision);
 DECLARE_bool(json);
 DECLARE_int32(iterations);
 

@@ -35,6 +35,12 @@ class BoundedQueue {
     return TakeFront();
   }
 
+  // As Pop, but returns nullopt at once if the queue is empty.
+  std::optional<T> TryPop() {
+    boost::unique_lock<boost::mutex> lock(mutex_);
+    return TakeFront();
+  }
+
   void Close() {
     boost::unique_lock<boost::mutex> lock(mutex_);
     closed_ = true;

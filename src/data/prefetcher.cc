@@ -24,16 +24,16 @@ Buffer Allocated(MemorySpace& staging, size_t bytes) {
 
 }  // namespace
 
-// `depth` buffers for ready batches, and one for the batch that the net uses.
+// `depth` buffers for ready batches, and those of the batches that the net uses.
 Prefetcher::Prefetcher(std::shared_ptr<BatchStream> stream,
                        std::unique_ptr<BatchTransform> transform, int depth, MemorySpace& memory,
-                       int consumer)
+                       int consumer, int held)
     : stream_(std::move(stream)),
       transform_(std::move(transform)),
-      depth_(depth),
+      buffers_wanted_(depth + held),
       memory_(memory),
       consumer_(consumer),
-      free_(depth + 1),
+      free_(depth + held),
       ready_(depth) {}
 
 Prefetcher::~Prefetcher() {
@@ -44,7 +44,7 @@ Prefetcher::~Prefetcher() {
 
 ReadyBatch* Prefetcher::Next() {
   if (!thread_) {
-    for (int i = 0; i < depth_ + 1; ++i) {
+    for (int i = 0; i < buffers_wanted_; ++i) {
       buffers_.push_back(std::make_unique<ReadyBatch>());
       for (const Shape& shape : transform_->first_shapes()) {
         buffers_.back()->tops.push_back(Allocated(memory_, ShapeCount(shape) * sizeof(float)));
@@ -55,11 +55,23 @@ ReadyBatch* Prefetcher::Next() {
         "fetch " + stream_->layer(), [this] { Run(); }, stream_->errors());
   }
   while (const auto batch = ready_.Pop()) {
-    if ((*batch)->seeks == stream_->seeks()) return *batch;
-    Recycle(*batch);  // fetched before a Seek of the stream
+    if (IsPresent(**batch)) return *batch;
+    Recycle(*batch);
   }
   if (error_) std::rethrow_exception(error_);
   throw boost::thread_interrupted();
+}
+
+ReadyBatch* Prefetcher::TryNext() {
+  while (const auto batch = ready_.TryPop()) {
+    if (IsPresent(**batch)) return *batch;
+    Recycle(*batch);
+  }
+  return nullptr;
+}
+
+bool Prefetcher::IsPresent(const ReadyBatch& batch) const {
+  return batch.seeks == stream_->seeks();
 }
 
 void Prefetcher::Recycle(ReadyBatch* batch) { free_.Push(batch); }

@@ -26,26 +26,30 @@ struct ReadyBatch {
   float* data(size_t top) const { return tops[top].get<float>(); }
 };
 
-// Only one thread, the solver's, may call Next and Recycle.
+// Only one thread, the solver's, may call Next, TryNext, IsPresent and Recycle.
 class Prefetcher {
  public:
-  // Keeps at most `depth` >= 1 batches ready, in buffers of `memory`: the staging memory of the
+  // Keeps at most `depth` >= 1 batches ready beside the `held` >= 1 that the caller may hold at a
+  // time, in buffers of `memory`: the staging memory of the
   // device that trains on them. If there is not enough of it, logs one warning in this process and
   // uses pageable memory, which makes the copies slower. The first Next starts the thread.
   // `consumer`: as in BatchStream::Next.
   Prefetcher(std::shared_ptr<BatchStream> stream, std::unique_ptr<BatchTransform> transform,
-             int depth, MemorySpace& memory, int consumer = 0);
+             int depth, MemorySpace& memory, int consumer = 0, int held = 1);
   // Stops the thread, also while it waits. Batches that were not consumed stay outstanding in the
   // stream.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // Waits for a batch (an interruption point). The caller holds at most one and returns it with
-  // Recycle. Throws the error that ended this thread or a reader, or boost::thread_interrupted
-  // after the stream has been stopped. After a Seek of the stream, returns only batches from the
-  // new position.
+  // Waits for a batch (an interruption point). The caller returns it with Recycle. Throws the error
+  // that ended this thread or a reader, or boost::thread_interrupted after the stream has been
+  // stopped. After a Seek of the stream, returns only batches from the new position.
   ReadyBatch* Next();
+  // The next batch if it is ready; null if it is not, or will not be. For use after Next.
+  ReadyBatch* TryNext();
+  // Whether the batch was fetched after the last Seek of the stream.
+  bool IsPresent(const ReadyBatch& batch) const;
   void Recycle(ReadyBatch* batch);
 
  private:
@@ -54,7 +58,7 @@ class Prefetcher {
 
   const std::shared_ptr<BatchStream> stream_;
   const std::unique_ptr<BatchTransform> transform_;
-  const int depth_;
+  const int buffers_wanted_;
   MemorySpace& memory_;
   const int consumer_;
   std::vector<std::unique_ptr<ReadyBatch>> buffers_;

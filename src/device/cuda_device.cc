@@ -18,14 +18,12 @@ int CountDevices(std::string* why = nullptr) {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaSuccess) return count;
   cudaGetLastError();
-  if (why) *why = cudaGetErrorString(status);
+  if (why) *why = WhyNoCuda(status);
   return 0;
 }
 
-PinnedMemory& Pinned() {
-  static PinnedMemory pinned;
-  return pinned;
-}
+// Machine code or PTX of this build runs from this compute capability on (10 * major + minor).
+constexpr int kOldestGpu = MILLRACE_OLDEST_GPU;
 
 // Pages of the host that this object has locked.
 class LockedPages : public MemoryMapping {
@@ -44,30 +42,39 @@ class LockedPages : public MemoryMapping {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(int ordinal) : ordinal_(ordinal), memory_(ordinal) {}
+  explicit CudaDevice(int ordinal) : ordinal_(ordinal), memory_(ordinal), staging_(ordinal) {}
 
   DeviceType type() const override { return DeviceType::kCuda; }
   int ordinal() const override { return ordinal_; }
   const std::string& name() const override { return name_; }
   MemorySpace& memory() override { return memory_; }
-  MemorySpace& staging() override { return Pinned(); }
+  MemorySpace& staging() override { return staging_; }
   std::unique_ptr<Queue> MakeQueue(QueuePriority priority) override {
     return std::make_unique<CudaQueue>(*this, priority);
   }
 
   std::unique_ptr<MemoryMapping> Map(std::span<const std::byte> memory) override {
     CheckCuda(cudaSetDevice(ordinal_), name_, "cannot be used");
+    if (memory.empty()) return nullptr;
     auto* const pointer = const_cast<std::byte*>(memory.data());
-    cudaPointerAttributes attributes{};
-    if (!Succeeds(cudaPointerGetAttributes(&attributes, pointer))) return nullptr;
-    if (attributes.type != cudaMemoryTypeUnregistered) {
-      auto* const address = static_cast<std::byte*>(attributes.devicePointer);
-      return address ? std::make_unique<MemoryMapping>(address) : nullptr;
+    cudaPointerAttributes first{}, last{};
+    if (!Succeeds(cudaPointerGetAttributes(&first, pointer)) ||
+        !Succeeds(cudaPointerGetAttributes(&last, &memory.back()))) {
+      return nullptr;
+    }
+    // Kernels reach all of it in one piece, in the memory of this device or of the host, or the
+    // host has to lock it; a part of another device's memory is neither.
+    if (first.type != last.type || first.device != last.device) return nullptr;
+    if (first.type != cudaMemoryTypeUnregistered) {
+      if (first.type == cudaMemoryTypeDevice && first.device != ordinal_) return nullptr;
+      auto* const address = static_cast<std::byte*>(first.devicePointer);
+      if (!address || last.devicePointer != address + memory.size() - 1) return nullptr;
+      return std::make_unique<MemoryMapping>(address);
     }
     constexpr unsigned kFlags = cudaHostRegisterPortable | cudaHostRegisterMapped;
     if (!Succeeds(cudaHostRegister(pointer, memory.size(), kFlags))) return nullptr;
-    const bool known = Succeeds(cudaPointerGetAttributes(&attributes, pointer));
-    auto* const address = known ? static_cast<std::byte*>(attributes.devicePointer) : nullptr;
+    const bool known = Succeeds(cudaPointerGetAttributes(&first, pointer));
+    auto* const address = known ? static_cast<std::byte*>(first.devicePointer) : nullptr;
     auto locked = std::make_unique<LockedPages>(address, pointer, *this);
     if (!address) return nullptr;
     return locked;
@@ -81,6 +88,7 @@ class CudaDevice final : public Device {
 
   const int ordinal_;
   CudaMemory memory_;
+  PinnedMemory staging_;
   const std::string name_ = memory_.name();
 };
 
@@ -99,9 +107,8 @@ class CudaDriver final : public DeviceDriver {
     const bool known = cudaRuntimeGetVersion(&runtime) == cudaSuccess &&
                        cudaDriverGetVersion(&driver) == cudaSuccess;
     if (!known) cudaGetLastError();
-    const auto version = [](int number) { return StrCat(number / 1000, ".", number % 1000 / 10); };
-    return StrCat("CUDA ", version(runtime), ", ",
-                  driver > 0 ? "driver for CUDA " + version(driver) : "no driver");
+    return StrCat("CUDA ", CudaVersionText(runtime), ", ",
+                  driver > 0 ? "driver for CUDA " + CudaVersionText(driver) : "no driver");
   }
 
   std::vector<DeviceInfo> List() override {
@@ -132,6 +139,7 @@ class CudaDriver final : public DeviceDriver {
                   count ? StrCat("devices here: 0 to ", count - 1)
                         : StrCat("no GPU is usable here: ", why));
     }
+    CheckAge(ordinal);
     return *(devices_[ordinal] = std::make_unique<CudaDevice>(ordinal));
   }
 
@@ -150,6 +158,16 @@ class CudaDriver final : public DeviceDriver {
   }
 
  private:
+  static void CheckAge(int ordinal) {
+    const std::string name = StrCat("cuda device ", ordinal);
+    cudaDeviceProp properties;
+    CheckCuda(cudaGetDeviceProperties(&properties, ordinal), name, "cannot be used");
+    if (properties.major * 10 + properties.minor >= kOldestGpu) return;
+    throw Error(name, ": compute capability ", properties.major, ".", properties.minor,
+                ", this build needs at least ", kOldestGpu / 10, ".", kOldestGpu % 10,
+                " (make CUDA_ARCHS=sm_", properties.major, properties.minor, ")");
+  }
+
   std::mutex mutex_;
   std::map<int, std::unique_ptr<CudaDevice>> devices_;
 };

@@ -2,7 +2,6 @@
 
 #include <cuda.h>
 #include <cuda_runtime.h>
-#include <glog/logging.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,12 +47,6 @@ void CopyAndWait(void* destination, const void* source, size_t bytes, cudaMemcpy
 }
 
 }  // namespace
-
-void CheckCudaFree(cudaError_t status, const std::string& device, const char* doing) {
-  if (status == cudaSuccess || status == cudaErrorCudartUnloading) return;
-  cudaGetLastError();
-  LOG(ERROR) << device << ": " << doing << ": " << cudaGetErrorString(status);
-}
 
 CudaMemory::CudaMemory(int ordinal) : ordinal_(ordinal), name_(StrCat("cuda device ", ordinal)) {}
 
@@ -111,15 +104,22 @@ void CudaMemory::CopyToHost(void* host, const void* source, size_t bytes) {
   CopyAndWait(host, source, bytes, cudaMemcpyDeviceToHost, name_);
 }
 
+PinnedMemory::PinnedMemory(int ordinal)
+    : ordinal_(ordinal), device_(StrCat("cuda device ", ordinal)) {}
+
+// Without a selection the runtime would begin a context on GPU 0, with hundreds of MiB, for threads
+// that have used no GPU.
 void* PinnedMemory::Allocate(size_t bytes) {
+  CheckCuda(cudaSetDevice(ordinal_), device_, "cannot be used");
   void* pointer = nullptr;
-  CheckCuda(cudaHostAlloc(&pointer, std::max<size_t>(bytes, 1), cudaHostAllocPortable), name(),
-            "cannot allocate ", bytes, " bytes");
+  CheckCuda(cudaHostAlloc(&pointer, std::max<size_t>(bytes, 1), cudaHostAllocPortable), device_,
+            "cannot allocate ", bytes, " bytes of page-locked host memory");
   return pointer;
 }
 
 void PinnedMemory::Free(void* pointer) {
-  CheckCudaFree(cudaFreeHost(pointer), name(), kCannotFree);
+  CheckCudaFree(cudaSetDevice(ordinal_), device_, kCannotFree);
+  CheckCudaFree(cudaFreeHost(pointer), device_, kCannotFree);
 }
 
 void PinnedMemory::Fill(void* pointer, int byte, size_t bytes) {

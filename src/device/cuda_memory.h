@@ -28,15 +28,22 @@ class CudaMemory : public MemorySpace {
   const std::string name_;
 };
 
-// Page-locked memory, usable with every GPU of the machine.
+// Page-locked memory, usable with every GPU of the machine. It is allocated in the context of GPU
+// `ordinal`, on whatever thread.
 class PinnedMemory : public MemorySpace {
  public:
+  explicit PinnedMemory(int ordinal);
+
   std::string name() const override { return "page-locked host memory"; }
   void* Allocate(size_t bytes) override;
   void Free(void* pointer) override;
   void Fill(void* pointer, int byte, size_t bytes) override;
   void CopyFromHost(void* destination, const void* host, size_t bytes) override;
   void CopyToHost(void* host, const void* source, size_t bytes) override;
+
+ private:
+  const int ordinal_;
+  const std::string device_;
 };
 
 }  // namespace millrace::inline device

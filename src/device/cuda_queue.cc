@@ -10,7 +10,7 @@ void CudaFailure::Check(cudaError_t status) {
   std::lock_guard lock(mutex_);
   if (status != cudaSuccess) {
     cudaGetLastError();  // clears the error, which the next call would report again
-    if (line_.empty()) line_ = StrCat(device_, ": work has failed: ", cudaGetErrorString(status));
+    if (line_.empty()) line_ = StrCat(device_, ": work has failed: ", CudaErrorText(status));
   }
   if (!line_.empty()) throw DeviceError(line_);
 }
@@ -22,7 +22,9 @@ class CudaQueue::Mark : public Event::State {
     failure_->Check(
         cudaEventCreateWithFlags(&event_, cudaEventDisableTiming | cudaEventBlockingSync));
   }
-  ~Mark() override { CheckCudaFree(cudaEventDestroy(event_), "cuda", "cannot free an event"); }
+  ~Mark() override {
+    CheckCudaFree(cudaEventDestroy(event_), failure_->device(), "cannot free an event");
+  }
 
   bool Done() override {
     const cudaError_t status = cudaEventQuery(event_);
@@ -116,6 +118,7 @@ void CudaQueue::Wait(const Event& event) {
   event.Synchronize();
 }
 
-void CudaQueue::Synchronize() { Check(cudaStreamSynchronize(stream_)); }
+// cudaStreamSynchronize would spin and take a processor from the solvers on it.
+void CudaQueue::Synchronize() { Record().Synchronize(); }
 
 }  // namespace millrace::inline device

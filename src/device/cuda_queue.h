@@ -20,6 +20,7 @@ class CudaFailure {
   // Stores the failure unless `status` is success or a failure is known already; then throws Error
   // with the stored failure, if there is one.
   void Check(cudaError_t status);
+  const std::string& device() const { return device_; }
 
  private:
   const std::string device_;

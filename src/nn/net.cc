@@ -22,6 +22,24 @@ void WithRoom(const Layer& layer, Pass pass) {
   }
 }
 
+// Calls allocate(), which makes the one array of `what` for all layers. If there is not enough
+// memory, names the layer that needs the most of it, as size_of(layer) says.
+template <typename Nodes, typename SizeOf, typename Allocate>
+void WithRoomForAll(const Nodes& nodes, const char* what, SizeOf size_of, Allocate allocate) {
+  try {
+    allocate();
+  } catch (const OutOfMemory& error) {
+    const Layer* largest = nullptr;
+    int64_t most = -1;
+    for (const auto& node : nodes) {
+      const int64_t size = size_of(node);
+      if (size > most) most = size, largest = node.layer.get();
+    }
+    throw OutOfMemory(what, " of all layers, most of them of layer '", largest->name(), "' (",
+                      largest->type(), "): ", error.what());
+  }
+}
+
 }  // namespace
 
 void BuiltNet::BindParam(size_t index, float* data) {
@@ -226,13 +244,23 @@ void BuiltNet::ForwardNode(size_t index) {
 void BuiltNet::BackwardNode(size_t index) {
   Node& node = nodes_[index];
   if (!node.need_backward) return;
-  if (index == last_backward_) blob_memory_.Prepare(queue_.get());
-  for (size_t i = 0; i < node.top.size(); ++i) {
-    if (node.loss_weight[i] == 0) continue;
-    queue_->CopyToDevice(node.top[i]->diff(), loss_diffs_.get<float>() + node.loss_at[i],
-                         node.top[i]->count() * sizeof(float));
+  if (index == last_backward_) {
+    const auto size_of = [](const Node& node) {
+      int64_t size = 0;
+      for (const Blob* top : node.top) size += top->count();
+      return size;
+    };
+    WithRoomForAll(nodes_, "the activations and their gradients", size_of,
+                   [&] { blob_memory_.Prepare(queue_.get()); });
   }
-  WithRoom(*node.layer, [&] { node.layer->Backward(node.top, node.propagate_down, node.bottom); });
+  WithRoom(*node.layer, [&] {
+    for (size_t i = 0; i < node.top.size(); ++i) {
+      if (node.loss_weight[i] == 0) continue;
+      queue_->CopyToDevice(node.top[i]->diff(), loss_diffs_.get<float>() + node.loss_at[i],
+                           node.top[i]->count() * sizeof(float));
+    }
+    node.layer->Backward(node.top, node.propagate_down, node.bottom);
+  });
   for (Param& param : node.layer->params()) {
     if (param.wanted) *param.has_gradient = true;
   }
@@ -298,7 +326,13 @@ void BuiltNet::ClearGradients() {
 float* BuiltNet::gradients() {
   if (!gradients_.get()) {
     const size_t bytes = layout_.size() * sizeof(float);
-    gradients_ = Buffer(device().memory(), std::max<size_t>(bytes, 1));
+    const auto size_of = [](const Node& node) {
+      int64_t size = 0;
+      for (const Param& param : node.layer->params()) size += param.blob->count();
+      return size;
+    };
+    WithRoomForAll(nodes_, "the gradients", size_of,
+                   [&] { gradients_ = Buffer(device().memory(), std::max<size_t>(bytes, 1)); });
     device().memory().Fill(gradients_.get(), 0, bytes);
     for (size_t n = 0; n < nodes_.size(); ++n) {
       for (size_t i = 0; i < params_of_node_[n].size(); ++i) {

@@ -70,7 +70,7 @@ StepResult Solver::Compute(int64_t iteration) {
   if (step_ != nullptr) step_->SetLoss(result.loss);
   strategy_.Update(result.rate, net_->gradients(), rule_.get());
   if (step_ != nullptr) result.loss = step_->loss();
-  net_->EndIteration();
+  strategy_.Write(&net_->queue(), [this] { net_->EndIteration(); });
   strategy_.Complete();
   return result;
 }

@@ -5,6 +5,7 @@
 #define MILLRACE_SOLVER_STRATEGY_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "millrace/device.h"
@@ -35,6 +36,13 @@ class Strategy {
   // is laid out like the weights and holds the sum over iter_size batches, once the work on the
   // rule's queue that computes it has completed.
   virtual void Update(float rate, const float* gradients, UpdateRule* rule) = 0;
+  // Calls write(), which makes or enqueues on `queue` further changes of weights(): those of layers
+  // that keep statistics there. On a device they have a place in the order of all changes, as
+  // updates have.
+  virtual void Write(Queue* queue, const std::function<void()>& write) {
+    (void)queue;
+    write();
+  }
   // Counts the claimed iteration as completed.
   virtual void Complete() = 0;
   // Brings all progress of this solver into the run's weights. Called between iterations: before

@@ -26,6 +26,9 @@ class DeviceStrategy : public Strategy {
   // Waits until the gradient is there, then enqueues the update in the order of the array's
   // changes. Throws Error if the device has failed.
   void Update(float rate, const float* gradients, UpdateRule* rule) override;
+  void Write(Queue* queue, const std::function<void()>& write) override {
+    weights_.order().Write(*queue, write);
+  }
   void Complete() override;
 
  private:

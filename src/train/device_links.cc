@@ -11,7 +11,11 @@ DeviceLinks::DeviceLinks(const DeviceLinksConfig& config)
                                 .max_bytes_per_second = config_.max_bytes_per_second,
                                 .solvers = config_.solvers,
                                 .registry = config_.registry.get()};
-    links_.push_back(std::make_unique<DeviceLink>(link, config_.host, device, config_.clock));
+    try {
+      links_.push_back(std::make_unique<DeviceLink>(link, config_.host, device, config_.clock));
+    } catch (const OutOfMemory& error) {
+      throw OutOfMemory("the link of GPU ", device->device().ordinal(), ": ", error.what());
+    }
   }
   // Only now, because each thread reads all links.
   for (size_t i = 0; i < links_.size(); ++i) {

@@ -1,6 +1,8 @@
 #include "nn/layers/data_layer.h"
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "base/file.h"
 #include "data/data_service.h"
@@ -129,6 +131,36 @@ TEST_F(DataLayerTest, CopiesItsBatchesToADevice) {
       }
     }
   }
+}
+
+// The next batch travels to the device beside the work of the net.
+TEST_F(DataLayerTest, UploadsTheNextBatchWhileTheNetComputes) {
+  test::FakeDevice device({.mode = test::FakeMode::kLate});
+  constexpr uint64_t kPasses = 20, kBatch = 4;
+  const Buffer labels(device.memory(), kPasses * kBatch * sizeof(float));
+  DataService service{DataOptions()};
+  const auto queue = device.MakeQueue(QueuePriority::kNormal);
+  auto& net = test::FakeQueue::Of(*queue);
+  Instance instance(LayerOver(path_, kBatch), &service, 2, *queue);
+  test::FakeQueue& upload = device.last_queue();
+  ASSERT_NE(&upload, &net);
+  bool ahead = false;
+  for (uint64_t pass = 0; pass < kPasses || (pass < 10'000 && !ahead); ++pass) {
+    instance.Forward();
+    queue->Copy(labels.get<float>() + pass % kPasses * kBatch, instance.label.data(),
+                kBatch * sizeof(float));
+    // A batch is an image and a label, with a wait before them but for the first. One is uploaded
+    // ahead if it has been fetched by then.
+    ahead |= upload.enqueued() > 2 + 3 * pass;
+    upload.Synchronize();
+    EXPECT_LT(net.run(), net.enqueued());
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_TRUE(ahead);
+  queue->Synchronize();
+  std::vector<float> numbers(kPasses * kBatch);
+  device.memory().CopyToHost(numbers.data(), labels.get(), labels.bytes());
+  for (size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(numbers[i], i % 20) << i;
 }
 
 TEST_F(DataLayerTest, DecodesEncodedImagesBeforeItTransformsThem) {
@@ -454,8 +486,9 @@ TEST_F(DataLayerTest, OpensWhatTheFolderHoldsUnlessTheBackendSaysOtherwise) {
   param.mutable_data_param()->set_backend(caffe::DataParameter::LEVELDB);
   EXPECT_CONTAINS(SetUpError(param), "expected a LevelDB database folder");
   param.mutable_data_param()->clear_backend();
-  EXPECT_CONTAINS(SetUpError(param), "none: No such file or directory; expected the folder of an "
-                                     "LMDB (with a data.mdb) or of a LevelDB");
+  EXPECT_CONTAINS(SetUpError(param),
+                  "none: No such file or directory; expected the folder of an "
+                  "LMDB (with a data.mdb) or of a LevelDB");
   param.mutable_data_param()->set_source(0, folder_ / "");
   EXPECT_CONTAINS(SetUpError(param), ": holds no database; expected the folder of an LMDB");
 }

@@ -290,6 +290,38 @@ TEST(StreamExecutor, SaysWhyTheDeviceHasFailedAndGivesEverythingBack) {
   EXPECT_EQ(test::ErrorOf([&] { machine.executor->Finish(); }), why);
 }
 
+// Refuses the launch with this number, from 0. The device works on.
+class RefusingLauncher : public KernelLauncher {
+ public:
+  explicit RefusingLauncher(int refused) : refused_(refused) {}
+  void Launch(const KernelBatch& batch, Queue& queue) override {
+    if (launches_++ == refused_) throw DeviceError("fake device 0: out of resources");
+    launcher_.Launch(batch, queue);
+  }
+
+ private:
+  const int refused_;
+  int launches_ = 0;
+  EmulatedLauncher<> launcher_{EmulatedOptions{}};
+};
+
+TEST(StreamExecutor, GivesNothingBackWhileKernelsRunThatWereLaunchedBeforeARefusedOne) {
+  FakeDevice device({.mode = FakeMode::kLate});
+  Replica replica(kFloats * 8, kFloats);
+  StreamExecutor executor(device, std::make_unique<RefusingLauncher>(2), replica.arrays,
+                          CodecConfig{}, {.launch_ops = 1, .launches = 4});
+  Merges merges(3);
+  for (uint32_t i = 0; i < 3; ++i) {
+    merges.Set(i, i, 1);
+    executor.RegisterMemory(merges.memory(i));
+  }
+  EXPECT_EQ(test::ErrorOf([&] { executor.Run(merges.ops()); }), "fake device 0: out of resources");
+  EXPECT_EQ(device.last_queue().run(), 2u);
+  for (int chunk = 0; chunk < 3; ++chunk) {
+    EXPECT_EQ(replica.arrays.weights[chunk * kFloats], chunk < 2 ? 1 : 0);
+  }
+}
+
 TEST(StreamExecutor, NoticesAFailureWhileItWaits) {
   Machine machine({.launch_ops = 2}, {.mode = FakeMode::kLate});
   Merges merges(4);

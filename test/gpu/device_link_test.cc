@@ -9,13 +9,11 @@ namespace {
 
 constexpr int64_t kSize = 20'000;  // three chunks
 
-class Links : public testing::TestWithParam<FakeMode> {
- protected:
-  FakeDevice first_{{.mode = GetParam()}}, second_{{.mode = GetParam(), .ordinal = 1}};
-};
+class Links : public OnChosenDevice {};
 
 TEST_P(Links, DevicesBeginWithTheWeightsOfTheHost) {
-  LinkedReplicas replicas(kSize, {&first_, &second_}, 3.5f);
+  if (const std::string why = WhyNoSecond(); !why.empty()) GTEST_SKIP() << why;
+  LinkedReplicas replicas(kSize, {&first(), &second()}, 3.5f);
   replicas.Join();
   EXPECT_TRUE(replicas.DeviceHolds(0, 3.5f));
   EXPECT_TRUE(replicas.DeviceHolds(1, 3.5f));
@@ -25,7 +23,8 @@ TEST_P(Links, DevicesBeginWithTheWeightsOfTheHost) {
 
 // Solvers on two devices and on the host, each in a thread, add while all links exchange.
 TEST_P(Links, BringTheHostEveryAdditionOnce) {
-  LinkedReplicas replicas(kSize, {&first_, &second_}, 1);
+  if (const std::string why = WhyNoSecond(); !why.empty()) GTEST_SKIP() << why;
+  LinkedReplicas replicas(kSize, {&first(), &second()}, 1);
   replicas.Join();
   const int iterations = 150;
   std::vector<std::thread> threads;
@@ -52,7 +51,8 @@ TEST_P(Links, BringTheHostEveryAdditionOnce) {
 
 // Also what another device has added: the host's link passes it on.
 TEST_P(Links, BringEveryDeviceWhatTheOthersAdd) {
-  LinkedReplicas replicas(kSize, {&first_, &second_});
+  if (const std::string why = WhyNoSecond(); !why.empty()) GTEST_SKIP() << why;
+  LinkedReplicas replicas(kSize, {&first(), &second()});
   replicas.Join();
   const auto first = replicas.DeviceSolver(0, 1), host = replicas.HostSolver(16);
   first->Iterate(3);
@@ -66,7 +66,7 @@ TEST_P(Links, BringEveryDeviceWhatTheOthersAdd) {
 }
 
 TEST_P(Links, AreSilentAtRest) {
-  LinkedReplicas replicas(kSize, {&first_});
+  LinkedReplicas replicas(kSize, {&first()});
   replicas.Join();
   replicas.DeviceSolver(0, 1)->Iterate(4);
   ASSERT_TRUE(Await([&] { return replicas.HostHolds(4); }));
@@ -92,10 +92,11 @@ TEST_P(Links, AreSilentAtRest) {
 }
 
 TEST_P(Links, EndSoonWithAllProgressOfTheDevice) {
+  if (const std::string why = WhyNoSecond(); !why.empty()) GTEST_SKIP() << why;
   double seconds = 1e9;
   // Several attempts, because other programs may take the processors.
   for (int attempt = 0; attempt < 5 && seconds > 0.1; ++attempt) {
-    LinkedReplicas replicas(kSize, {&first_, &second_});
+    LinkedReplicas replicas(kSize, {&first(), &second()});
     replicas.Join();
     replicas.DeviceSolver(0, 1)->Iterate(7);
     replicas.DeviceSolver(1, 10)->Iterate(7);
@@ -107,7 +108,7 @@ TEST_P(Links, EndSoonWithAllProgressOfTheDevice) {
 
 TEST_P(Links, KeepToTheirRate) {
   // The weights are 80 kB, so that ten sweeps in both directions take half a second.
-  LinkedReplicas replicas(kSize, {&first_}, 0, 2e6);
+  LinkedReplicas replicas(kSize, {&first()}, 0, 2e6);
   replicas.Join();
   const SteadyClock clock;
   const double begin = clock.NowSeconds();
@@ -128,9 +129,7 @@ TEST_P(Links, KeepToTheirRate) {
   EXPECT_TRUE(replicas.HostHolds(static_cast<float>(iterations)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, Links,
-                         testing::Values(FakeMode::kAtOnce, FakeMode::kLate, FakeMode::kThread),
-                         [](const auto& info) { return ModeName(info.param); });
+INSTANTIATE_TEST_SUITE_P(Modes, Links, testing::ValuesIn(DeviceChoices()), DeviceChoiceName);
 
 TEST(Link, PublishesTheMetricsOfTheHostsEnd) {
   FakeDevice device({.ordinal = 3});

@@ -1,4 +1,4 @@
-// Solvers that add whole numbers to replicas, on the host and on fake devices.
+// Solvers that add whole numbers to replicas, on the host and on devices.
 #ifndef MILLRACE_TEST_GPU_GPU_SUPPORT_H_
 #define MILLRACE_TEST_GPU_GPU_SUPPORT_H_
 
@@ -17,15 +17,12 @@
 #include "solver/update_rule.h"
 #include "strategy/device_strategy.h"
 #include "strategy/hogwild.h"
+#include "test/support/chosen_device.h"
 #include "test/support/fake_device.h"
 #include "test/support/support.h"
 #include "train/device_links.h"
 
 namespace millrace::test {
-
-inline std::string ModeName(FakeMode mode) {
-  return mode == FakeMode::kAtOnce ? "AtOnce" : mode == FakeMode::kLate ? "Late" : "Thread";
-}
 
 inline ParamLayout FlatLayout(int64_t size) {
   ParamLayout layout;
@@ -82,12 +79,12 @@ class AddingSolver {
 // A host's replica with links to devices.
 class LinkedReplicas {
  public:
-  LinkedReplicas(int64_t size, const std::vector<FakeDevice*>& devices, float initial = 0,
+  LinkedReplicas(int64_t size, const std::vector<Device*>& devices, float initial = 0,
                  double max_bytes_per_second = 0)
       : host_(WeightBuffer::CreatePrivate(FlatLayout(size))), registry_(PartOrNew(nullptr)) {
     std::fill_n(host_->data(), host_->size(), initial);
     DeviceLinksConfig config;
-    for (FakeDevice* device : devices) {
+    for (Device* device : devices) {
       weights_.push_back(std::make_unique<DeviceWeights>(device, host_->size()));
       config.devices.push_back(weights_.back().get());
     }

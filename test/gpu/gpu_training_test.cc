@@ -26,40 +26,40 @@ TrainOptions OnGpus(std::vector<Device*> gpus, std::optional<int> cpus = {}) {
   return options;
 }
 
-class GpuTraining : public testing::TestWithParam<FakeMode> {
+class GpuTraining : public OnChosenDevice {
  protected:
-  FakeDevice first_{{.mode = GetParam()}}, second_{{.mode = GetParam(), .ordinal = 1}};
   const std::unique_ptr<Workspace> work_ = ConvolutionWork();
 };
 
-INSTANTIATE_TEST_SUITE_P(Modes, GpuTraining,
-                         testing::Values(FakeMode::kAtOnce, FakeMode::kLate, FakeMode::kThread),
-                         [](const auto& info) { return ModeName(info.param); });
+INSTANTIATE_TEST_SUITE_P(Modes, GpuTraining, testing::ValuesIn(DeviceChoices()), DeviceChoiceName);
 
 // One solver alone, so that batches, masks and updates are the same.
 TEST_P(GpuTraining, LearnsAsOnAProcessor) {
   const caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(120), 40);
   const Outcome cpu = RunNamed(*work_, "cpu", solver);
-  const Outcome gpu = RunNamed(*work_, "gpu", solver, OnGpus({&first_}));
+  const Outcome gpu = RunNamed(*work_, "gpu", solver, OnGpus({&first()}));
   EXPECT_EQ(gpu.result.iteration, 120);
   EXPECT_EQ(gpu.Tests(), cpu.Tests());
   EXPECT_GE(gpu.FinalOutput("accuracy"), 0.9);
-  EXPECT_EQ(gpu.FinalOutput("accuracy"), cpu.FinalOutput("accuracy"));
+  // A GPU sums in another order, and one test image of 32 may change its class.
+  EXPECT_NEAR(gpu.FinalOutput("accuracy"), cpu.FinalOutput("accuracy"), is_fake() ? 0 : 0.04);
   const std::map<int64_t, double> losses = gpu.Losses();
   ASSERT_EQ(losses.size(), 120u);
   for (const auto& [iteration, loss] : cpu.Losses()) {
-    EXPECT_NEAR(losses.at(iteration), loss, 2e-3) << iteration;
+    EXPECT_NEAR(losses.at(iteration), loss, is_fake() ? 2e-3 : 1e-2) << iteration;
   }
   // The final snapshot is the host's replica, which has everything that the GPU added.
   const std::vector<float> expected = WeightsOf(*work_, "cpu", 120);
   const std::vector<float> actual = WeightsOf(*work_, "gpu", 120);
   ASSERT_EQ(actual.size(), expected.size());
-  for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 1e-2) << i;
+  for (size_t i = 0; i < expected.size(); ++i)
+    ASSERT_NEAR(actual[i], expected[i], is_fake() ? 1e-2 : 5e-2) << i;
 }
 
 TEST_P(GpuTraining, TwoGpusDoEveryIterationOnceAndLearn) {
+  if (const std::string why = WhyNoSecond(); !why.empty()) GTEST_SKIP() << why;
   const Outcome outcome = RunNamed(*work_, "run", Workspace::Tested(Workspace::Solver(160), 80),
-                                   OnGpus({&first_, &second_}));
+                                   OnGpus({&first(), &second()}));
   EXPECT_EQ(outcome.Losses().size(), 160u);
   EXPECT_EQ(outcome.result.iteration, 160);
   EXPECT_GE(outcome.FinalOutput("accuracy"), 0.9);
@@ -69,7 +69,7 @@ TEST_P(GpuTraining, TwoGpusDoEveryIterationOnceAndLearn) {
 TEST_P(GpuTraining, AGpuBesideTwoSolversOnProcessorsLearns) {
   caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(160), 80);
   solver.set_snapshot(50);
-  const Outcome outcome = RunNamed(*work_, "run", solver, OnGpus({&first_}, 2));
+  const Outcome outcome = RunNamed(*work_, "run", solver, OnGpus({&first()}, 2));
   EXPECT_EQ(outcome.Losses().size(), 160u);
   EXPECT_GE(outcome.FinalOutput("accuracy"), 0.9);
   for (const int64_t iteration : {50, 100, 150, 160}) {
@@ -87,8 +87,8 @@ TEST_P(GpuTraining, AGpuBesideTwoSolversOnProcessorsLearns) {
 TEST_P(GpuTraining, ContinuesFromASnapshot) {
   caffe::SolverParameter solver = Workspace::Solver(40);
   solver.set_snapshot(20);
-  RunNamed(*work_, "whole", solver, OnGpus({&first_}));
-  TrainOptions options = OnGpus({&first_});
+  RunNamed(*work_, "whole", solver, OnGpus({&first()}));
+  TrainOptions options = OnGpus({&first()});
   options.snapshot = work_->Snapshot("whole", 20) + ".solverstate";
   const Outcome rest = RunNamed(*work_, "rest", solver, options);
   EXPECT_EQ(rest.Losses().size(), 20u);
@@ -99,8 +99,9 @@ TEST_P(GpuTraining, ContinuesFromASnapshot) {
 }
 
 TEST_P(GpuTraining, StopsAtACommandAndSaves) {
+  if (const std::string why = WhyNoSecond(); !why.empty()) GTEST_SKIP() << why;
   RequestedCommands commands;
-  TrainOptions options = OnGpus({&first_, &second_}, 1);
+  TrainOptions options = OnGpus({&first(), &second()}, 1);
   options.control = &commands;
   class Stopper : public RunObserver {
    public:
@@ -123,7 +124,7 @@ TEST_P(GpuTraining, StopsAtACommandAndSaves) {
 
 TEST_P(GpuTraining, StartsFromWeightsWhatOthersSaved) {
   RunNamed(*work_, "cpu", Workspace::Solver(60));
-  TrainOptions options = OnGpus({&first_});
+  TrainOptions options = OnGpus({&first()});
   options.weights = {work_->Snapshot("cpu", 60) + ".caffemodel"};
   RunNamed(*work_, "gpu", Workspace::Solver(0), options);
   EXPECT_EQ(WeightsOf(*work_, "gpu", 0), WeightsOf(*work_, "cpu", 60));
@@ -140,7 +141,7 @@ class HostLayer : public Layer {
   void Forward(const Blobs&, const Blobs&) override {}
   void Backward(const Blobs&, const std::vector<bool>&, const Blobs&) override {}
 };
-const RegisterLayer<HostLayer> host_layer("HostOnly", DeviceType::kCpu);
+const RegisterLayer<HostLayer> host_layer("ProcessorOnly", DeviceType::kCpu);
 
 class HostRule : public UpdateRule {
  public:
@@ -152,14 +153,14 @@ const RegisterUpdateRule<HostRule> host_rule("HostOnly", DeviceType::kCpu);
 TEST(GpuTrainingTest, NamesALayerWithoutCodeForTheGpu) {
   Workspace work;
   SmallNet net = work.Net();
-  net.more_layers = "layer { name: 'odd' type: 'HostOnly' bottom: 'scores' top: 'odd' }\n";
+  net.more_layers = "layer { name: 'odd' type: 'ProcessorOnly' bottom: 'scores' top: 'odd' }\n";
   work.WriteNet(net);
   FakeDevice gpu;
   const std::string error =
       ErrorOf([&] { RunNamed(work, "run", Workspace::Solver(5), OnGpus({&gpu}, 1)); });
   EXPECT_CONTAINS(error, "net.prototxt:");
   EXPECT_CONTAINS(error, "layer 'odd'");
-  EXPECT_CONTAINS(error, "a layer of type HostOnly cannot run on fake device 0");
+  EXPECT_CONTAINS(error, "a layer of type ProcessorOnly cannot run on fake device 0");
   EXPECT_TRUE(work.FilesWith("run_iter").empty());
 }
 
@@ -180,25 +181,33 @@ TEST(GpuTrainingTest, NamesTheLayerAndTheBytesThatTheMemoryLacks) {
   net.batch = 64;
   net.hidden = 1000;
   work.WriteNet(net);
-  std::set<std::string> layers;
-  bool weights = false, trained = false;
-  for (size_t bytes = 64 << 10; !trained; bytes += 96 << 10) {
+  std::set<std::string> layers, wholes;
+  bool trained = false;
+  for (size_t bytes = 64 << 10; !trained; bytes += 48 << 10) {
     FakeDevice gpu({.memory_bytes = bytes});
     try {
       RunNamed(work, StrCat("run", bytes), Workspace::Solver(2), OnGpus({&gpu}));
       trained = true;
     } catch (const OutOfMemory& error) {
       const std::string line = error.what();
-      EXPECT_CONTAINS(line, "fake device 0: cannot allocate ");
+      EXPECT_CONTAINS(line, ": fake device 0: cannot allocate ");
       EXPECT_CONTAINS(line, " bytes");
-      weights |= line.starts_with("the weights: ");
-      if (line.starts_with("layer '")) layers.insert(line.substr(7, line.find('\'', 7) - 7));
-    } catch (const Error& error) {
-      EXPECT_CONTAINS(error.what(), "cannot allocate");
+      const std::string what = line.substr(0, line.find(": fake device 0"));
+      if (what.starts_with("layer '")) {
+        layers.insert(what.substr(7, what.find('\'', 7) - 7));
+      } else {
+        wholes.insert(what);
+      }
     }
   }
-  EXPECT_TRUE(weights);
   EXPECT_TRUE(layers.contains("hidden")) << layers.size();
+  EXPECT_EQ(wholes, (std::set<std::string>{
+                        "the weights", "the history of the update rule",
+                        "the gradients of all layers, most of them of layer 'hidden' "
+                        "(InnerProduct)",
+                        "the activations and their gradients of all layers, most of them of layer "
+                        "'hidden' (InnerProduct)",
+                        "the link of GPU 0"}));
 }
 
 TEST(GpuTrainingTest, NeedsASolver) {
@@ -209,10 +218,43 @@ TEST(GpuTrainingTest, NeedsASolver) {
 
 // ---- Failures ----
 
+class FakeGpuTraining : public testing::TestWithParam<FakeMode> {
+ protected:
+  FakeDevice first_{{.mode = GetParam()}}, second_{{.mode = GetParam(), .ordinal = 1}};
+  const std::unique_ptr<Workspace> work_ = ConvolutionWork();
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, FakeGpuTraining,
+                         testing::Values(FakeMode::kAtOnce, FakeMode::kLate, FakeMode::kThread),
+                         [](const auto& info) { return ModeName(info.param); });
+
+TEST_P(FakeGpuTraining, AllocatesNothingAfterTheFirstIterations) {
+  class Counter : public RunObserver {
+   public:
+    explicit Counter(FakeDevice* gpu) : gpu_(*gpu) {}
+    void Started(int64_t, double) override {}
+    void Iterated(int64_t completed, double) override {
+      if (completed == 20 || completed == 60) counts.push_back(Count());
+    }
+    void Ended() override {}
+    std::vector<uint64_t> counts;
+
+   private:
+    uint64_t Count() const { return gpu_.memory().allocations() + gpu_.staging().allocations(); }
+    FakeDevice& gpu_;
+  } counter(&first_);
+  TrainOptions options = OnGpus({&first_}, 1);
+  options.observer = &counter;
+  RunNamed(*work_, "run", Workspace::Solver(80), options);
+  ASSERT_EQ(counter.counts.size(), 2u);
+  EXPECT_GT(counter.counts[0], 20u);
+  EXPECT_EQ(counter.counts[1], counter.counts[0]);
+}
+
 // The n-th call of the device fails, for many n over the whole run: each ends the run with one line
 // that names the GPU, and nothing is left behind. Once iterations have been made, the weights of
 // the host are saved.
-TEST_P(GpuTraining, EndsInOrderWhateverCallFails) {
+TEST_P(FakeGpuTraining, EndsInOrderWhateverCallFails) {
   caffe::SolverParameter solver = Workspace::Solver(6);
   uint64_t calls = 0;
   {
@@ -247,7 +289,7 @@ TEST_P(GpuTraining, EndsInOrderWhateverCallFails) {
   EXPECT_GT(saved, 0);
 }
 
-TEST_P(GpuTraining, SavesTheHostsWeightsWhenAGpuFailsMidway) {
+TEST_P(FakeGpuTraining, SavesTheHostsWeightsWhenAGpuFailsMidway) {
   class Breaker : public RunObserver {
    public:
     explicit Breaker(FakeDevice* gpu) : gpu_(*gpu) {}

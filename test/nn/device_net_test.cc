@@ -11,6 +11,7 @@
 #include "millrace/layer.h"
 #include "solver/update_rule.h"
 #include "test/nn/net_support.h"
+#include "test/support/chosen_device.h"
 #include "test/support/fake_device.h"
 #include "test/support/support.h"
 
@@ -45,10 +46,10 @@ Floats ToHost(MemorySpace& memory, const float* from, int64_t count) {
   return values;
 }
 
-void ExpectNear(const Floats& actual, const Floats& expected, const char* what) {
+void ExpectNear(const Floats& actual, const Floats& expected, float tolerance, const char* what) {
   ASSERT_EQ(actual.size(), expected.size()) << what;
   for (size_t i = 0; i < actual.size(); ++i) {
-    ASSERT_NEAR(actual[i], expected[i], 1e-5) << what << " " << i;
+    ASSERT_NEAR(actual[i], expected[i], tolerance) << what << " " << i;
   }
 }
 
@@ -125,7 +126,13 @@ class Trainer {
   std::unique_ptr<UpdateRule> rule_;
 };
 
-class DeviceNet : public testing::TestWithParam<FakeMode> {
+class DeviceNet : public OnChosenDevice {
+ protected:
+  // Of results on the device and on the host.
+  float tolerance() const { return is_fake() ? 1e-5f : 2e-4f; }
+};
+
+class FakeDeviceNet : public testing::TestWithParam<FakeMode> {
  protected:
   FakeDevice device_{{.mode = GetParam()}};
 };
@@ -140,24 +147,24 @@ TEST_P(DeviceNet, TrainsAsOnTheHost) {
                              "type: 'AdaDelta' momentum: 0.9 delta: 1e-3 clip_gradients: 0.1",
                              "type: 'Adam' momentum: 0.9 delta: 1e-2 iter_size: 2"}) {
     SCOPED_TRACE(solver);
-    Trainer host(HostDevice(), solver), device(device_, solver);
+    Trainer host(HostDevice(), solver), device(first(), solver);
     EXPECT_EQ(device.WeightValues(), host.WeightValues());
     for (int iteration = 0; iteration < 15; ++iteration) {
       const float expected = host.Iterate(iteration);
       ASSERT_TRUE(std::isfinite(expected));
-      ASSERT_NEAR(device.Iterate(iteration), expected, 1e-5) << iteration;
+      ASSERT_NEAR(device.Iterate(iteration), expected, tolerance()) << iteration;
     }
-    ExpectNear(device.WeightValues(), host.WeightValues(), "weight");
-    ExpectNear(device.GradientValues(), host.GradientValues(), "gradient");
-    ExpectNear(device.HistoryValues(), host.HistoryValues(), "history");
-    ExpectNear(device.net().OutputValues(), host.net().OutputValues(), "output");
+    ExpectNear(device.WeightValues(), host.WeightValues(), tolerance(), "weight");
+    ExpectNear(device.GradientValues(), host.GradientValues(), tolerance(), "gradient");
+    ExpectNear(device.HistoryValues(), host.HistoryValues(), tolerance(), "history");
+    ExpectNear(device.net().OutputValues(), host.net().OutputValues(), tolerance(), "output");
     EXPECT_EQ(device.net().OutputValues().size(), 4u);
     EXPECT_EQ(device.net().OutputValues()[0], 4);  // the constant
     EXPECT_EQ(device.net().FindNonFinite(), "");
   }
 }
 
-TEST_P(DeviceNet, GivesTheSameBitsHoweverLateTheWorkIsDone) {
+TEST_P(FakeDeviceNet, GivesTheSameBitsHoweverLateTheWorkIsDone) {
   FakeDevice at_once;
   Trainer expected(at_once), late(device_);
   for (int iteration = 0; iteration < 10; ++iteration) {
@@ -168,20 +175,19 @@ TEST_P(DeviceNet, GivesTheSameBitsHoweverLateTheWorkIsDone) {
 }
 
 TEST_P(DeviceNet, ContinuesFromItsSavedState) {
-  Trainer first(device_);
-  for (int iteration = 0; iteration < 3; ++iteration) first.Iterate(iteration);
-  FakeDevice other({.mode = GetParam()});
-  Trainer second(other);
-  second.Resume(&first);
-  EXPECT_EQ(second.WeightValues(), first.WeightValues());
+  Trainer early(first());
+  for (int iteration = 0; iteration < 3; ++iteration) early.Iterate(iteration);
+  Trainer late(first());
+  late.Resume(&early);
+  EXPECT_EQ(late.WeightValues(), early.WeightValues());
   for (int iteration = 3; iteration < 6; ++iteration) {
-    EXPECT_EQ(second.Iterate(iteration), first.Iterate(iteration));
+    EXPECT_EQ(late.Iterate(iteration), early.Iterate(iteration));
   }
-  EXPECT_EQ(second.WeightValues(), first.WeightValues());
+  EXPECT_EQ(late.WeightValues(), early.WeightValues());
 }
 
 TEST_P(DeviceNet, SavesWeightsAndGradients) {
-  Trainer host(HostDevice()), device(device_);
+  Trainer host(HostDevice()), device(first());
   host.Iterate(0), device.Iterate(0);
   caffe::NetParameter expected, saved;
   host.net().ToProto(&expected, true);
@@ -193,32 +199,34 @@ TEST_P(DeviceNet, SavesWeightsAndGradients) {
     for (int j = 0; j < saved.layer(i).blobs_size(); ++j, ++blobs) {
       const caffe::BlobProto &a = saved.layer(i).blobs(j), &b = expected.layer(i).blobs(j);
       EXPECT_EQ(ShapeOf(a), ShapeOf(b));
-      ExpectNear({a.data().begin(), a.data().end()}, {b.data().begin(), b.data().end()}, "data");
-      ExpectNear({a.diff().begin(), a.diff().end()}, {b.diff().begin(), b.diff().end()}, "diff");
+      ExpectNear({a.data().begin(), a.data().end()}, {b.data().begin(), b.data().end()},
+                 tolerance(), "data");
+      ExpectNear({a.diff().begin(), a.diff().end()}, {b.diff().begin(), b.diff().end()},
+                 tolerance(), "diff");
     }
   }
   EXPECT_EQ(blobs, 4);
 }
 
 TEST_P(DeviceNet, SaysWhichLayerIsNotFinite) {
-  Trainer trainer(device_);
+  Trainer trainer(first());
   trainer.Iterate(0);
   trainer.net().queue().Synchronize();
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  device_.memory().CopyFromHost(trainer.weights(), &nan, sizeof(nan));
+  first().memory().CopyFromHost(trainer.weights(), &nan, sizeof(nan));
   EXPECT_EQ(trainer.net().FindNonFinite(), "layer 'hidden' (InnerProduct): weights are not finite");
   EXPECT_FALSE(std::isfinite(trainer.Iterate(1)));
 }
 
 TEST_P(DeviceNet, SharesTheWeightsOfATrainNetAndFillsItsOwn) {
-  Trainer train(device_);
+  Trainer train(first());
   std::string text = kNet;
   text.replace(text.find("name: 'scores' type"), 14, "name: 'own'");
   caffe::NetParameter param;
   SourceMap source;
   ParseText(text, "net.prototxt", &param, &source);
   BuiltNetOptions options = InPhase(caffe::TEST);
-  options.device = &device_;
+  options.device = &first();
   BuiltNet net(param, source, options);
   net.BindWeights(train.net().layout(), train.weights());
   EXPECT_EQ(net.FindLayer("hidden")->params()[0].blob->data(),
@@ -243,8 +251,8 @@ TEST_P(DeviceNet, ReadsTheSyntheticDataOfEachPassHoweverLate) {
       "net.prototxt", &param, &source);
   BuiltNetOptions options = InPhase(caffe::TRAIN);
   BuiltNet host(param, source, options);
-  options.device = &device_;
-  const Buffer seen(device_.memory(), 10 * 50 * sizeof(float));
+  options.device = &first();
+  const Buffer seen(first().memory(), 10 * 50 * sizeof(float));
   BuiltNet net(param, source, options);
   for (int pass = 0; pass < 10; ++pass) {
     net.set_pass(pass);
@@ -256,18 +264,18 @@ TEST_P(DeviceNet, ReadsTheSyntheticDataOfEachPassHoweverLate) {
   for (int pass = 0; pass < 10; ++pass) {
     host.set_pass(pass);
     host.EnqueueForward();
-    EXPECT_EQ(ToHost(device_.memory(), seen.get<float>() + 50 * pass, 50), host.OutputValues());
+    EXPECT_EQ(ToHost(first().memory(), seen.get<float>() + 50 * pass, 50), host.OutputValues());
   }
 }
 
 TEST_P(DeviceNet, EndsWhileWorkIsUnderWay) {
-  Trainer trainer(device_);
+  Trainer trainer(first());
   trainer.Iterate(0);
   trainer.net().EnqueueForward();
   trainer.net().Backward();
 }
 
-TEST_P(DeviceNet, SaysWhyItsDeviceHasFailed) {
+TEST_P(FakeDeviceNet, SaysWhyItsDeviceHasFailed) {
   Trainer trainer(device_);
   trainer.Iterate(0);
   FakeQueue::Of(trainer.net().queue()).Fail("it has fallen off the bus");
@@ -277,14 +285,10 @@ TEST_P(DeviceNet, SaysWhyItsDeviceHasFailed) {
   EXPECT_EQ(ErrorOf([&] { trainer.net().OutputValues(); }), why);
 }
 
-std::string ModeName(const testing::TestParamInfo<FakeMode>& info) {
-  return info.param == FakeMode::kAtOnce ? "at_once"
-         : info.param == FakeMode::kLate ? "late"
-                                         : "thread";
-}
-INSTANTIATE_TEST_SUITE_P(Queues, DeviceNet,
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceNet, testing::ValuesIn(DeviceChoices()), DeviceChoiceName);
+INSTANTIATE_TEST_SUITE_P(Queues, FakeDeviceNet,
                          testing::Values(FakeMode::kAtOnce, FakeMode::kLate, FakeMode::kThread),
-                         ModeName);
+                         [](const auto& info) { return ModeName(info.param); });
 
 TEST(DeviceNetQueue, RunsPassesWithoutTheHost) {
   FakeDevice device({.mode = FakeMode::kLate});

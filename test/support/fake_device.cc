@@ -41,6 +41,7 @@ FakeMemory::~FakeMemory() { EXPECT_EQ(blocks(), 0u) << name_ << " was not freed"
 
 void* FakeMemory::Allocate(size_t bytes) {
   Count();
+  ++allocations_;
   {
     std::lock_guard lock(mutex_);
     if (bytes > most_bytes_ - bytes_) {
@@ -114,6 +115,7 @@ std::byte* FakeMemory::FindOrThrow(const void* pointer) const {
 }
 
 void* FakeStaging::Allocate(size_t bytes) {
+  ++allocations_;
   {
     std::lock_guard lock(mutex_);
     if (bytes > most_bytes_ - bytes_) {

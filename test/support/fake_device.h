@@ -63,6 +63,7 @@ class FakeMemory : public MemorySpace {
     return pointer ? reinterpret_cast<T*>(FindOrThrow(pointer)) : nullptr;
   }
   size_t blocks() const;
+  uint64_t allocations() const { return allocations_; }  // made so far
 
  private:
   struct Block {
@@ -82,6 +83,7 @@ class FakeMemory : public MemorySpace {
   mutable std::mutex mutex_;
   std::map<const std::byte*, Block> blocks_;
   size_t bytes_ = 0;  // as asked for
+  std::atomic<uint64_t> allocations_{0};
 };
 
 // Host memory for copies to and from the device. New memory holds NaNs. Thread-safe.
@@ -99,6 +101,7 @@ class FakeStaging : public MemorySpace {
 
   // Throws Error unless all bytes are in one block that is allocated here.
   void Require(const void* pointer, size_t bytes) const;
+  uint64_t allocations() const { return allocations_; }  // made so far
 
  private:
   const std::string name_;
@@ -106,6 +109,7 @@ class FakeStaging : public MemorySpace {
   mutable std::mutex mutex_;
   std::map<const std::byte*, size_t> blocks_;  // sizes
   size_t bytes_ = 0;
+  std::atomic<uint64_t> allocations_{0};
 };
 
 enum class FakeMode {

@@ -83,6 +83,7 @@ TEST(CommandLine, WithoutGpusTheFlagGivesAWarningAndUsesAProcessor) {
   const std::string model = "--model=" + (work / "net.prototxt");
   ExpectOneLine(Millrace({"train", solver, "--gpu=zero"}), {"--gpu=zero: expected numbers"});
   ExpectOneLine(Millrace({"train", solver, "--gpu_max_mbps=-1"}), {"--gpu_max_mbps=-1: expected"});
+  ExpectOneLine(Millrace({"train", solver, "--precision=fp16"}), {"--precision=fp16: expected"});
   ExpectOneLine(Millrace({"train", solver, "--gpu=0", "--cpu=0"}),
                 {"--cpu=0: expected at least 1"});
   EXPECT_TRUE(work.FilesWith("run_iter").empty());

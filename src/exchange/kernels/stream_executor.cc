@@ -83,7 +83,12 @@ auto StreamExecutor::Guard(Use use) {
     return use();
   } catch (const Error& error) {
     failure_ = error.what();
-    // The device accesses none of this memory any more, so there is nothing to wait for.
+    // A device that has failed accesses none of this memory any more. One that has refused this
+    // call alone still runs the kernels that were launched before.
+    try {
+      queue_->Synchronize();
+    } catch (const Error&) {
+    }
     concluded_ = launched_;
     throw;
   }

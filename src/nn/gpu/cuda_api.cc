@@ -1,27 +1,11 @@
 #include "nn/gpu/cuda_api.h"
 
-#include <dlfcn.h>
+#include <glog/logging.h>
+
+#include "nn/gpu/cuda_library_files.h"
 
 namespace millrace::inline nn {
 namespace {
-
-// A library that stays loaded.
-class Loaded {
- public:
-  explicit Loaded(const std::string& file) : file_(file), handle_(dlopen(file.c_str(), RTLD_NOW)) {
-    if (handle_ == nullptr) throw Error("nets on GPUs need ", file, ": ", dlerror());
-  }
-
-  template <typename Function>
-  void Find(const char* name, Function* function) const {
-    *function = reinterpret_cast<Function>(dlsym(handle_, name));
-    if (*function == nullptr) throw Error(file_, " has no function ", name);
-  }
-
- private:
-  const std::string file_;
-  void* const handle_;
-};
 
 std::string FileOf(const char* name, int major) { return StrCat("lib", name, ".so.", major); }
 
@@ -31,9 +15,15 @@ std::string FileOf(const char* name, int major) { return StrCat("lib", name, ".s
 
 const CublasApi& Cublas() {
   static const CublasApi api = [] {
-    const Loaded library(FileOf("cublas", CUBLAS_VER_MAJOR));
+    const LoadedLibrary library(FileOf("cublas", CUBLAS_VER_MAJOR));
     CublasApi api{};
     MILLRACE_CUBLAS_FUNCTIONS(MILLRACE_FIND)
+    int version[3] = {};
+    for (const libraryPropertyType part : {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL}) {
+      api.cublasGetProperty(part, &version[part]);
+    }
+    LOG(INFO) << "cuBLAS " << version[0] << "." << version[1] << "." << version[2] << ": "
+              << library.path();
     return api;
   }();
   return api;
@@ -41,9 +31,12 @@ const CublasApi& Cublas() {
 
 const CudnnApi& Cudnn() {
   static const CudnnApi api = [] {
-    const Loaded library(FileOf("cudnn", CUDNN_MAJOR));
+    const LoadedLibrary library(FileOf("cudnn", CUDNN_MAJOR));
     CudnnApi api{};
     MILLRACE_CUDNN_FUNCTIONS(MILLRACE_FIND)
+    const size_t version = api.cudnnGetVersion();  // 10000 * major + 100 * minor + patch level
+    LOG(INFO) << "cuDNN " << version / 10000 << "." << version / 100 % 100 << "." << version % 100
+              << ": " << library.path();
     return api;
   }();
   return api;

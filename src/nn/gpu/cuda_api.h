@@ -1,5 +1,5 @@
 // cuBLAS and cuDNN, loaded when the first GPU is used: programs start fast, and run where only the
-// driver is installed.
+// driver is installed. cuda_library_files.h says where they are looked for.
 #ifndef MILLRACE_NN_GPU_CUDA_API_H_
 #define MILLRACE_NN_GPU_CUDA_API_H_
 
@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "millrace/memory_space.h"
 #include "millrace/queue.h"
 
 namespace millrace::inline nn {
@@ -17,41 +18,52 @@ namespace millrace::inline nn {
   F(cublasCreate_v2)                 \
   F(cublasDestroy_v2)                \
   F(cublasSetStream_v2)              \
+  F(cublasSetMathMode)               \
   F(cublasSgemm_v2)                  \
-  F(cublasGetStatusString)
+  F(cublasGetStatusString)           \
+  F(cublasGetProperty)
 
-#define MILLRACE_CUDNN_FUNCTIONS(F)                \
-  F(cudnnCreate)                                   \
-  F(cudnnDestroy)                                  \
-  F(cudnnSetStream)                                \
-  F(cudnnGetErrorString)                           \
-  F(cudnnCreateTensorDescriptor)                   \
-  F(cudnnDestroyTensorDescriptor)                  \
-  F(cudnnSetTensor4dDescriptor)                    \
-  F(cudnnCreateFilterDescriptor)                   \
-  F(cudnnDestroyFilterDescriptor)                  \
-  F(cudnnSetFilter4dDescriptor)                    \
-  F(cudnnCreateConvolutionDescriptor)              \
-  F(cudnnDestroyConvolutionDescriptor)             \
-  F(cudnnSetConvolution2dDescriptor)               \
-  F(cudnnSetConvolutionGroupCount)                 \
-  F(cudnnSetConvolutionMathType)                   \
-  F(cudnnGetConvolutionForwardAlgorithm_v7)        \
-  F(cudnnGetConvolutionBackwardDataAlgorithm_v7)   \
-  F(cudnnGetConvolutionBackwardFilterAlgorithm_v7) \
-  F(cudnnConvolutionForward)                       \
-  F(cudnnConvolutionBackwardData)                  \
+#define MILLRACE_CUDNN_FUNCTIONS(F)                 \
+  F(cudnnCreate)                                    \
+  F(cudnnDestroy)                                   \
+  F(cudnnSetStream)                                 \
+  F(cudnnGetErrorString)                            \
+  F(cudnnGetVersion)                                \
+  F(cudnnCreateTensorDescriptor)                    \
+  F(cudnnDestroyTensorDescriptor)                   \
+  F(cudnnSetTensor4dDescriptor)                     \
+  F(cudnnCreateFilterDescriptor)                    \
+  F(cudnnDestroyFilterDescriptor)                   \
+  F(cudnnSetFilter4dDescriptor)                     \
+  F(cudnnCreateConvolutionDescriptor)               \
+  F(cudnnDestroyConvolutionDescriptor)              \
+  F(cudnnSetConvolution2dDescriptor)                \
+  F(cudnnSetConvolutionGroupCount)                  \
+  F(cudnnSetConvolutionMathType)                    \
+  F(cudnnGetConvolutionForwardAlgorithm_v7)         \
+  F(cudnnGetConvolutionBackwardDataAlgorithm_v7)    \
+  F(cudnnGetConvolutionBackwardFilterAlgorithm_v7)  \
+  F(cudnnGetConvolutionForwardWorkspaceSize)        \
+  F(cudnnGetConvolutionBackwardDataWorkspaceSize)   \
+  F(cudnnGetConvolutionBackwardFilterWorkspaceSize) \
+  F(cudnnConvolutionForward)                        \
+  F(cudnnConvolutionBackwardData)                   \
   F(cudnnConvolutionBackwardFilter)
 
 #define MILLRACE_FUNCTION(name) decltype(&::name) name;
 
+// Functions of a library. Tests have tables with functions of their own.
 struct CublasApi {
   MILLRACE_CUBLAS_FUNCTIONS(MILLRACE_FUNCTION)
 
-  // Throws Error unless `status` is success. `device` names the device: "cuda device 0".
+  // Throws OutOfMemory or DeviceError unless `status` is success. `device` names the device: "cuda
+  // device 0".
   void Check(cublasStatus_t status, const std::string& device, const char* doing) const {
     if (status == CUBLAS_STATUS_SUCCESS) return;
-    throw DeviceError(device, ": ", doing, ": cuBLAS: ", cublasGetStatusString(status));
+    const std::string line =
+        StrCat(device, ": ", doing, ": cuBLAS: ", cublasGetStatusString(status));
+    if (status == CUBLAS_STATUS_ALLOC_FAILED) throw OutOfMemory(line);
+    throw DeviceError(line);
   }
 };
 
@@ -61,14 +73,19 @@ struct CudnnApi {
   // As above.
   void Check(cudnnStatus_t status, const std::string& device, const char* doing) const {
     if (status == CUDNN_STATUS_SUCCESS) return;
-    throw DeviceError(device, ": ", doing, ": cuDNN: ", cudnnGetErrorString(status));
+    const std::string line = StrCat(device, ": ", doing, ": cuDNN: ", cudnnGetErrorString(status));
+    if (status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+        status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED) {
+      throw OutOfMemory(line);
+    }
+    throw DeviceError(line);
   }
 };
 
 #undef MILLRACE_FUNCTION
 
-// Thread-safe. The first call loads the library. Throw Error with one line if it is not installed
-// or lacks a function.
+// Thread-safe. The first call loads the library and logs its file and version. Throw Error with one
+// line if it is not installed or lacks a function.
 const CublasApi& Cublas();
 const CudnnApi& Cudnn();
 

@@ -1,47 +1,60 @@
-// The libraries of NVIDIA GPUs: cuBLAS and cuDNN, in float32.
+// The libraries of NVIDIA GPUs: cuBLAS and cuDNN.
+#include "nn/gpu/cuda_library.h"
+
+#include <glog/logging.h>
+
 #include <limits>
-#include <memory>
 
 #include "device/cuda_queue.h"
-#include "nn/gpu/cuda_api.h"
+#include "device/cuda_status.h"
 #include "nn/gpu/cuda_convolution.h"
-#include "nn/gpu/gpu_library.h"
 
 namespace millrace::inline nn {
 namespace {
 
 class CudaLibrary final : public GpuLibrary {
  public:
-  explicit CudaLibrary(Queue& queue) : queue_(CudaQueue::Of(queue)) {
+  CudaLibrary(Queue& queue, const CublasApi& cublas, const CudnnApi& cudnn, GpuPrecision precision)
+      : queue_(CudaQueue::Of(queue)), cublas_(cublas), cudnn_(cudnn), precision_(precision) {
+    if (precision == GpuPrecision::kTf32) CheckTf32();
     queue_.Select();
-    const std::string& device = queue.device().name();
-    Cublas().Check(Cublas().cublasCreate_v2(&cublas_), device, "cannot begin");
     try {
-      Cublas().Check(Cublas().cublasSetStream_v2(cublas_, queue_.stream()), device, "cannot begin");
-      Cudnn().Check(Cudnn().cudnnCreate(&cudnn_), device, "cannot begin");
-      Cudnn().Check(Cudnn().cudnnSetStream(cudnn_, queue_.stream()), device, "cannot begin");
+      Check(cublas_.cublasCreate_v2(&cublas_handle_));
+      Check(cublas_.cublasSetStream_v2(cublas_handle_, queue_.stream()));
+      Check(cublas_.cublasSetMathMode(cublas_handle_, precision == GpuPrecision::kTf32
+                                                          ? CUBLAS_TF32_TENSOR_OP_MATH
+                                                          : CUBLAS_DEFAULT_MATH));
+      Check(cudnn_.cudnnCreate(&cudnn_handle_));
+      Check(cudnn_.cudnnSetStream(cudnn_handle_, queue_.stream()));
     } catch (const Error&) {
       End();
       throw;
     }
+    LOG(INFO) << Name() << ": matrix products and convolutions in "
+              << (precision == GpuPrecision::kTf32 ? "TF32" : "float32");
   }
   ~CudaLibrary() override { End(); }
 
   void Multiply(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const float* a,
                 const float* b, bool add, float* c) override {
+    if (m == 0 || n == 0) return;
+    if (k == 0) {  // leading dimensions of 0 are errors to cuBLAS
+      if (!add) queue_.Fill(c, 0, m * n * sizeof(float));
+      return;
+    }
     const float one = 1, old = add ? 1 : 0;
     queue_.Select();
     // cuBLAS has columns where this interface has rows: it computes c^T = b^T a^T.
-    Cublas().Check(Cublas().cublasSgemm_v2(cublas_, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                                           transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, Int(n), Int(m),
-                                           Int(k), &one, b, Int(transpose_b ? k : n), a,
-                                           Int(transpose_a ? m : k), &old, c, Int(n)),
-                   queue_.device().name(), "a matrix product failed");
+    cublas_.Check(cublas_.cublasSgemm_v2(cublas_handle_, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                                         transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, Int(n), Int(m),
+                                         Int(k), &one, b, Int(transpose_b ? k : n), a,
+                                         Int(transpose_a ? m : k), &old, c, Int(n)),
+                  queue_.device().name(), "a matrix product failed");
   }
 
   std::unique_ptr<ConvolutionPlan> PlanConvolution(const ConvolutionProblem& problem) override {
     queue_.Select();
-    return PlanCudnnConvolution(problem, cudnn_, queue_);
+    return PlanCudnnConvolution(problem, cudnn_, cudnn_handle_, queue_, precision_);
   }
 
  private:
@@ -51,19 +64,40 @@ class CudaLibrary final : public GpuLibrary {
     }
     return static_cast<int>(value);
   }
+  // Tensor cores have TF32 from compute capability 8.0 on.
+  void CheckTf32() const {
+    cudaDeviceProp properties;
+    CheckCuda(cudaGetDeviceProperties(&properties, queue_.device().ordinal()), Name(),
+              "cannot be used");
+    if (properties.major >= 8) return;
+    throw Error("--precision=tf32: ", Name(), " has compute capability ", properties.major, ".",
+                properties.minor, ", expected at least 8.0, or --precision=fp32");
+  }
+  void Check(cublasStatus_t status) const { cublas_.Check(status, Name(), "cannot begin"); }
+  void Check(cudnnStatus_t status) const { cudnn_.Check(status, Name(), "cannot begin"); }
+  const std::string& Name() const { return queue_.device().name(); }
   void End() {
-    if (cudnn_ != nullptr) Cudnn().cudnnDestroy(cudnn_);
-    if (cublas_ != nullptr) Cublas().cublasDestroy_v2(cublas_);
+    if (cudnn_handle_ != nullptr) cudnn_.cudnnDestroy(cudnn_handle_);
+    if (cublas_handle_ != nullptr) cublas_.cublasDestroy_v2(cublas_handle_);
   }
 
   CudaQueue& queue_;
-  cublasHandle_t cublas_ = nullptr;
-  cudnnHandle_t cudnn_ = nullptr;
+  const CublasApi& cublas_;
+  const CudnnApi& cudnn_;
+  const GpuPrecision precision_;
+  cublasHandle_t cublas_handle_ = nullptr;
+  cudnnHandle_t cudnn_handle_ = nullptr;
 };
 
 const RegisterGpuLibrary registered(DeviceType::kCuda, [](Queue& queue) {
-  return std::make_unique<CudaLibrary>(queue);
+  return MakeCudaLibrary(queue, Cublas(), Cudnn(), CurrentGpuPrecision());
 });
 
 }  // namespace
+
+std::unique_ptr<GpuLibrary> MakeCudaLibrary(Queue& queue, const CublasApi& cublas,
+                                            const CudnnApi& cudnn, GpuPrecision precision) {
+  return std::make_unique<CudaLibrary>(queue, cublas, cudnn, precision);
+}
+
 }  // namespace millrace::inline nn

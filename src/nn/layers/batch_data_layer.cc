@@ -17,9 +17,11 @@ void BatchDataLayer::SetUp(const Blobs&, const Blobs&) {
   auto transform = MakeTransform(*stream_);
   first_shapes_ = transform->first_shapes();
   varies_ = transform->varies();
-  prefetcher_ = std::make_unique<Prefetcher>(stream_, std::move(transform),
-                                             static_cast<int>(param_.data_param().prefetch()),
-                                             context_.device->staging(), context_.data_consumer);
+  const bool uploads = !varies_ && !memory().on_host();
+  if (uploads) upload_ = std::make_unique<BatchUpload>(context_.queue);
+  prefetcher_ = std::make_unique<Prefetcher>(
+      stream_, std::move(transform), static_cast<int>(param_.data_param().prefetch()),
+      context_.device->staging(), context_.data_consumer, uploads ? 2 : 1);
 }
 
 int64_t BatchDataLayer::batch_size() const { return BatchSizeOf(param_); }
@@ -34,13 +36,23 @@ void BatchDataLayer::Reshape(const Blobs&, const Blobs& top) {
   }
 }
 
+void BatchDataLayer::Recycle(ReadyBatch** batch) {
+  if (*batch == nullptr) return;
+  copied_.Synchronize();  // the prefetcher will overwrite the batch
+  prefetcher_->Recycle(std::exchange(*batch, nullptr));
+}
+
 void BatchDataLayer::Take(const Blobs& top) {
   if (mark_in_forward_) MarkPast();
-  if (current_) {
-    copied_.Synchronize();  // the prefetcher will overwrite the batch
-    prefetcher_->Recycle(std::exchange(current_, nullptr));
+  Recycle(&current_);
+  current_ = std::exchange(ahead_, nullptr);
+  copied_ = ahead_copied_;
+  started_ = current_ != nullptr;
+  if (started_ && !prefetcher_->IsPresent(*current_)) {
+    Recycle(&current_);
+    started_ = false;
   }
-  current_ = prefetcher_->Next();
+  if (current_ == nullptr) current_ = prefetcher_->Next();
   unmarked_.push_back(current_->number);
   if (!varies_) return;
   for (size_t i = 0; i < top.size(); ++i) top[i]->Reshape(current_->shapes[i]);
@@ -49,16 +61,24 @@ void BatchDataLayer::Take(const Blobs& top) {
 void BatchDataLayer::Forward(const Blobs&, const Blobs& top) {
   if (!taken_) Take(top);
   taken_ = false;
-  const bool on_host = memory().on_host();
-  for (size_t i = 0; i < top.size(); ++i) {
-    const Buffer& values = current_->tops[i];
-    if (on_host) {
-      top[i]->BindData(values.get<float>());
-    } else {
-      context_.queue->CopyToDevice(top[i]->data(), values.get(), top[i]->count() * sizeof(float));
+  if (!memory().on_host()) return CopyToTops(top);
+  for (size_t i = 0; i < top.size(); ++i) top[i]->BindData(current_->data(i));
+}
+
+void BatchDataLayer::CopyToTops(const Blobs& top) {
+  if (!upload_) {
+    for (size_t i = 0; i < top.size(); ++i) {
+      context_.queue->CopyToDevice(top[i]->data(), current_->data(i),
+                                   top[i]->count() * sizeof(float));
     }
+    copied_ = context_.queue->Record();
+    return;
   }
-  if (!on_host) copied_ = context_.queue->Record();
+  if (!started_) copied_ = upload_->Start(*current_);
+  upload_->Finish(top);
+  // The next batch travels while the net computes on this one.
+  ahead_ = prefetcher_->TryNext();
+  if (ahead_ != nullptr) ahead_copied_ = upload_->Start(*ahead_);
 }
 
 void BatchDataLayer::EndIteration() {

@@ -15,6 +15,7 @@
 #include "data/batch_transform.h"
 #include "data/prefetcher.h"
 #include "millrace/layer.h"
+#include "nn/layers/batch_upload.h"
 
 namespace millrace::inline nn {
 
@@ -47,6 +48,10 @@ class BatchDataLayer : public Layer {
   void MarkPast();
   // Makes the next batch the current one, and gives the tops its shapes.
   void Take(const Blobs& top);
+  // Gives the batch, which is current_, back once it has been copied to the device.
+  void Recycle(ReadyBatch** batch);
+  // Brings the values of the current batch into the tops on a device.
+  void CopyToTops(const Blobs& top);
 
   std::shared_ptr<BatchStream> stream_;
   std::vector<Shape> first_shapes_;  // of the tops, before the first batch
@@ -54,8 +59,12 @@ class BatchDataLayer : public Layer {
   bool shaped_ = false;              // with first_shapes_
   bool taken_ = false;               // the current batch was taken by Reshape
   std::unique_ptr<Prefetcher> prefetcher_;
-  ReadyBatch* current_ = nullptr;   // the batch whose values the tops have
-  Event copied_;                    // of current_ to the device
+  ReadyBatch* current_ = nullptr;  // the batch whose values the tops have
+  ReadyBatch* ahead_ = nullptr;    // the next one, on its way to the device; null: not yet
+  Event copied_, ahead_copied_;    // these batches have left the host's memory
+  bool started_ = false;           // the copy of current_ to the device was started ahead
+  // Ends before prefetcher_, whose memory it reads. Null: on the host, or shapes vary.
+  std::unique_ptr<BatchUpload> upload_;
   std::vector<uint64_t> unmarked_;  // batches of past Forwards, not marked as consumed yet
   bool mark_in_forward_ = true;
 };

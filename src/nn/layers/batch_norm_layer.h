@@ -30,7 +30,9 @@
 //   three arrays therefore receives every batch, in any order: M / S and V / S are averages of
 //   batch means and variances with positive weights.
 // - On the host, EndIteration holds the net's update lock meanwhile, as update rules do. So no step
-//   reverses what an exchange with other machines brings (docs/exchange.md).
+//   reverses what an exchange with other machines brings (docs/exchange.md). On a device, the
+//   solver's strategy gives the work of EndIteration a place in the order of all changes of the
+//   weights (device/write_order.h).
 // - A step is linear in the array, with the same coefficients for M, V and S. Additive merging of
 //   the steps of several machines thus keeps M / S and V / S averages, too. For N machines that
 //   take k batches each between exchanges, S tends to 1 / (1 - fraction), like one machine's; the

@@ -179,7 +179,7 @@ void BnLayer::EndIteration() {
 
 void BnLayer::Average(int blob, const float* sums) {
   float* const averages = params_[blob].blob->data();
-  // Exchanges of other devices' arrays do not take the lock.
+  // On other devices, the order of the array's changes takes the place of the lock (Strategy::Write).
   UpdateLock* const lock = memory().on_host() ? update_lock() : nullptr;
   ForLockedBlocks(
       lock, averages, 0, params_[blob].blob->count(), [&](int64_t begin, int64_t count) {

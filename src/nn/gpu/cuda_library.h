@@ -1,0 +1,20 @@
+// cuBLAS and cuDNN as a GpuLibrary.
+#ifndef MILLRACE_NN_GPU_CUDA_LIBRARY_H_
+#define MILLRACE_NN_GPU_CUDA_LIBRARY_H_
+
+#include <memory>
+
+#include "nn/gpu/cuda_api.h"
+#include "nn/gpu/gpu_library.h"
+#include "nn/gpu/gpu_precision.h"
+
+namespace millrace::inline nn {
+
+// The library of `queue`, which is a GPU's, by these functions. All outlive it. Logs its
+// arithmetic. Throws Error, also if the GPU does not have that arithmetic.
+std::unique_ptr<GpuLibrary> MakeCudaLibrary(Queue& queue, const CublasApi& cublas,
+                                            const CudnnApi& cudnn, GpuPrecision precision);
+
+}  // namespace millrace::inline nn
+
+#endif  // MILLRACE_NN_GPU_CUDA_LIBRARY_H_

@@ -1,0 +1,96 @@
+#include "nn/gpu/cuda_library_files.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+namespace millrace::inline nn {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The folders in `folder` whose names begin with `prefix`, sorted. None if it cannot be read.
+std::vector<fs::path> FoldersIn(const fs::path& folder, const std::string& prefix = "") {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    if (it->path().filename().string().starts_with(prefix) && it->is_directory(ignored)) {
+      found.push_back(it->path());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<std::string> Split(const char* list) {
+  std::vector<std::string> parts;
+  std::istringstream in(list == nullptr ? "" : list);
+  for (std::string part; std::getline(in, part, ':');) {
+    if (!part.empty()) parts.push_back(part);
+  }
+  return parts;
+}
+
+void AddFoldersOf(const fs::path& prefix, std::vector<std::string>* found) {
+  for (const fs::path& python : FoldersIn(prefix / "lib", "python3")) {
+    for (const char* packages : {"site-packages", "dist-packages"}) {
+      for (const fs::path& package : FoldersIn(python / packages / "nvidia")) {
+        const std::string folder = package / "lib";
+        std::error_code error;
+        if (fs::is_directory(folder, error) &&
+            std::find(found->begin(), found->end(), folder) == found->end()) {
+          found->push_back(folder);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> PythonLibraryFolders(const char* virtual_env, const char* search_path,
+                                              const char* system) {
+  std::vector<std::string> found;
+  if (virtual_env != nullptr && *virtual_env != '\0') AddFoldersOf(virtual_env, &found);
+  for (const std::string& each : Split(search_path)) {
+    const fs::path folder = fs::path(each).lexically_normal();
+    const fs::path bin = folder.has_filename() ? folder : folder.parent_path();
+    std::error_code error;
+    if (bin.filename() == "bin" && fs::exists(bin / "python3", error)) {
+      AddFoldersOf(bin.parent_path(), &found);
+    }
+  }
+  for (const std::string& each : Split(system)) AddFoldersOf(each, &found);
+  return found;
+}
+
+LoadedLibrary::LoadedLibrary(const std::string& file, const std::vector<std::string>& folders)
+    : file_(file), handle_(dlopen(file.c_str(), RTLD_NOW)) {
+  const std::string why = handle_ == nullptr ? dlerror() : "";
+  for (size_t i = 0; handle_ == nullptr && i < folders.size(); ++i) {
+    handle_ = dlopen((folders[i] + "/" + file).c_str(), RTLD_NOW);
+  }
+  if (handle_ == nullptr) {
+    throw Error("nets on GPUs need ", file, ": ", why, "; the folders of ", folders.size(),
+                " Python packages lack it, too; expected its folder in LD_LIBRARY_PATH");
+  }
+  link_map* map = nullptr;
+  path_ = dlinfo(handle_, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : file;
+}
+
+LoadedLibrary::LoadedLibrary(const std::string& file)
+    : LoadedLibrary(file, PythonLibraryFolders(std::getenv("VIRTUAL_ENV"), std::getenv("PATH"),
+                                               "/usr/local:/usr")) {}
+
+void* LoadedLibrary::Symbol(const char* name) const {
+  void* const symbol = dlsym(handle_, name);
+  if (symbol == nullptr) throw Error(path_, " has no function ", name);
+  return symbol;
+}
+
+}  // namespace millrace::inline nn

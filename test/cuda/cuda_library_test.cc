@@ -1,0 +1,367 @@
+// Matrix products and convolutions by cuBLAS and cuDNN, against tables of functions that check and
+// compute on the host.
+#include "nn/gpu/cuda_library.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "base/rng.h"
+#include "device/cuda_queue.h"
+#include "test/cuda/fake_cuda.h"
+#include "test/cuda/fake_libraries.h"
+#include "test/support/support.h"
+
+namespace millrace::test {
+namespace {
+
+using Floats = std::vector<float>;
+
+// An array in the memory of the fake GPU, which is the host's.
+class Array {
+ public:
+  Array(Device& device, size_t count, Rng* rng)
+      : count_(count), memory_(device.memory(), count * sizeof(float)) {
+    for (size_t i = 0; i < count; ++i) data()[i] = rng->Gaussian();
+  }
+  float* data() const { return memory_.get<float>(); }
+  Floats values() const { return Floats(data(), data() + count_); }
+
+ private:
+  const size_t count_;
+  const Buffer memory_;
+};
+
+class CudaLibraries : public testing::Test {
+ protected:
+  CudaLibraries() {
+    cuda_.Reset();
+    fake_.Reset();
+    device_ = &DeviceRegistry::Get().Find(DeviceType::kCuda, 1);
+    queue_ = device_->MakeQueue(QueuePriority::kNormal);
+    library_ = MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kFloat32);
+  }
+  ~CudaLibraries() override {
+    plan_.reset();
+    library_.reset();
+    EXPECT_EQ(fake_.wrong, std::vector<std::string>());
+    EXPECT_EQ(fake_.handles, 0);
+    EXPECT_EQ(fake_.descriptors, 0);
+  }
+
+  // Every piece of work of the libraries is on the queue's stream.
+  void ExpectOnQueue() {
+    for (const FakeCuda::Work& work : cuda_.work()) {
+      EXPECT_EQ(work.stream, CudaQueue::Of(*queue_).stream()) << work.name;
+    }
+  }
+
+  FakeCuda& cuda_ = FakeCuda::Get();
+  FakeLibraries& fake_ = FakeLibraries::Get();
+  Device* device_;
+  std::unique_ptr<Queue> queue_;
+  std::unique_ptr<GpuLibrary> library_;
+  std::unique_ptr<ConvolutionPlan> plan_;
+  Rng rng_{Seed(), {1}};
+};
+
+void ExpectNear(const Floats& actual, const Floats& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_NEAR(actual[i], expected[i], 1e-4 * (1 + std::abs(expected[i]))) << i;
+  }
+}
+
+TEST_F(CudaLibraries, MultiplyMatricesWhoseRowsFollowEachOther) {
+  for (int round = 0; round < 64; ++round) {
+    SCOPED_TRACE(round);
+    const bool ta = round & 1, tb = round & 2, add = round & 4;
+    const auto size = [&] { return static_cast<int64_t>(1 + rng_.Below(9)); };
+    const int64_t m = size(), n = size(), k = size();
+    const Array a(*device_, m * k, &rng_), b(*device_, k * n, &rng_), c(*device_, m * n, &rng_);
+    Floats expected = c.values();
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = add ? expected[i * n + j] : 0;
+        for (int64_t l = 0; l < k; ++l) {
+          sum +=
+              double{a.data()[ta ? l * m + i : i * k + l]} * b.data()[tb ? j * k + l : l * n + j];
+        }
+        expected[i * n + j] = static_cast<float>(sum);
+      }
+    }
+    cudaSetDevice(0);
+    library_->Multiply(ta, tb, m, n, k, a.data(), b.data(), add, c.data());
+    ExpectNear(c.values(), expected);
+  }
+  ExpectOnQueue();
+}
+
+TEST_F(CudaLibraries, MultiplyEmptyMatrices) {
+  const Array a(*device_, 12, &rng_), c(*device_, 12, &rng_);
+  const Floats before = c.values();
+  library_->Multiply(false, false, 0, 4, 3, a.data(), a.data(), false, c.data());
+  library_->Multiply(false, false, 3, 0, 4, a.data(), a.data(), false, c.data());
+  library_->Multiply(true, true, 3, 4, 0, a.data(), a.data(), true, c.data());
+  EXPECT_EQ(c.values(), before);
+  library_->Multiply(false, true, 3, 4, 0, a.data(), a.data(), false, c.data());
+  EXPECT_EQ(c.values(), Floats(12, 0.0f));
+}
+
+ConvolutionProblem RandomProblem(Rng* rng) {
+  const auto size = [&](int most) { return static_cast<int64_t>(1 + rng->Below(most)); };
+  ConvolutionProblem p{};
+  p.images = size(3), p.group = size(2);
+  p.channels = p.group * size(2), p.outputs = p.group * size(3);
+  int64_t* const in[2] = {&p.height, &p.width};
+  int64_t* const out[2] = {&p.out_height, &p.out_width};
+  for (int axis : {0, 1}) {
+    p.kernel[axis] = size(3), p.stride[axis] = size(3), p.dilation[axis] = size(2);
+    p.pad[axis] = size(3) - 1;
+    const int64_t extent = p.dilation[axis] * (p.kernel[axis] - 1) + 1;
+    *in[axis] = extent + size(6);
+    *out[axis] = (*in[axis] + 2 * p.pad[axis] - extent) / p.stride[axis] + 1;
+  }
+  return p;
+}
+
+// The formula of nn/layers/convolution_layer.h.
+template <typename Visit>
+void ForEachProduct(const ConvolutionProblem& p, Visit visit) {
+  const int64_t in = p.channels / p.group, out = p.outputs / p.group;
+  for (int64_t n = 0; n < p.images; ++n) {
+    for (int64_t o = 0; o < p.outputs; ++o) {
+      for (int64_t y = 0; y < p.out_height; ++y) {
+        for (int64_t x = 0; x < p.out_width; ++x) {
+          for (int64_t c = 0; c < in; ++c) {
+            for (int64_t i = 0; i < p.kernel[0]; ++i) {
+              for (int64_t j = 0; j < p.kernel[1]; ++j) {
+                const int64_t row = y * p.stride[0] - p.pad[0] + i * p.dilation[0];
+                const int64_t column = x * p.stride[1] - p.pad[1] + j * p.dilation[1];
+                if (row < 0 || row >= p.height || column < 0 || column >= p.width) continue;
+                visit(((n * p.channels + o / out * in + c) * p.height + row) * p.width + column,
+                      ((o * in + c) * p.kernel[0] + i) * p.kernel[1] + j,
+                      ((n * p.outputs + o) * p.out_height + y) * p.out_width + x);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+struct Arrays {
+  Arrays(Device& device, const ConvolutionProblem& p, size_t workspace_bytes, Rng* rng)
+      : bottom(device, p.images * p.channels * p.height * p.width, rng),
+        weights(device, p.outputs * p.channels / p.group * p.kernel[0] * p.kernel[1], rng),
+        top(device, p.images * p.outputs * p.out_height * p.out_width, rng),
+        workspace(device.memory(), workspace_bytes) {}
+  Array bottom, weights, top;
+  Buffer workspace;
+};
+
+TEST_F(CudaLibraries, ConvolveInAllPasses) {
+  fake_.workspace = {{1, 4000}};
+  for (int round = 0; round < 40; ++round) {
+    const ConvolutionProblem p = RandomProblem(&rng_);
+    SCOPED_TRACE(round);
+    cudaSetDevice(0);
+    plan_ = library_->PlanConvolution(p);
+    EXPECT_EQ(plan_->workspace_bytes(), 4000u);
+    const Arrays at(*device_, p, plan_->workspace_bytes(), &rng_);
+    const Floats bottom = at.bottom.values(), weights = at.weights.values();
+    std::vector<double> top(at.top.values().size()), data(bottom.size());
+    ForEachProduct(p, [&](auto b, auto w, auto t) { top[t] += double{bottom[b]} * weights[w]; });
+    cudaSetDevice(0);
+    plan_->Forward(at.bottom.data(), at.weights.data(), at.top.data(), at.workspace.get());
+    const Floats diffs = at.top.values();
+    ExpectNear(diffs, Floats(top.begin(), top.end()));
+    const bool add = round % 2;
+    std::vector<double> gradient(weights.size());
+    if (add) std::copy(weights.begin(), weights.end(), gradient.begin());
+    ForEachProduct(p, [&](auto b, auto w, auto t) {
+      data[b] += double{diffs[t]} * weights[w];
+      gradient[w] += double{diffs[t]} * bottom[b];
+    });
+    plan_->BackwardData(at.top.data(), at.weights.data(), at.bottom.data(), at.workspace.get());
+    ExpectNear(at.bottom.values(), Floats(data.begin(), data.end()));
+    std::copy(bottom.begin(), bottom.end(), at.bottom.data());
+    plan_->BackwardWeights(at.bottom.data(), at.top.data(), add, at.weights.data(),
+                           at.workspace.get());
+    ExpectNear(at.weights.values(), Floats(gradient.begin(), gradient.end()));
+  }
+  ExpectOnQueue();
+}
+
+TEST_F(CudaLibraries, ConvolveNoImages) {
+  ConvolutionProblem p = RandomProblem(&rng_);
+  p.images = 0;
+  plan_ = library_->PlanConvolution(p);
+  const Arrays at(*device_, p, plan_->workspace_bytes(), &rng_);
+  const Floats before = at.weights.values();
+  plan_->Forward(at.bottom.data(), at.weights.data(), at.top.data(), nullptr);
+  plan_->BackwardData(at.top.data(), at.weights.data(), at.bottom.data(), nullptr);
+  plan_->BackwardWeights(at.bottom.data(), at.top.data(), true, at.weights.data(), nullptr);
+  EXPECT_EQ(at.weights.values(), before);
+  plan_->BackwardWeights(at.bottom.data(), at.top.data(), false, at.weights.data(), nullptr);
+  EXPECT_EQ(at.weights.values(), Floats(before.size(), 0.0f));
+}
+
+// ---- The choice of an algorithm ----
+
+class CudaAlgorithms : public CudaLibraries {
+ protected:
+  // The algorithms of the three passes, and the bytes they were given.
+  std::vector<int> Used() {
+    Rng rng(1, {1});
+    const ConvolutionProblem p = RandomProblem(&rng);
+    plan_ = library_->PlanConvolution(p);
+    const Arrays at(*device_, p, plan_->workspace_bytes(), &rng_);
+    fake_.used.clear();
+    plan_->Forward(at.bottom.data(), at.weights.data(), at.top.data(), at.workspace.get());
+    plan_->BackwardData(at.top.data(), at.weights.data(), at.bottom.data(), at.workspace.get());
+    plan_->BackwardWeights(at.bottom.data(), at.top.data(), false, at.weights.data(),
+                           at.workspace.get());
+    return fake_.used;
+  }
+};
+
+TEST_F(CudaAlgorithms, AreThoseOfTheOwnArithmeticFirst) {
+  fake_.proposals = {{5, CUDNN_TENSOR_OP_MATH}, {3, CUDNN_FMA_MATH}};
+  EXPECT_EQ(Used(), (std::vector<int>{3, 3, 3}));
+  fake_.proposals = {{5, CUDNN_TENSOR_OP_MATH}, {3, CUDNN_DEFAULT_MATH}};
+  EXPECT_EQ(Used(), (std::vector<int>{3, 3, 3}));
+}
+
+// A proposal of another arithmetic counts its own workspace, which may be less than that of the
+// descriptor's.
+TEST_F(CudaAlgorithms, GetTheWorkspaceThatTheyNeedWhateverWasProposed) {
+  fake_.proposals = {{4, CUDNN_TENSOR_OP_MATH, CUDNN_STATUS_SUCCESS, 8}};
+  fake_.workspace = {{4, 6400}};
+  EXPECT_EQ(Used(), (std::vector<int>{4, 4, 4}));
+  EXPECT_EQ(plan_->workspace_bytes(), 6400u);
+}
+
+TEST_F(CudaAlgorithms, MayNotTakeMoreThanTheLimit) {
+  fake_.proposals = {{4}, {6}, {2, CUDNN_FMA_MATH, CUDNN_STATUS_NOT_SUPPORTED}, {3}};
+  fake_.workspace = {{4, (size_t{1} << 30) + 1}, {3, 100}};
+  fake_.unknown = {6};
+  EXPECT_EQ(Used(), (std::vector<int>{3, 3, 3}));
+  EXPECT_EQ(plan_->workspace_bytes(), 100u);
+}
+
+TEST_F(CudaAlgorithms, AreReplacedIfTheyRefuseTheWork) {
+  fake_.proposals = {{4}, {5}, {6}, {3}};
+  fake_.workspace = {{4, 400}, {5, 800}, {6, 400}};  // 5 needs more than there is
+  fake_.refuses = {4};
+  EXPECT_EQ(Used(), (std::vector<int>{6, 6, 6}));
+  EXPECT_EQ(plan_->workspace_bytes(), 400u);
+  fake_.refuses = {4, 6, 3, 1, 0};
+  EXPECT_EQ(ErrorOf([&] { Used(); }),
+            "cuda device 1: cuDNN has no algorithm for the forward pass of a convolution");
+}
+
+TEST_F(CudaAlgorithms, ExistWithoutAnyProposal) {
+  fake_.proposals = {};
+  EXPECT_EQ(Used(), (std::vector<int>{1, 1, 1}));
+  fake_.unknown = {1};
+  EXPECT_EQ(Used(), (std::vector<int>{0, 0, 0}));
+  fake_.unknown = {0, 1};
+  EXPECT_CONTAINS(ErrorOf([&] { Used(); }), "no algorithm for the forward pass");
+}
+
+// ---- TF32 ----
+
+TEST_F(CudaAlgorithms, ComputeInTf32IfThatIsAskedFor) {
+  EXPECT_EQ(fake_.product_math, CUBLAS_DEFAULT_MATH);
+  fake_.math = CUDNN_DEFAULT_MATH;
+  library_ = MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kTf32);
+  EXPECT_EQ(fake_.product_math, CUBLAS_TF32_TENSOR_OP_MATH);
+  // The fastest first, on tensor cores or not.
+  fake_.proposals = {{5, CUDNN_TENSOR_OP_MATH}, {3, CUDNN_DEFAULT_MATH}, {4, CUDNN_FMA_MATH}};
+  EXPECT_EQ(Used(), (std::vector<int>{5, 5, 5}));
+  fake_.refuses = {5, 3};
+  EXPECT_EQ(Used(), (std::vector<int>{4, 4, 4}));
+}
+
+TEST_F(CudaLibraries, RefuseTf32OnAGpuThatLacksIt) {
+  cuda_.capability = 75;
+  EXPECT_EQ(
+      ErrorOf([&] { MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kTf32); }),
+      "--precision=tf32: cuda device 1 has compute capability 7.5, expected at least 8.0, or "
+      "--precision=fp32");
+  MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kFloat32);
+}
+
+TEST(GpuPrecisionTest, IsFloat32OrTf32) {
+  EXPECT_EQ(ParseGpuPrecision("fp32"), GpuPrecision::kFloat32);
+  EXPECT_EQ(ParseGpuPrecision("tf32"), GpuPrecision::kTf32);
+  EXPECT_EQ(ErrorOf([] { ParseGpuPrecision("fp16"); }), "--precision=fp16: expected fp32 or tf32");
+  EXPECT_EQ(CurrentGpuPrecision(), GpuPrecision::kFloat32);
+  SetGpuPrecision(GpuPrecision::kTf32);
+  EXPECT_EQ(CurrentGpuPrecision(), GpuPrecision::kTf32);
+  SetGpuPrecision(GpuPrecision::kFloat32);
+}
+
+// ---- Failures ----
+
+// The n-th call fails, for every n: nothing is left behind, and the line names the GPU. Lack of
+// memory is an OutOfMemory, to which the net adds the layer.
+TEST_F(CudaLibraries, EndInOrderWhateverCallFails) {
+  library_.reset();
+  for (const bool for_memory : {false, true}) {
+    bool passed = false;
+    int failed = 0;
+    for (uint64_t n = 0; !passed; ++n) {
+      ASSERT_LT(n, 200u);
+      fake_.Reset();
+      fake_.fails_at = n, fake_.fails_for_memory = for_memory;
+      try {
+        Rng rng(1, {1});
+        library_ = MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kFloat32);
+        const ConvolutionProblem p = RandomProblem(&rng);
+        plan_ = library_->PlanConvolution(p);
+        const Arrays at(*device_, p, plan_->workspace_bytes(), &rng);
+        plan_->Forward(at.bottom.data(), at.weights.data(), at.top.data(), at.workspace.get());
+        plan_->BackwardData(at.top.data(), at.weights.data(), at.bottom.data(), at.workspace.get());
+        plan_->BackwardWeights(at.bottom.data(), at.top.data(), false, at.weights.data(),
+                               at.workspace.get());
+        library_->Multiply(false, false, 1, 1, 1, at.top.data(), at.top.data(), false,
+                           at.bottom.data());
+        passed = fake_.calls <= n;
+      } catch (const OutOfMemory& error) {
+        EXPECT_TRUE(for_memory) << n;
+        EXPECT_CONTAINS(error.what(), "cuda device 1: ");
+        ++failed;
+      } catch (const DeviceError& error) {
+        EXPECT_FALSE(for_memory) << n;
+        EXPECT_CONTAINS(error.what(), "cuda device 1: ");
+        ++failed;
+      }
+      plan_.reset();
+      library_.reset();
+      ASSERT_EQ(fake_.handles, 0) << n;
+      ASSERT_EQ(fake_.descriptors, 0) << n;
+      ASSERT_EQ(fake_.wrong, std::vector<std::string>()) << n;
+    }
+    EXPECT_GT(failed, 20);
+  }
+}
+
+TEST_F(CudaLibraries, RefuseSizesThatTheirIntegersCannotHold) {
+  ConvolutionProblem p = RandomProblem(&rng_);
+  p.images = int64_t{1} << 31;
+  EXPECT_CONTAINS(ErrorOf([&] { library_->PlanConvolution(p); }), "is too large for cuDNN");
+  EXPECT_CONTAINS(ErrorOf([&] {
+                    library_->Multiply(false, false, 1, 1, int64_t{1} << 31, nullptr, nullptr,
+                                       false, nullptr);
+                  }),
+                  "is too large for cuBLAS");
+}
+
+}  // namespace
+}  // namespace millrace::test

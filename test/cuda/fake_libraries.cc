@@ -1,0 +1,445 @@
+#include "test/cuda/fake_libraries.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "test/cuda/fake_cuda.h"
+
+namespace millrace::test {
+namespace {
+
+FakeLibraries& Fake() { return FakeLibraries::Get(); }
+
+// Of either library.
+struct Handle {
+  int device;
+  cudaStream_t stream = nullptr;
+};
+struct Tensor {
+  int n = 0, c = 0, h = 0, w = 0;
+  size_t count() const { return size_t(n) * c * h * w; }
+};
+struct Convolution {
+  int pad[2] = {}, stride[2] = {}, dilation[2] = {}, group = 1;
+  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
+};
+
+template <typename T, typename Opaque>
+T& As(Opaque* opaque) {
+  return *reinterpret_cast<T*>(opaque);
+}
+
+bool Fails() { return Fake().calls++ == Fake().fails_at; }
+
+bool Require(bool holds, const std::string& what) {
+  if (!holds) Fake().wrong.push_back(what);
+  return holds;
+}
+
+bool RequireMemory(const void* pointer, size_t floats, const Handle& handle, const char* what) {
+  const FakeCuda::Block* const block = FakeCuda::Get().Find(pointer, floats * sizeof(float));
+  return Require(block != nullptr && block->type == cudaMemoryTypeDevice, what) &&
+         Require(block->device == handle.device, StrCat(what, ": another GPU's memory"));
+}
+
+bool Begin(const Handle& handle, const char* name) {
+  if (!Require(handle.stream != nullptr, StrCat(name, ": no stream")) ||
+      !Require(CurrentFakeGpu() == handle.device, StrCat(name, ": another GPU is selected"))) {
+    return false;
+  }
+  FakeCuda::Get().Enqueue(handle.stream, name);
+  return true;
+}
+
+template <typename T, typename Opaque>
+void Make(Opaque* opaque, T value, int* count) {
+  *opaque = reinterpret_cast<Opaque>(new T(value));
+  ++*count;
+}
+template <typename T, typename Opaque>
+void End(Opaque opaque, int* count) {
+  delete reinterpret_cast<T*>(opaque);
+  --*count;
+}
+
+// ---- cuBLAS ----
+
+cublasStatus_t Result(bool holds) {
+  return holds ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+cublasStatus_t BlasFailure() {
+  return Fake().fails_for_memory ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+cublasStatus_t BlasCreate(cublasHandle_t* handle) {
+  if (Fails()) return BlasFailure();
+  Make(handle, Handle{CurrentFakeGpu()}, &Fake().handles);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t BlasDestroy(cublasHandle_t handle) {
+  End<Handle>(handle, &Fake().handles);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t BlasSetStream(cublasHandle_t handle, cudaStream_t stream) {
+  if (Fails()) return BlasFailure();
+  As<Handle>(handle).stream = stream;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t BlasSetMath(cublasHandle_t, cublasMath_t math) {
+  if (Fails()) return BlasFailure();
+  Fake().product_math = math;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// c = alpha op(a) op(b) + beta c, of matrices whose columns follow each other.
+cublasStatus_t Sgemm(cublasHandle_t handle, cublasOperation_t of_a, cublasOperation_t of_b, int m,
+                     int n, int k, const float* alpha, const float* a, int lda, const float* b,
+                     int ldb, const float* beta, float* c, int ldc) {
+  if (Fails()) return BlasFailure();
+  const bool ta = of_a == CUBLAS_OP_T, tb = of_b == CUBLAS_OP_T;
+  const Handle& own = As<Handle>(handle);
+  const bool right = Require(m >= 0 && n >= 0 && k >= 0, "sgemm: a negative size") &&
+                     Require(lda >= std::max(1, ta ? k : m), "sgemm: lda") &&
+                     Require(ldb >= std::max(1, tb ? n : k), "sgemm: ldb") &&
+                     Require(ldc >= std::max(1, m), "sgemm: ldc") && Begin(own, "sgemm") &&
+                     RequireMemory(a, size_t(lda) * (ta ? m : k), own, "sgemm: a") &&
+                     RequireMemory(b, size_t(ldb) * (tb ? k : n), own, "sgemm: b") &&
+                     RequireMemory(c, size_t(ldc) * n, own, "sgemm: c");
+  if (!right) return CUBLAS_STATUS_INVALID_VALUE;
+  for (int j = 0; j < n; ++j) {
+    for (int i = 0; i < m; ++i) {
+      double sum = 0;
+      for (int l = 0; l < k; ++l) {
+        sum += double{a[ta ? l + size_t(i) * lda : i + size_t(l) * lda]} *
+               b[tb ? j + size_t(l) * ldb : l + size_t(j) * ldb];
+      }
+      float& at = c[i + size_t(j) * ldc];
+      at = static_cast<float>(*alpha * sum + (*beta == 0 ? 0 : *beta * at));
+    }
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+const char* BlasText(cublasStatus_t) { return "a failure of cuBLAS"; }
+cublasStatus_t BlasProperty(libraryPropertyType, int* value) { return *value = 1, Result(true); }
+
+// ---- cuDNN ----
+
+cudnnStatus_t Failure() {
+  return Fake().fails_for_memory ? CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED
+                                 : CUDNN_STATUS_EXECUTION_FAILED;
+}
+
+template <typename T, typename Opaque>
+cudnnStatus_t MakeOwn(Opaque* opaque, T value, int* count) {
+  if (Fails()) return Failure();
+  Make(opaque, value, count);
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t Create(cudnnHandle_t* handle) {
+  return MakeOwn(handle, Handle{CurrentFakeGpu()}, &Fake().handles);
+}
+cudnnStatus_t SetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  if (Fails()) return Failure();
+  As<Handle>(handle).stream = stream;
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t SetTensor(cudnnTensorDescriptor_t tensor, cudnnTensorFormat_t format,
+                        cudnnDataType_t type, int n, int c, int h, int w) {
+  if (Fails()) return Failure();
+  if (!Require(format == CUDNN_TENSOR_NCHW && type == CUDNN_DATA_FLOAT, "a tensor's format") ||
+      !Require(n > 0 && c > 0 && h > 0 && w > 0, "a tensor of no elements")) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  As<Tensor>(tensor) = {n, c, h, w};
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t SetFilter(cudnnFilterDescriptor_t filter, cudnnDataType_t type,
+                        cudnnTensorFormat_t format, int k, int c, int h, int w) {
+  return SetTensor(reinterpret_cast<cudnnTensorDescriptor_t>(filter), format, type, k, c, h, w);
+}
+cudnnStatus_t SetConvolution(cudnnConvolutionDescriptor_t descriptor, int pad_h, int pad_w,
+                             int stride_h, int stride_w, int dilation_h, int dilation_w,
+                             cudnnConvolutionMode_t mode, cudnnDataType_t type) {
+  if (Fails()) return Failure();
+  if (!Require(mode == CUDNN_CROSS_CORRELATION && type == CUDNN_DATA_FLOAT, "a mode") ||
+      !Require(stride_h > 0 && stride_w > 0 && dilation_h > 0 && dilation_w > 0, "a step")) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  Convolution& to = As<Convolution>(descriptor);
+  to.pad[0] = pad_h, to.pad[1] = pad_w;
+  to.stride[0] = stride_h, to.stride[1] = stride_w;
+  to.dilation[0] = dilation_h, to.dilation[1] = dilation_w;
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t SetGroups(cudnnConvolutionDescriptor_t descriptor, int groups) {
+  if (Fails()) return Failure();
+  As<Convolution>(descriptor).group = groups;
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t SetMath(cudnnConvolutionDescriptor_t descriptor, cudnnMathType_t math) {
+  if (Fails()) return Failure();
+  As<Convolution>(descriptor).math = math;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// Whether the shapes belong together.
+bool Fit(const Tensor& bottom, const Tensor& weights, const Convolution& by, const Tensor& top) {
+  const auto out = [&](int axis, int size, int kernel) {
+    return (size + 2 * by.pad[axis] - by.dilation[axis] * (kernel - 1) - 1) / by.stride[axis] + 1;
+  };
+  return Require(bottom.n == top.n, "images") && Require(weights.n == top.c, "outputs") &&
+         Require(weights.c * by.group == bottom.c, "channels") &&
+         Require(weights.n % by.group == 0, "groups") &&
+         Require(top.h == out(0, bottom.h, weights.h), "height") &&
+         Require(top.w == out(1, bottom.w, weights.w), "width");
+}
+
+template <typename Proposal>
+cudnnStatus_t Propose(const Tensor& bottom, const Tensor& weights, const Convolution& by,
+                      const Tensor& top, int most, int* count, Proposal* to) {
+  if (Fails()) return Failure();
+  if (!Fit(bottom, weights, by, top)) return CUDNN_STATUS_BAD_PARAM;
+  *count = 0;
+  for (const FakeProposal& from : Fake().proposals) {
+    if (*count == most) break;
+    Proposal& each = to[(*count)++];
+    each = {};
+    each.algo = static_cast<decltype(each.algo)>(from.algorithm);
+    each.status = from.status;
+    each.memory = from.memory;
+    each.mathType = from.math;
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
+
+size_t NeedOf(int algorithm) {
+  const auto found = Fake().workspace.find(algorithm);
+  return found == Fake().workspace.end() ? 0 : found->second;
+}
+
+cudnnStatus_t Workspace(const Tensor& bottom, const Tensor& weights, const Convolution& by,
+                        const Tensor& top, int algorithm, size_t* bytes) {
+  if (Fails()) return Failure();
+  if (!Fit(bottom, weights, by, top)) return CUDNN_STATUS_BAD_PARAM;
+  if (Fake().unknown.contains(algorithm)) return CUDNN_STATUS_NOT_SUPPORTED;
+  *bytes = NeedOf(algorithm);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// Begins the work of a pass, which may use the whole workspace.
+cudnnStatus_t BeginPass(const char* name, const Handle& handle, const Tensor& bottom,
+                        const Tensor& weights, const Convolution& by, const Tensor& top,
+                        const void* const (&arrays)[3], int algorithm, void* workspace,
+                        size_t bytes) {
+  if (Fails()) return Failure();
+  if (Fake().refuses.contains(algorithm)) return CUDNN_STATUS_NOT_SUPPORTED;
+  const bool right =
+      Fit(bottom, weights, by, top) && Require(by.math == Fake().math, "the arithmetic") &&
+      Require(bytes >= NeedOf(algorithm), "bytes of the workspace") && Begin(handle, name) &&
+      RequireMemory(arrays[0], bottom.count(), handle, "the bottom") &&
+      RequireMemory(arrays[1], weights.count(), handle, "the weights") &&
+      RequireMemory(arrays[2], top.count(), handle, "the top") &&
+      (bytes == 0 || RequireMemory(workspace, bytes / sizeof(float), handle, "the workspace"));
+  if (!right) return CUDNN_STATUS_BAD_PARAM;
+  if (bytes > 0) std::memset(workspace, 0x5a, bytes);
+  Fake().used.push_back(algorithm);
+  Fake().given.push_back(bytes);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// Calls visit(index in the bottom, in the weights, in the top) for each product.
+template <typename Visit>
+void ForEachProduct(const Tensor& bottom, const Tensor& weights, const Convolution& by,
+                    const Tensor& top, Visit visit) {
+  const int per_group = top.c / by.group;
+  for (size_t t = 0; t < top.count(); ++t) {
+    const int x = int(t % top.w), y = int(t / top.w % top.h), o = int(t / top.w / top.h % top.c);
+    const int n = int(t / top.w / top.h / top.c);
+    for (size_t v = 0; v < weights.count() / weights.n; ++v) {
+      const int j = int(v % weights.w), i = int(v / weights.w % weights.h);
+      const int c = int(v / weights.w / weights.h);
+      const int row = y * by.stride[0] - by.pad[0] + i * by.dilation[0];
+      const int column = x * by.stride[1] - by.pad[1] + j * by.dilation[1];
+      if (row < 0 || row >= bottom.h || column < 0 || column >= bottom.w) continue;
+      const size_t channel = size_t(n) * bottom.c + o / per_group * weights.c + c;
+      visit((channel * bottom.h + row) * bottom.w + column, o * (weights.count() / weights.n) + v,
+            t);
+    }
+  }
+}
+
+// to = alpha * sums + beta * to
+void Store(const std::vector<double>& sums, const void* alpha, const void* beta, void* to) {
+  const float a = *static_cast<const float*>(alpha), b = *static_cast<const float*>(beta);
+  auto* const values = static_cast<float*>(to);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    values[i] = static_cast<float>(a * sums[i] + (b == 0 ? 0 : b * values[i]));
+  }
+}
+
+template <typename Opaque>
+const Tensor& Shape(Opaque* descriptor) {
+  return As<const Tensor>(descriptor);
+}
+const Convolution& By(cudnnConvolutionDescriptor_t descriptor) {
+  return As<const Convolution>(descriptor);
+}
+const float* In(const void* pointer) { return static_cast<const float*>(pointer); }
+
+cudnnStatus_t Forward(cudnnHandle_t handle, const void* alpha, cudnnTensorDescriptor_t bottom,
+                      const void* x, cudnnFilterDescriptor_t weights, const void* w,
+                      cudnnConvolutionDescriptor_t by, cudnnConvolutionFwdAlgo_t algorithm,
+                      void* workspace, size_t bytes, const void* beta, cudnnTensorDescriptor_t top,
+                      void* y) {
+  const cudnnStatus_t status =
+      BeginPass("forward", As<Handle>(handle), Shape(bottom), Shape(weights), By(by), Shape(top),
+                {x, w, y}, algorithm, workspace, bytes);
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  std::vector<double> sums(Shape(top).count());
+  ForEachProduct(Shape(bottom), Shape(weights), By(by), Shape(top),
+                 [&](size_t b, size_t v, size_t t) { sums[t] += double{In(x)[b]} * In(w)[v]; });
+  Store(sums, alpha, beta, y);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t BackwardData(cudnnHandle_t handle, const void* alpha, cudnnFilterDescriptor_t weights,
+                           const void* w, cudnnTensorDescriptor_t top, const void* dy,
+                           cudnnConvolutionDescriptor_t by, cudnnConvolutionBwdDataAlgo_t algorithm,
+                           void* workspace, size_t bytes, const void* beta,
+                           cudnnTensorDescriptor_t bottom, void* dx) {
+  const cudnnStatus_t status =
+      BeginPass("backward data", As<Handle>(handle), Shape(bottom), Shape(weights), By(by),
+                Shape(top), {dx, w, dy}, algorithm, workspace, bytes);
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  std::vector<double> sums(Shape(bottom).count());
+  ForEachProduct(Shape(bottom), Shape(weights), By(by), Shape(top),
+                 [&](size_t b, size_t v, size_t t) { sums[b] += double{In(dy)[t]} * In(w)[v]; });
+  Store(sums, alpha, beta, dx);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t BackwardFilter(cudnnHandle_t handle, const void* alpha,
+                             cudnnTensorDescriptor_t bottom, const void* x,
+                             cudnnTensorDescriptor_t top, const void* dy,
+                             cudnnConvolutionDescriptor_t by,
+                             cudnnConvolutionBwdFilterAlgo_t algorithm, void* workspace,
+                             size_t bytes, const void* beta, cudnnFilterDescriptor_t weights,
+                             void* dw) {
+  const cudnnStatus_t status =
+      BeginPass("backward filter", As<Handle>(handle), Shape(bottom), Shape(weights), By(by),
+                Shape(top), {x, dw, dy}, algorithm, workspace, bytes);
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  std::vector<double> sums(Shape(weights).count());
+  ForEachProduct(Shape(bottom), Shape(weights), By(by), Shape(top),
+                 [&](size_t b, size_t v, size_t t) { sums[v] += double{In(x)[b]} * In(dy)[t]; });
+  Store(sums, alpha, beta, dw);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+CublasApi MakeCublas() {
+  CublasApi api{};
+  api.cublasCreate_v2 = BlasCreate;
+  api.cublasDestroy_v2 = BlasDestroy;
+  api.cublasSetStream_v2 = BlasSetStream;
+  api.cublasSetMathMode = BlasSetMath;
+  api.cublasSgemm_v2 = Sgemm;
+  api.cublasGetStatusString = BlasText;
+  api.cublasGetProperty = BlasProperty;
+  return api;
+}
+
+CudnnApi MakeCudnn() {
+  CudnnApi api{};
+  api.cudnnCreate = Create;
+  api.cudnnDestroy = [](cudnnHandle_t handle) {
+    End<Handle>(handle, &Fake().handles);
+    return CUDNN_STATUS_SUCCESS;
+  };
+  api.cudnnSetStream = SetStream;
+  api.cudnnGetErrorString = [](cudnnStatus_t) { return "a failure of cuDNN"; };
+  api.cudnnGetVersion = [] { return size_t{90000}; };
+  api.cudnnCreateTensorDescriptor = [](cudnnTensorDescriptor_t* made) {
+    return MakeOwn(made, Tensor(), &Fake().descriptors);
+  };
+  api.cudnnDestroyTensorDescriptor = [](cudnnTensorDescriptor_t descriptor) {
+    End<Tensor>(descriptor, &Fake().descriptors);
+    return CUDNN_STATUS_SUCCESS;
+  };
+  api.cudnnSetTensor4dDescriptor = SetTensor;
+  api.cudnnCreateFilterDescriptor = [](cudnnFilterDescriptor_t* made) {
+    return MakeOwn(made, Tensor(), &Fake().descriptors);
+  };
+  api.cudnnDestroyFilterDescriptor = [](cudnnFilterDescriptor_t descriptor) {
+    End<Tensor>(descriptor, &Fake().descriptors);
+    return CUDNN_STATUS_SUCCESS;
+  };
+  api.cudnnSetFilter4dDescriptor = SetFilter;
+  api.cudnnCreateConvolutionDescriptor = [](cudnnConvolutionDescriptor_t* made) {
+    return MakeOwn(made, Convolution(), &Fake().descriptors);
+  };
+  api.cudnnDestroyConvolutionDescriptor = [](cudnnConvolutionDescriptor_t descriptor) {
+    End<Convolution>(descriptor, &Fake().descriptors);
+    return CUDNN_STATUS_SUCCESS;
+  };
+  api.cudnnSetConvolution2dDescriptor = SetConvolution;
+  api.cudnnSetConvolutionGroupCount = SetGroups;
+  api.cudnnSetConvolutionMathType = SetMath;
+  api.cudnnGetConvolutionForwardAlgorithm_v7 =
+      [](cudnnHandle_t, cudnnTensorDescriptor_t bottom, cudnnFilterDescriptor_t weights,
+         cudnnConvolutionDescriptor_t by, cudnnTensorDescriptor_t top, int most, int* count,
+         cudnnConvolutionFwdAlgoPerf_t* to) {
+        return Propose(Shape(bottom), Shape(weights), By(by), Shape(top), most, count, to);
+      };
+  api.cudnnGetConvolutionBackwardDataAlgorithm_v7 =
+      [](cudnnHandle_t, cudnnFilterDescriptor_t weights, cudnnTensorDescriptor_t top,
+         cudnnConvolutionDescriptor_t by, cudnnTensorDescriptor_t bottom, int most, int* count,
+         cudnnConvolutionBwdDataAlgoPerf_t* to) {
+        return Propose(Shape(bottom), Shape(weights), By(by), Shape(top), most, count, to);
+      };
+  api.cudnnGetConvolutionBackwardFilterAlgorithm_v7 =
+      [](cudnnHandle_t, cudnnTensorDescriptor_t bottom, cudnnTensorDescriptor_t top,
+         cudnnConvolutionDescriptor_t by, cudnnFilterDescriptor_t weights, int most, int* count,
+         cudnnConvolutionBwdFilterAlgoPerf_t* to) {
+        return Propose(Shape(bottom), Shape(weights), By(by), Shape(top), most, count, to);
+      };
+  api.cudnnGetConvolutionForwardWorkspaceSize =
+      [](cudnnHandle_t, cudnnTensorDescriptor_t bottom, cudnnFilterDescriptor_t weights,
+         cudnnConvolutionDescriptor_t by, cudnnTensorDescriptor_t top,
+         cudnnConvolutionFwdAlgo_t algorithm, size_t* bytes) {
+        return Workspace(Shape(bottom), Shape(weights), By(by), Shape(top), algorithm, bytes);
+      };
+  api.cudnnGetConvolutionBackwardDataWorkspaceSize =
+      [](cudnnHandle_t, cudnnFilterDescriptor_t weights, cudnnTensorDescriptor_t top,
+         cudnnConvolutionDescriptor_t by, cudnnTensorDescriptor_t bottom,
+         cudnnConvolutionBwdDataAlgo_t algorithm, size_t* bytes) {
+        return Workspace(Shape(bottom), Shape(weights), By(by), Shape(top), algorithm, bytes);
+      };
+  api.cudnnGetConvolutionBackwardFilterWorkspaceSize =
+      [](cudnnHandle_t, cudnnTensorDescriptor_t bottom, cudnnTensorDescriptor_t top,
+         cudnnConvolutionDescriptor_t by, cudnnFilterDescriptor_t weights,
+         cudnnConvolutionBwdFilterAlgo_t algorithm, size_t* bytes) {
+        return Workspace(Shape(bottom), Shape(weights), By(by), Shape(top), algorithm, bytes);
+      };
+  api.cudnnConvolutionForward = Forward;
+  api.cudnnConvolutionBackwardData = BackwardData;
+  api.cudnnConvolutionBackwardFilter = BackwardFilter;
+  return api;
+}
+
+}  // namespace
+
+FakeLibraries& FakeLibraries::Get() {
+  static FakeLibraries fake;
+  return fake;
+}
+
+const CublasApi& FakeCublas() {
+  static const CublasApi api = MakeCublas();
+  return api;
+}
+const CudnnApi& FakeCudnn() {
+  static const CudnnApi api = MakeCudnn();
+  return api;
+}
+
+}  // namespace millrace::test
