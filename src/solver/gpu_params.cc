@@ -24,6 +24,14 @@ GpuParams::GpuParams(const UpdateContext& context) : queue_(*context.queue) {
   total_ = Buffer(device.staging(), sizeof(double));
 }
 
+GpuParams::~GpuParams() {
+  try {
+    queue_.Synchronize();
+  } catch (const Error&) {
+    // The device has failed, as its users have noticed, and accesses no memory any more.
+  }
+}
+
 double GpuParams::SumOfSquares(const float* gradients) {
   const bool first = next_ == 0;
   next_ = (next_ + 1) % params_;

@@ -15,6 +15,10 @@ class GpuParams {
   // Allocates the table, and memory for sums of squares if the solver clips gradients. Throws Error
   // if there is not enough.
   explicit GpuParams(const UpdateContext& context);
+  // Waits for the work that uses the table.
+  ~GpuParams();
+  GpuParams(const GpuParams&) = delete;
+  GpuParams& operator=(const GpuParams&) = delete;
 
   // Enqueues `kernel`, whose pointers are to the flat arrays, for all parameters but those with an
   // lr_mult of 0. `rate` and `decay` are those of the solver.

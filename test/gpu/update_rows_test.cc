@@ -101,6 +101,15 @@ TEST_P(UpdateRows, ChangeAllParametersAsOnTheHost) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, UpdateRows, testing::ValuesIn(DeviceChoices()), DeviceChoiceName);
 
+TEST(UpdateRowsTest, KeepTheirTableUntilTheLastUpdateHasRun) {
+  for (const char* solver : kSolvers) {
+    SCOPED_TRACE(solver);
+    FakeDevice device({.mode = FakeMode::kLate});
+    Updates updates(solver, device);
+    updates.Apply(0);
+  }
+}
+
 TEST(UpdateRowsTest, NeedOneLaunchAndThreeMoreIfTheSolverClips) {
   for (const char* solver : kSolvers) {
     SCOPED_TRACE(solver);
