@@ -18,6 +18,7 @@
 #   make caffe-check  the same files, weights and snapshots in Caffe itself, BVLC's (root)
 #   make scale        simulated clusters of up to 1,024 nodes: bytes, sweeps, a figure
 #   make gpu-bundle   tests and measurements of GPUs in a folder for a bare machine with a driver
+#   make dist         the program and its libraries in a folder that runs on other machines
 #   make mutants      planted bugs, each of which the tests must notice
 #   make chaos        clusters under every kind of fault, 30 minutes: MINUTES= SEED= ONLY= EXCEPT= (root)
 #   make nightly      what make test leaves out, hours: NIGHTLY="soak chaos" SEEDS= MINUTES=
@@ -247,10 +248,10 @@ $(BUILD)/obj/%.o: %.cc $(BUILD)/flags.list | $(generated) backends
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(pch_flags) $(listed) -c $< -o $@
 
-$(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags.list $(BUILD)/archs.list | $(generated) backends
 $(BUILD)/obj/src/device/cuda_device.o: CXXFLAGS += -DMILLRACE_OLDEST_GPU=$(ptx:compute_%=%)
 $(BUILD)/obj/src/device/cuda_device.o: $(BUILD)/archs.list
 
+$(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags.list $(BUILD)/archs.list | $(generated) backends
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Xcompiler -fPIC,-fvisibility=hidden -Werror all-warnings $(if $(filter src/exchange/%,$<),-fmad=false) -Iinclude -Isrc -gencode "arch=$(ptx),code=[$(subst $(space),$(comma),$(CUDA_ARCHS) $(ptx))]" -MMD -MF $(@:.o=.d) -c $< -o $@
@@ -362,7 +363,17 @@ $(eval $(call bundle_binary,kernel_bench,$(call objects_in,bench/kernel_bench) $
 bundle_device_segment := $(patsubst %,$(BUILD)/obj/test/%.o,segment/device_segment_test sim/handshake_cluster sim/network)
 $(eval $(call bundle_binary,segment_test,$(bundle_device_segment) $(bundle_support) $(bundle_segments),-lprotobuf -lcrypto))
 $(eval $(call bundle_binary,segment_bench,$(call objects_in,bench/segment_bench) $(BUILD)/obj/bench/network/segment_nodes.o $(bundle_segments),-lprotobuf -lcrypto))
-bundle_programs := exchange_test device_test segment_test kernel_bench segment_bench
+# Nets, update rules and whole runs need all of the library, with the libraries of images, too.
+$(BUILD)/bundle/training_test: $(call objects_in,test/gpu) $(call objects_in,test/support) \
+  $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/nn/*gpu_*.cc) test/nn/device_net_test.cc) \
+  $(BUILD)/libsim.a $(BUILD)/libmillrace.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(BUILD)/libsim.a $(link_library) -lgtest $(LDLIBS) -s -o $@
+$(BUILD)/bundle/link_bench: $(BUILD)/bench/link_bench
+	@mkdir -p $(@D)
+	$(Q)strip -s -o $@ $<
+bundle_programs := exchange_test device_test segment_test training_test kernel_bench segment_bench link_bench
 
 .PHONY: gpu-bundle
 gpu-bundle: $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_programs)) $(BUILD)/millrace)

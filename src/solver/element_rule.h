@@ -9,7 +9,7 @@
 
 #include "device/gpu_types.h"
 #include "device/kernel.h"
-#include "solver/gpu_sum_of_squares.h"
+#include "solver/gpu_params.h"
 #include "solver/update_rule.h"
 
 namespace millrace::inline solver {
@@ -29,18 +29,23 @@ class ElementRule : public UpdateRule {
   // `counts` is that of UpdateRule.
   explicit ElementRule(const UpdateContext& context, bool counts = false)
       : UpdateRule(context, Kernel::kSlots, counts), l1_(param().regularization_type() == "L1") {
-    if (queue().device().type() != DeviceType::kCpu) gpu_squares_.emplace(context);
+    if (queue().device().type() != DeviceType::kCpu) gpu_params_.emplace(context);
   }
 
   // The step does not depend on whether others train: it is that of Caffe.
   void Apply(float rate, bool /*together*/, const float* gradients, float* weights) final {
     Kernel kernel = Coefficients();
     kernel.gradient.scale = GradientScale(gradients);
+    const float decay = param().weight_decay();
+    if (gpu_params_) {
+      return gpu_params_->Update(From(kernel, 0, gradients, weights), rate, decay, l1_);
+    }
     for (const UpdateParam& each : params()) {
       if (each.lr_mult == 0) continue;
-      kernel.rate = rate * each.lr_mult;
-      (l1_ ? kernel.gradient.l1 : kernel.gradient.l2) = param().weight_decay() * each.decay_mult;
-      Step(kernel, each, gradients, weights);
+      SetCoefficients(rate * each.lr_mult, decay * each.decay_mult, l1_, &kernel);
+      ForBlocks(each, weights, [&](int64_t begin, int64_t count) {
+        HogwildUpdateElements(count, From(kernel, begin, gradients, weights));
+      });
     }
   }
 
@@ -56,27 +61,22 @@ class ElementRule : public UpdateRule {
   }
 
   double SumOfSquares(int64_t count, const float* gradients) final {
-    return gpu_squares_ ? (*gpu_squares_)(count, gradients)
-                        : UpdateRule::SumOfSquares(count, gradients);
+    return gpu_params_ ? gpu_params_->SumOfSquares(gradients)
+                       : UpdateRule::SumOfSquares(count, gradients);
   }
 
  private:
-  void Step(const Kernel& kernel, const UpdateParam& of, const float* gradients, float* weights) {
-    const auto from = [&](int64_t begin) {
-      Kernel part = kernel;
-      part.gradients = gradients + begin;
-      part.history = history(0) + begin;
-      if constexpr (Kernel::kSlots == 2) part.history2 = history(1) + begin;
-      part.weights = weights + begin;
-      return part;
-    };
-    if (gpu_squares_) return Launch(queue(), of.count, from(of.offset));
-    ForBlocks(of, weights,
-              [&](int64_t begin, int64_t count) { HogwildUpdateElements(count, from(begin)); });
+  // The kernel on the arrays from element `begin` on.
+  Kernel From(Kernel kernel, int64_t begin, const float* gradients, float* weights) const {
+    kernel.gradients = gradients + begin;
+    kernel.history = history(0) + begin;
+    if constexpr (Kernel::kSlots == 2) kernel.history2 = history(1) + begin;
+    kernel.weights = weights + begin;
+    return kernel;
   }
 
   const bool l1_;
-  std::optional<GpuSumOfSquares> gpu_squares_;  // none on the host
+  std::optional<GpuParams> gpu_params_;  // none on the host
 };
 
 // Registers a class derived from ElementRule on the host and on all types of GPUs. Define one at

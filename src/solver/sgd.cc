@@ -20,12 +20,7 @@ void SgdRule::Apply(float rate, bool together, const float* gradients, float* we
   const bool looks = ahead_ == LookAhead::kAlways || (together && ahead_ == LookAhead::kTogether);
   step.ahead = looks ? momentum_ : 0;
   step.scale = GradientScale(gradients);
-  for (const UpdateParam& param : params()) {
-    if (param.lr_mult == 0) continue;
-    step.rate = rate * param.lr_mult;
-    step.decay = weight_decay_ * param.decay_mult;
-    Step(step, l1_, param, gradients, weights);
-  }
+  StepAll(step, rate, weight_decay_, l1_, gradients, weights);
 }
 
 }  // namespace millrace::inline solver

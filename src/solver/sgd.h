@@ -39,9 +39,10 @@ class SgdRule : public UpdateRule {
   // The `type` in the context's parameters is "SGD" or "Nesterov".
   explicit SgdRule(const UpdateContext& context);
 
-  // Enqueues one step for the elements of `of`.
-  virtual void Step(const SgdStep& step, bool l1, const UpdateParam& of, const float* gradients,
-                    float* weights) = 0;
+  // Enqueues one step for all parameters but those with an lr_mult of 0: `step` with `rate` times
+  // the parameter's lr_mult and `decay` times its decay_mult.
+  virtual void StepAll(const SgdStep& step, float rate, float decay, bool l1,
+                       const float* gradients, float* weights) = 0;
 
  private:
   enum class LookAhead { kNever, kTogether, kAlways };

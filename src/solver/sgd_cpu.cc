@@ -10,12 +10,18 @@ class SgdRuleCpu final : public SgdRule {
   explicit SgdRuleCpu(const UpdateContext& context) : SgdRule(context) {}
 
  protected:
-  void Step(const SgdStep& step, bool l1, const UpdateParam& of, const float* gradients,
-            float* weights) override {
+  void StepAll(const SgdStep& step, float rate, float decay, bool l1, const float* gradients,
+               float* weights) override {
     const auto update = l1 ? HogwildUpdateSgdL1 : HogwildUpdateSgdL2;
-    ForBlocks(of, weights, [&](int64_t begin, int64_t count) {
-      update(step, count, gradients + begin, history(0) + begin, weights + begin, BestSimd());
-    });
+    SgdStep own = step;
+    for (const UpdateParam& each : params()) {
+      if (each.lr_mult == 0) continue;
+      own.rate = rate * each.lr_mult;
+      own.decay = decay * each.decay_mult;
+      ForBlocks(each, weights, [&](int64_t begin, int64_t count) {
+        update(own, count, gradients + begin, history(0) + begin, weights + begin, BestSimd());
+      });
+    }
   }
 };
 

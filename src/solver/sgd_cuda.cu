@@ -1,10 +1,10 @@
 #include "device/cuda_kernel.h"
-#include "solver/sgd_kernels.h"
+#include "solver/param_rows.h"
 
 namespace millrace::inline solver {
 namespace {
 
-const RegisterCudaKernels<SgdUpdate, SquaresOfParts, SumOfParts> registered;
+const RegisterCudaKernels<UpdateOfRows<SgdUpdate>, SquaresOfRows, SumOfParts> registered;
 
 }  // namespace
 }  // namespace millrace::inline solver

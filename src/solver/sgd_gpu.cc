@@ -1,30 +1,27 @@
 // SGD on GPUs.
 #include "device/gpu_types.h"
-#include "device/kernel.h"
-#include "solver/gpu_sum_of_squares.h"
+#include "solver/gpu_params.h"
 #include "solver/sgd.h"
-#include "solver/sgd_kernels.h"
 
 namespace millrace::inline solver {
 namespace {
 
 class SgdRuleGpu final : public SgdRule {
  public:
-  explicit SgdRuleGpu(const UpdateContext& context) : SgdRule(context), squares_(context) {}
+  explicit SgdRuleGpu(const UpdateContext& context) : SgdRule(context), gpu_params_(context) {}
 
  protected:
-  void Step(const SgdStep& step, bool l1, const UpdateParam& of, const float* gradients,
-            float* weights) override {
-    Launch(queue(), of.count,
-           SgdUpdate{step, l1, gradients + of.offset, history(0) + of.offset, weights + of.offset});
+  void StepAll(const SgdStep& step, float rate, float decay, bool l1, const float* gradients,
+               float* weights) override {
+    gpu_params_.Update(SgdUpdate{step, l1, gradients, history(0), weights}, rate, decay, l1);
   }
 
-  double SumOfSquares(int64_t count, const float* gradients) override {
-    return squares_(count, gradients);
+  double SumOfSquares(int64_t, const float* gradients) override {
+    return gpu_params_.SumOfSquares(gradients);
   }
 
  private:
-  GpuSumOfSquares squares_;
+  GpuParams gpu_params_;
 };
 
 const bool registered = [] {

@@ -17,6 +17,7 @@ namespace {
 class CudaDevices : public testing::Test {
  protected:
   CudaDevices() { cuda_.Reset(); }
+  ~CudaDevices() override { cuda_.Reset(); }
 
   DeviceDriver& Driver() { return *DeviceRegistry::Get().FindDriver(DeviceType::kCuda); }
   Device& Gpu(int ordinal) { return Driver().Open(ordinal); }
@@ -146,7 +147,6 @@ TEST_F(CudaDevices, AnErrorOfAFailedGpuIsLoggedOnce) {
     EXPECT_THROW(queue->Synchronize(), DeviceError);
   }
   EXPECT_EQ(log.errors, 1);
-  cuda_.Reset();
 }
 
 // The n-th call of the runtime fails, for every n: each failure is one line that names the GPU.

@@ -23,7 +23,7 @@ cudaError_t Allocate(void** pointer, size_t bytes, cudaMemoryType type) {
   *pointer = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (*pointer == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*pointer, 0xff, bytes);
-  FakeCuda::Get().Add(*pointer, {bytes, type, current});
+  FakeCuda::Get().Add(*pointer, {bytes, type, current, true});
   return cudaSuccess;
 }
 
@@ -58,6 +58,9 @@ void FakeCuda::Reset() {
   count_status = cudaSuccess;
   fails_at = UINT64_MAX, failure = cudaErrorIllegalAddress, sticky = false;
   calls_ = 0;
+  for (const auto& [pointer, block] : blocks_) {
+    if (block.owned) std::free(const_cast<std::byte*>(pointer));
+  }
   contexts_.clear(), blocks_.clear(), work_.clear();
   waits_that_spin_ = waits_that_sleep_ = 0;
 }
@@ -184,7 +187,7 @@ cudaError_t cudaFreeHost(void* pointer) {
 }
 cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned) {
   if (const cudaError_t status = FakeCuda::Get().CallInContext()) return status;
-  FakeCuda::Get().Add(pointer, {bytes, cudaMemoryTypeHost, current});
+  FakeCuda::Get().Add(pointer, {bytes, cudaMemoryTypeHost, current, false});
   return cudaSuccess;
 }
 cudaError_t cudaHostUnregister(void* pointer) {

@@ -22,6 +22,7 @@ class FakeCuda {
     size_t bytes;
     cudaMemoryType type;
     int device;
+    bool owned;  // freed by Reset
   };
   // Work of a stream, by the function that enqueued it.
   struct Work {
@@ -30,7 +31,7 @@ class FakeCuda {
   };
 
   static FakeCuda& Get();
-  // A machine with two GPUs. What was allocated and not freed is forgotten.
+  // A machine with two GPUs. Frees what was allocated and not freed, because a call has failed.
   void Reset();
 
   int devices, capability, driver, runtime;  // versions as CUDA writes them

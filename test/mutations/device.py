@@ -18,11 +18,11 @@ MUTANTS = [
                 loss_values_.get<float>() + node.loss_at[i]);
 """)]),
     ("the-weight-of-a-loss-is-written-to-the-device", [(NET, """\
-    queue_->CopyToDevice(node.top[i]->diff(), loss_diffs_.get<float>() + node.loss_at[i],
-                         node.top[i]->count() * sizeof(float));
+      queue_->CopyToDevice(node.top[i]->diff(), loss_diffs_.get<float>() + node.loss_at[i],
+                           node.top[i]->count() * sizeof(float));
 """, """\
-    std::copy_n(loss_diffs_.get<float>() + node.loss_at[i], node.top[i]->count(),
-                node.top[i]->diff());
+      std::copy_n(loss_diffs_.get<float>() + node.loss_at[i], node.top[i]->count(),
+                  node.top[i]->diff());
 """)]),
     ("a-loss-is-read-before-it-is-there", [(NET, """\
   loss_copied_.Synchronize();
@@ -45,10 +45,12 @@ bool with_diff) const {
   if (blob.count() > 0) {
 """)]),
     ("gradients-are-on-the-host", [(NET, """\
-    gradients_ = Buffer(device().memory(), std::max<size_t>(bytes, 1));
+                   [&] { gradients_ = Buffer(device().memory(), std::max<size_t>(bytes, 1)); });
+""", """\
+                   [&] { gradients_ = Buffer(HostMemory(), std::max<size_t>(bytes, 1)); });
+"""), (NET, """\
     device().memory().Fill(gradients_.get(), 0, bytes);
 """, """\
-    gradients_ = Buffer(HostMemory(), std::max<size_t>(bytes, 1));
     HostMemory().Fill(gradients_.get(), 0, bytes);
 """)]),
     ("non-finite-values-are-looked-for-on-the-device", [(NET, """\
@@ -70,7 +72,7 @@ bool with_diff) const {
     param.blob = std::make_shared<Blob>(shape);
 """)]),
     ("a-batch-is-overwritten-before-it-is-copied", [(DATA, """\
-    copied_.Synchronize();  // the prefetcher will overwrite the batch
+  copied_.Synchronize();  // the prefetcher will overwrite the batch
 """, "")]),
     ("synthetic-data-is-overwritten-before-it-is-copied", [(DUMMY, """\
   copied_.Synchronize();
@@ -116,6 +118,26 @@ bool with_diff) const {
 """, """\
   rule->Apply(rate, together, gradients, weights_.data());
 """)]),
+    ("all-parameters-have-the-rate-of-the-solver", [("src/solver/param_rows.h", """\
+    SetCoefficients(rate * at.lr_mult, decay""", """\
+    SetCoefficients(rate, decay""")]),
+    ("a-norm-is-added-for-each-parameter", [("src/solver/gpu_params.cc", """\
+  if (!first) return 0;
+""", "")]),
+    ("the-net-does-not-wait-for-its-batch", [("src/nn/layers/batch_upload.cc", """\
+  net_.Wait(uploaded_);
+""", "")]),
+    ("a-batch-overwrites-the-one-before", [("src/nn/layers/batch_upload.cc", """\
+  queue_->Wait(taken_);
+""", "")]),
+    ("statistics-keep-to-no-order", [("src/strategy/device_strategy.h", """\
+    weights_.order().Write(*queue, write);
+""", """\
+    (void)queue, write();
+""")]),
+    ("a-refused-launch-gives-memory-back-at-once", [(STREAM, """\
+      queue_->Synchronize();
+""", "")]),
     ("a-link-does-not-tell-the-others", [(LINKS, """\
     if (k != index) others += links_[k]->merges();
 """, "")]),

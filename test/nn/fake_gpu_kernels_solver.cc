@@ -2,13 +2,16 @@
 #include "solver/adadelta.h"
 #include "solver/adagrad.h"
 #include "solver/adam.h"
+#include "solver/param_rows.h"
 #include "solver/rmsprop.h"
 #include "test/support/fake_gpu.h"
 
 namespace millrace::test {
 namespace {
 
-const RegisterFakeKernels<AdaGradUpdate, RmsPropUpdate, AdaDeltaUpdate, AdamUpdate> kernels;
+const RegisterFakeKernels<UpdateOfRows<AdaGradUpdate>, UpdateOfRows<RmsPropUpdate>,
+                          UpdateOfRows<AdaDeltaUpdate>, UpdateOfRows<AdamUpdate>>
+    kernels;
 
 }  // namespace
 }  // namespace millrace::test

@@ -11,7 +11,7 @@
 #include "nn/layers/relu_kernels.h"
 #include "nn/layers/softmax_kernels.h"
 #include "nn/layers/split_kernels.h"
-#include "solver/sgd_kernels.h"
+#include "solver/param_rows.h"
 #include "test/support/fake_gpu.h"
 
 namespace millrace::test {
@@ -124,11 +124,11 @@ class FakeLibrary : public GpuLibrary {
 
 const RegisterGpuLibrary library(kFakeDevice,
                                  [](Queue& queue) { return std::make_unique<FakeLibrary>(queue); });
-const RegisterFakeKernels<AddBias, BiasGradient, DropoutMask, LrnForward, LrnBackward,
-                          MaxPoolForward, MaxPoolBackward, AveragePoolTop, AveragePoolBottom,
-                          ReluForward, ReluBackward, SoftmaxForward, SoftmaxBackward,
-                          LossOfPositions, RightPositions, MeanOfPositions, MeanOfClasses,
-                          SoftmaxLossBackward, SplitAdd, SgdUpdate, SquaresOfParts, SumOfParts>
+const RegisterFakeKernels<
+    AddBias, BiasGradient, DropoutMask, LrnForward, LrnBackward, MaxPoolForward, MaxPoolBackward,
+    AveragePoolTop, AveragePoolBottom, ReluForward, ReluBackward, SoftmaxForward, SoftmaxBackward,
+    LossOfPositions, RightPositions, MeanOfPositions, MeanOfClasses, SoftmaxLossBackward, SplitAdd,
+    UpdateOfRows<SgdUpdate>, SquaresOfRows, SumOfParts>
     kernels;
 
 }  // namespace
