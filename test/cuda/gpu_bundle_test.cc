@@ -34,7 +34,8 @@ class GpuBundle : public testing::Test {
   }
   CommandResult Script(const std::string& script, const std::vector<std::string>& arguments = {}) {
     std::vector<std::string> command = {"/usr/bin/env", "PATH=/usr/bin:/bin",
-                                        "COMPUTE_SANITIZER=", folder_ / script};
+                                        "COMPUTE_SANITIZER=", "RESULTS=" + folder_ / "kept",
+                                        folder_ / script};
     command.insert(command.end(), arguments.begin(), arguments.end());
     return test::Run(command);
   }
