@@ -82,7 +82,8 @@ TEST_F(GpuBundle, FailsIfATestFailsOrFindsNoGpuOrRunsNot) {
   EXPECT_EQ(Script("run-checks").status, 1);
   EXPECT_CONTAINS(Report(), "device     FAILED with 1");
   EXPECT_CONTAINS(Report(), "0 tests passed, 0 skipped, 2 failed");
-  for (const char* part : {"segments", "layers", "gradients", "updates", "links", "trainings", "lenet"}) {
+  for (const char* part :
+       {"segments", "layers", "gradients", "updates", "links", "trainings", "lenet"}) {
     EXPECT_CONTAINS(Report(), StrCat("\n", part, std::string(11 - std::string(part).size(), ' '),
                                      "FAILED with 1"));
   }
