@@ -18,7 +18,7 @@ sys.dont_write_bytecode = True
 import zoo_nets  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FOLDER = "results/rates"
+FOLDER = os.path.join(os.environ.get("RESULTS", "results"), "rates")
 ROUNDS = 3
 
 

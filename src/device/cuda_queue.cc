@@ -10,6 +10,10 @@ void CudaFailure::Check(cudaError_t status) {
   std::lock_guard lock(mutex_);
   if (status != cudaSuccess) {
     cudaGetLastError();  // clears the error, which the next call would report again
+    // Callers take back the memory of enqueued work when they see the error. A refused call does
+    // not stop the work before it, so wait for that; a device that has stopped does not make us
+    // wait.
+    if (line_.empty() && cudaDeviceSynchronize() != cudaSuccess) cudaGetLastError();
     if (line_.empty()) line_ = StrCat(device_, ": work has failed: ", CudaErrorText(status));
   }
   if (!line_.empty()) throw DeviceError(line_);

@@ -66,6 +66,19 @@ TEST_F(CudaDevices, AThreadThatWaitsSleeps) {
   EXPECT_EQ(cuda_.events, 1);  // used again
 }
 
+// Work that was enqueued before may still use memory that the caller now takes back.
+TEST_F(CudaDevices, AQueueReportsARefusedCallOnceTheWorkBeforeItHasEnded) {
+  const Buffer buffer(Gpu(0).memory(), 64);
+  const auto queue = Gpu(0).MakeQueue(QueuePriority::kNormal);
+  queue->Fill(buffer.get(), 1, 64);
+  EXPECT_EQ(cuda_.waits_for_all_work, 0);
+  cuda_.fails_at = cuda_.calls() + 1, cuda_.failure = cudaErrorLaunchOutOfResources;
+  EXPECT_THROW(queue->Fill(buffer.get(), 1, 64), DeviceError);
+  EXPECT_EQ(cuda_.waits_for_all_work, 1);
+  EXPECT_THROW(queue->Synchronize(), DeviceError);
+  EXPECT_EQ(cuda_.waits_for_all_work, 1);
+}
+
 TEST_F(CudaDevices, MapsMemoryOfOneKindAndGpuOnly) {
   Device &zero = Gpu(0), &one = Gpu(1);
   const Buffer own(zero.memory(), 1000), other(one.memory(), 1000), staged(one.staging(), 1000);

@@ -62,7 +62,7 @@ void FakeCuda::Reset() {
     if (block.owned) std::free(const_cast<std::byte*>(pointer));
   }
   contexts_.clear(), blocks_.clear(), work_.clear();
-  waits_that_spin_ = waits_that_sleep_ = 0;
+  waits_that_spin_ = waits_that_sleep_ = waits_for_all_work = 0;
 }
 
 cudaError_t FakeCuda::Call() {
@@ -170,6 +170,11 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
 cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= FakeCuda::Get().devices) return cudaErrorInvalidDevice;
   current = device;
+  return FakeCuda::Get().CallInContext();
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  ++FakeCuda::Get().waits_for_all_work;
   return FakeCuda::Get().CallInContext();
 }
 

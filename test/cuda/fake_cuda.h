@@ -61,6 +61,7 @@ class FakeCuda {
   int waits_that_sleep() const { return waits_that_sleep_; }
   void CountWait(bool spins) { spins ? ++waits_that_spin_ : ++waits_that_sleep_; }
   int streams = 0, events = 0;  // that exist
+  int waits_for_all_work = 0;
 
  private:
   FakeCuda() { Reset(); }

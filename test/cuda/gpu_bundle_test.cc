@@ -34,7 +34,8 @@ class GpuBundle : public testing::Test {
   }
   CommandResult Script(const std::string& script, const std::vector<std::string>& arguments = {}) {
     std::vector<std::string> command = {"/usr/bin/env", "PATH=/usr/bin:/bin",
-                                        "COMPUTE_SANITIZER=", folder_ / script};
+                                        "COMPUTE_SANITIZER=", "RESULTS=" + folder_ / "kept",
+                                        folder_ / script};
     command.insert(command.end(), arguments.begin(), arguments.end());
     return test::Run(command);
   }
@@ -81,7 +82,8 @@ TEST_F(GpuBundle, FailsIfATestFailsOrFindsNoGpuOrRunsNot) {
   EXPECT_EQ(Script("run-checks").status, 1);
   EXPECT_CONTAINS(Report(), "device     FAILED with 1");
   EXPECT_CONTAINS(Report(), "0 tests passed, 0 skipped, 2 failed");
-  for (const char* part : {"segments", "layers", "updates", "links", "trainings", "lenet"}) {
+  for (const char* part :
+       {"segments", "layers", "gradients", "updates", "links", "trainings", "lenet"}) {
     EXPECT_CONTAINS(Report(), StrCat("\n", part, std::string(11 - std::string(part).size(), ' '),
                                      "FAILED with 1"));
   }

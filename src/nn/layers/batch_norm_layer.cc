@@ -275,7 +275,8 @@ void BatchNormLayer::Average(int blob, const float* values, float value) {
     Launch(*context_.queue, count,
            AverageInto{decay_, value, values ? values + begin : nullptr, statistics + begin});
   };
-  // On other devices, the order of the array's changes takes the place of the lock (Strategy::Write).
+  // On other devices, the order of the array's changes takes the place of the lock
+  // (Strategy::Write).
   UpdateLock* const lock = memory().on_host() ? update_lock() : nullptr;
   ForLockedBlocks(lock, statistics, 0, params_[blob].blob->count(), average);
 }

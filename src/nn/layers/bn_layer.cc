@@ -179,7 +179,8 @@ void BnLayer::EndIteration() {
 
 void BnLayer::Average(int blob, const float* sums) {
   float* const averages = params_[blob].blob->data();
-  // On other devices, the order of the array's changes takes the place of the lock (Strategy::Write).
+  // On other devices, the order of the array's changes takes the place of the lock
+  // (Strategy::Write).
   UpdateLock* const lock = memory().on_host() ? update_lock() : nullptr;
   ForLockedBlocks(
       lock, averages, 0, params_[blob].blob->count(), [&](int64_t begin, int64_t count) {
