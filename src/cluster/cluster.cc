@@ -141,8 +141,9 @@ void Cluster::Count() {
   }
   if (!begun_ && !Begin(beyond)) return;
   const uint64_t own = own_start_ + static_cast<uint64_t>(iterations_.own());
+  const auto unmerged = static_cast<uint64_t>(iterations_.unmerged());
   for (size_t i = 0; i < segments_.size(); ++i) {
-    segments_[i].net->state().SetProgress(own + beyond - others_[i]);
+    segments_[i].net->state().SetProgress(own + beyond - others_[i], unmerged);
   }
   PassOnMerges();
   if (beyond <= counted_) return;

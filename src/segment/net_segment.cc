@@ -61,7 +61,7 @@ NetSegment::Next NetSegment::Work(int64_t now_ns) {
     if (verdict != JoinVerdict::kMayJoin) return HoldBack(verdict, now_ns);
   }
   reported_progress_ = state_.progress();
-  exchange_->SetProgress(reported_progress_);
+  exchange_->SetProgress(reported_progress_, state_.unmerged_.load(std::memory_order_relaxed));
   const uint64_t other_merges = state_.other_merges_.load(std::memory_order_acquire);
   if (other_merges != reported_merges_) exchange_->WeightsChanged();
   reported_merges_ = other_merges;

@@ -64,8 +64,11 @@ int64_t ChunkFloatsFor(size_t max_frame_bytes, const ExchangeConfig& config);
 class SegmentState {
  public:
   // Iterations that the segment reports as this node's, including remote iterations that other
-  // segments brought. Never decreases.
-  void SetProgress(uint64_t iterations) { progress_.store(iterations, std::memory_order_release); }
+  // segments brought. Never decreases. `unmerged`: see Exchange::SetProgress.
+  void SetProgress(uint64_t iterations, uint64_t unmerged = 0) {
+    unmerged_.store(unmerged, std::memory_order_relaxed);
+    progress_.store(iterations, std::memory_order_release);
+  }
   uint64_t progress() const { return progress_.load(std::memory_order_acquire); }
 
   // Merges into the weights by this segment so far.
@@ -113,7 +116,7 @@ class SegmentState {
 
  private:
   friend class NetSegment;
-  std::atomic<uint64_t> progress_{0}, global_{0}, others_{0};
+  std::atomic<uint64_t> progress_{0}, unmerged_{0}, global_{0}, others_{0};
   std::atomic<uint64_t> merges_{0}, other_merges_{0}, gossip_seen_{0};
   std::atomic<int64_t> last_frame_ns_{0};
   std::atomic<uint32_t> members_{0};

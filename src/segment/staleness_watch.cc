@@ -28,6 +28,13 @@ bool StalenessWatch::Update(int64_t now_ns, const StalenessCounts& counts) {
 }
 
 std::string StalenessWatch::Warning() const {
+  if (iterations_ > 0 && iterations_ <= kFreshIterations) {
+    return StrCat(
+        "solvers merge weights of their own (strategy \"local\") after more iterations of the ",
+        "cluster than the ", kFreshIterations, " that are fresh: nodes add a share of their ",
+        "progress at a time, and the run learns more slowly. What helps: merging more often, ",
+        "fewer nodes on the segment; damping: false where a merge rule takes the mean");
+  }
   return StrCat(
       "about ", std::lround(iterations_), " iterations of the cluster lie between two ",
       "exchanges of a chunk, more than the ", kFreshIterations, " that are fresh: nodes add ",

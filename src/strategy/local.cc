@@ -65,12 +65,14 @@ void LocalStrategy::Complete() {
     if (config_.push > 0 && since_push_ >= config_.push) Push();
     if (config_.fetch > 0 && since_fetch_ >= config_.fetch) Fetch();
   }
+  clock_.SetUnmerged(slot_, since_push_);
   clock_.Done(slot_);
 }
 
 void LocalStrategy::Flush() {
   config_.conditions.Merging(State());
   Merge();
+  clock_.SetUnmerged(slot_, 0);
 }
 
 void LocalStrategy::Merge() {
@@ -83,7 +85,7 @@ void LocalStrategy::Merge() {
     Push();
     Fetch();
   }
-  since_merge_ = 0;
+  since_merge_ = since_push_ = 0;
   merged_global_ = clock_.global();
   merged_seconds_ = config_.clock->NowSeconds();
 }

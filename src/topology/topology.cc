@@ -37,22 +37,31 @@ std::vector<std::string> TransportsForTopologies() {
 
 namespace {
 
-// What a merge rule leaves at its fixed point is dropped at the end of a run. Another segment of
-// the same weights on the same node would take this for progress and bring it back.
+// Refuses merge rules that another segment of the same weights on the same node would answer for
+// ever. What a rule leaves at its fixed point is dropped at the end of a run; the other segment
+// would take this for progress and bring it back. What a rule with state, such as momentum, adds to
+// a diff is progress to the other segment; where that has such a rule too, each adds to what the
+// other adds.
 void CheckMergeRules(const Topology& topology) {
+  const auto descriptor = [](const TopologySegment& segment) -> const MergeRuleDescriptor& {
+    return MergeRuleRegistry::Get().Check(segment.rule);
+  };
   for (size_t i = 0; i < topology.segments.size(); ++i) {
     const TopologySegment& segment = topology.segments[i];
-    const MergeRuleDescriptor& rule = MergeRuleRegistry::Get().Check(segment.rule);
-    if (rule.RestDistance(segment.rule.parameters) == 0) continue;
+    const MergeRuleDescriptor& rule = descriptor(segment);
+    const bool rests = rule.RestDistance(segment.rule.parameters) > 0;
     for (const TopologySegment& other : topology.segments) {
-      if (&other == &segment || !Overlap(other, segment)) continue;
+      const bool echoes = rule.state_floats > 0 && descriptor(other).state_floats > 0;
+      if (&other == &segment || !Overlap(other, segment) || (!rests && !echoes)) continue;
       const auto joint = std::find_if(segment.nodes.begin(), segment.nodes.end(),
                                       [&](NodeId node) { return other.Joins(node); });
       if (joint == segment.nodes.end()) continue;
+      const std::string with = StrCat("segment \"", other.name, "\"");
       throw FieldError(StrCat("segment[", i, "].merge_rule"), "\"", segment.rule.name,
                        "\" given, but node \"", topology.nodes[*joint].name,
-                       "\" shares these weights with segment \"", other.name,
-                       "\"; expected a rule that leaves no progress unsent");
+                       "\" shares these weights with ", with, "; expected a rule ",
+                       rests ? "that leaves no progress unsent"
+                             : StrCat("without state, because that of ", with, " has state too"));
     }
   }
 }

@@ -50,7 +50,13 @@ void IterationClock::Done(int slot) {
 
 void IterationClock::ReleaseSolver(int slot) {
   CHECK(slot >= 0 && slot < kMaxSolvers) << slot;
+  header_->solvers[slot].unmerged = 0;
   header_->solvers[slot].owner = 0;
+}
+
+void IterationClock::SetUnmerged(int slot, int64_t iterations) {
+  DCHECK(slot >= 0 && slot < kMaxSolvers) << slot;
+  header_->solvers[slot].unmerged.store(iterations, std::memory_order_release);
 }
 
 int64_t IterationClock::TakeRemote(int64_t iterations) {
@@ -73,6 +79,14 @@ int64_t IterationClock::own() const {
   return static_cast<int64_t>(sum);
 }
 
+int64_t IterationClock::unmerged() const {
+  uint64_t sum = 0;
+  for (const ClockSlot& slot : header_->solvers) {
+    sum += static_cast<uint64_t>(slot.unmerged.load(std::memory_order_acquire));
+  }
+  return static_cast<int64_t>(sum);
+}
+
 int IterationClock::solvers() const {
   return static_cast<int>(std::count_if(
       std::begin(header_->solvers), std::end(header_->solvers),
@@ -85,6 +99,8 @@ int64_t IterationClock::start() const { return header_->clock.start.load(); }
 
 void ReleaseSolversOf(ShmHeader* header, uint32_t owner) {
   for (ClockSlot& slot : header->solvers) {
+    if (slot.owner != owner) continue;
+    slot.unmerged = 0;  // what the process had not merged is lost
     uint32_t expected = owner;
     slot.owner.compare_exchange_strong(expected, 0);
   }

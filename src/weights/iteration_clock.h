@@ -52,6 +52,9 @@ class MILLRACE_API IterationClock {
 
   // Counts one completed iteration of the solver.
   void Done(int slot);
+  // Records how many of the solver's latest iterations the shared weights lack, because the solver
+  // trains on weights of its own. Call it before the Done() of the last of them, and after a merge.
+  void SetUnmerged(int slot, int64_t iterations);
   // Frees the counter. The iterations that it has counted remain part of global().
   void ReleaseSolver(int slot);
 
@@ -60,6 +63,8 @@ class MILLRACE_API IterationClock {
   int64_t global() const;
   // Iterations completed since start() by the solvers that share this clock.
   int64_t own() const;
+  // Of own(), the iterations whose progress is not in the shared weights yet. Read own() first.
+  int64_t unmerged() const;
   // Number of registered solvers, over all processes.
   int solvers() const;
   // The next number that Claim() would hand out: global() plus the iterations in progress or lost.

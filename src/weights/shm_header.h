@@ -40,12 +40,14 @@ struct ShmProcess {
   char reserved[48];
 };
 
-// Counter of one solver, in its own cache line. `done` persists when the slot is freed; the next
+// Counters of one solver, in their own cache line. `done` persists when the slot is freed; the next
 // owner continues from it.
 struct alignas(64) ClockSlot {
   std::atomic<int64_t> done;    // iterations completed
   std::atomic<uint32_t> owner;  // index in the process table + 1; 0 = free
-  char reserved[52];
+  char padding[4];
+  std::atomic<int64_t> unmerged;  // of `done`, iterations whose progress the weights lack
+  char reserved[40];
 };
 
 // Words of the iteration clock (iteration_clock.h), in separate cache lines.

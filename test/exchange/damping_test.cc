@@ -39,14 +39,22 @@ TEST(TakeDelay, TakesNoShortPauseForAFreshExchange) {
   TakeDelay delay;
   EXPECT_LT(delay.Share({100, 50, 2}), 0.3f);
   delay.OnTaken({100, 50, 2});
-  const float next = delay.Share({101, 50, 2});
+  const float next = delay.Share({101, 51, 2});
   EXPECT_LT(next, 0.3f);
-  uint64_t clock = 101;
-  for (int takes = 0; takes < 20; ++takes, ++clock) {
-    delay.OnTaken({clock, 50, 2});
-    delay.Share({clock + 1, 50, 2});
+  uint64_t clock = 101, own = 51;
+  for (int takes = 0; takes < 20; ++takes, ++clock, ++own) {
+    delay.OnTaken({clock, own, 2});
+    delay.Share({clock + 1, own + 1, 2});
   }
   EXPECT_EQ(delay.Last(2), 1);  // many short intervals do
+}
+
+TEST(TakeDelay, TakesNoneOfTheRestUntilThisNodeHasTrained) {
+  TakeDelay delay;
+  EXPECT_GT(delay.Share({100, 50, 2}), 0);
+  delay.OnTaken({100, 50, 2});
+  EXPECT_EQ(delay.Share({150, 50, 2}), 0);  // other nodes have trained
+  EXPECT_GT(delay.Share({150, 51, 2}), 0);
 }
 
 TEST(TakeDelay, CountsOthersThatItHasNotHeardAsQuickAsItself) {
@@ -63,6 +71,29 @@ TEST(TakeDelay, CountsWhatWasTrainedSinceTheLastTakeAtTheEndToo) {
   EXPECT_EQ(delay.ShareAtEnd({30, 15, 2}), DampedShare(30, 2));
 }
 
+TEST(TakeDelay, CountsNoIterationsWhereAClockHasFallen) {
+  TakeDelay delay;
+  delay.OnTaken({1000, 50, 2});
+  EXPECT_EQ(delay.ShareAtEnd({990, 50, 2}), 1);
+  EXPECT_EQ(delay.Share({990, 51, 2}), 1);
+  EXPECT_EQ(delay.Share({1003, 2, 2}), 1);
+  EXPECT_LT(delay.Share({1010, 2, 2}), 1);
+}
+
+TEST(TakeDelay, KeepsTheLowerBitsOfClocks) {
+  TakeDelay delay;
+  delay.OnTaken({0xffffffff, 0x1fffffffe, 2});
+  EXPECT_EQ(delay.Share({0x100000001, 0x1ffffffff, 2}), 1);
+  EXPECT_EQ(delay.Share({0x100000009, 0x1ffffffff, 2}), DampedShare(10, 2));
+}
+
+TEST(TakeDelay, ForgetsWhatAMastersChunkHadBefore) {
+  TakeDelay delay;
+  EXPECT_LT(delay.Share({100, 50, 2}), 1);
+  delay.Restart({5000, 2500, 2});
+  EXPECT_EQ(delay.Share({5003, 2501, 2}), 1);
+}
+
 // Nodes take single steps; each step reaches all nodes before the next one.
 TEST(DampedExchange, IsTheUndampedOneBitByBitWhereExchangesAreFresh) {
   std::vector<std::vector<float>> weights[2];
@@ -76,6 +107,41 @@ TEST(DampedExchange, IsTheUndampedOneBitByBitWhereExchangesAreFresh) {
     for (size_t node : {0, 1}) weights[damping].push_back(x[node].weights);
   }
   EXPECT_EQ(weights[0], weights[1]);
+}
+
+// Weights of all nodes after each of the last steps, where a third node joins after many.
+std::vector<std::vector<float>> WeightsAroundAJoin(bool damping) {
+  Cluster x({.nodes = 3, .damping = damping, .joined = false});
+  x[2].stopped = true;
+  x.Settle();
+  std::vector<uint16_t> before;
+  for (uint32_t chunk = 0; chunk < x.chunks(); ++chunk) before.push_back(x.owner(chunk));
+  const auto step = [&](int node, int64_t weight, int i) {
+    x.Add(node, weight, 0.1f * static_cast<float>(i + 1));
+    x.Run(12);
+  };
+  for (int i = 0; i < 400; ++i) step(i % 2, i % 60, i);
+  x[2].stopped = false;
+  x.Settle();
+  std::vector<std::vector<float>> weights;
+  int given_up = 0;
+  for (uint32_t chunk = 0; chunk < x.chunks(); ++chunk) {
+    if (x.owner(chunk) == before[chunk]) continue;
+    ++given_up;
+    for (int i = 0; i < 3; ++i) {
+      step(before[chunk], chunk * 10 + i, i);
+      for (size_t node : {0, 1, 2}) weights.push_back(x[node].weights);
+    }
+  }
+  EXPECT_GT(given_up, 0);
+  x.Flush();
+  for (size_t node : {0, 1, 2}) weights.push_back(x[node].weights);
+  return weights;
+}
+
+// The progress of a former master is as fresh as that of all other workers.
+TEST(DampedExchange, IsTheUndampedOneBitByBitWhereAMasterGivesAChunkUp) {
+  EXPECT_EQ(WeightsAroundAJoin(true), WeightsAroundAJoin(false));
 }
 
 // A worker whose frames are lost for a hundred steps.
@@ -126,6 +192,42 @@ TEST_F(StaleWorker, DropsTheRestAtTheEnd) {
   EXPECT_EQ(x_[0].weights, x_[1].weights);
   EXPECT_LT(at(0), kSteps / 2);
   EXPECT_GT(at(0), 0);
+}
+
+// A solver of node 1 trains on weights of its own for 50 iterations at a time. Meanwhile positions
+// arrive in each tick.
+class LocalSolver : public testing::Test {
+ protected:
+  static constexpr int kPeriod = 50;
+
+  void TrainAndMerge(float progress) {
+    for (int i = 1; i <= kPeriod; ++i) {
+      x_.Add(0, weight() + 1, 1);
+      if (i == kPeriod) x_[1].weights[weight()] += progress;
+      x_[1].exchange->SetProgress(++x_[1].iterations, i == kPeriod ? 0 : i);
+      x_.Run(4);
+    }
+  }
+  int64_t weight() const { return chunk_ * 10 + 3; }
+  float at(size_t node) { return x_[node].weights[weight()]; }
+
+  Cluster x_{{.nodes = 2, .damping = true}};
+  const uint32_t chunk_ = x_.ChunkOf(0);
+};
+
+TEST_F(LocalSolver, ItsProgressIsAsStaleAsItsPeriodIsLong) {
+  TrainAndMerge(0);
+  TrainAndMerge(100);
+  const float share = 100 * DampedShare(2 * kPeriod, 2);
+  EXPECT_NEAR(at(0), share, 1);
+  EXPECT_EQ(at(1), 100);
+  for (int i = 1; i < kPeriod; ++i) {
+    x_.Add(0, weight() + 1, 1);
+    x_[1].exchange->SetProgress(++x_[1].iterations, i);
+    x_.Run(4);
+  }
+  EXPECT_NEAR(at(0), share, 1);  // its gradients have not seen the rest yet
+  EXPECT_EQ(at(1), 100);
 }
 
 // An exchange must not drop progress from another segment.

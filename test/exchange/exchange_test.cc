@@ -42,6 +42,31 @@ TEST(Exchange, AnswersAPositionByTheDiffThatItsSideHasMade) {
   }
 }
 
+// The number tells the master how stale the diff is.
+TEST(Exchange, SendsALostDiffAgainWithTheNumberOfThePositionThatPrecededIt) {
+  Cluster x({});
+  const uint32_t chunk = x.ChunkOf(0);
+  std::vector<uint64_t> numbers;
+  x.delivers = [&](uint16_t, uint16_t, const FrameBytes& frame) {
+    const FrameHeader header = frame.decoded().header;
+    if (header.type != FrameType::kDiff || header.chunk != chunk || header.seq != 1) return true;
+    numbers.push_back(header.number);
+    return numbers.size() > 3;
+  };
+  x.Add(1, chunk * 10 + 3, 5);
+  uint64_t taken = 0;
+  for (int step = 0; step < 100; ++step) {
+    x.Add(0, chunk * 10 + 4, 2);  // node 0 sends a position in every tick
+    x.Tick();
+    if (numbers.size() < 4) taken = x.exchange(1).table().chunks[chunk].number;
+  }
+  ASSERT_GE(numbers.size(), 4u);
+  EXPECT_GT(taken, numbers[0] + 3);
+  EXPECT_EQ(numbers, std::vector<uint64_t>(numbers.size(), numbers[0]));
+  x.Settle();
+  EXPECT_EQ(x[0].weights[chunk * 10 + 3], 5);
+}
+
 TEST(Exchange, SendsALostDiffAgainWithTheSameSeqAndBytes) {
   for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
     Cluster x({.codec = {codec, 0.5f}});

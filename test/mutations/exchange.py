@@ -20,6 +20,7 @@ RULE, EXECUTOR = "src/exchange/kernels/additive_rule.h", "src/exchange/kernels/h
 KERNEL, RULES = "src/exchange/kernels/kernel_body.h", "src/exchange/kernels/merge_rule_registry.cc"
 SPANS = "src/exchange/kernels/span_loops-inl.h"
 OUTER, CHOICE = "src/exchange/kernels/outer_rule.h", "src/exchange/kernels/sparse_choice.cc"
+HOST_TYPES = "src/exchange/kernels/host_types.h"
 OP_LOCK, RANGE_LOCK = "src/exchange/kernels/op_lock.h", "src/base/range_lock.cc"
 
 MUTANTS = [
@@ -723,28 +724,57 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
     iterations_ = static_cast<float>(passed);
 """)]),
     ("unreported-iterations-count-as-none", [(DAMPING, """\
-    return std::max<double>(cluster, static_cast<double>(own) * static_cast<double>(now.members));
+    return std::max(Between(cluster_, now.cluster),
+                    Between(own_, now.own) * static_cast<double>(now.members));
 """, """\
-    return cluster;
+    return Between(cluster_, now.cluster);
+""")]),
+    ("a-clock-that-falls-has-run-around", [(DAMPING, """\
+    return std::max(0, static_cast<int32_t>(static_cast<uint32_t>(now) - then));
+""", """\
+    return static_cast<uint32_t>(now) - then;
+""")]),
+    ("a-former-master-passes-for-stale", [(TAKEOVER, """\
+    if (!x_.delays.empty()) x_.delays[index].Restart(x_.clock);
+""", "")]),
+    ("steps-that-are-not-merged-pass-for-fresh", [(EXCHANGE, """\
+      std::max(context_.merged_iterations, iterations - std::min(iterations, unmerged));
+""", """\
+      std::max(context_.merged_iterations, iterations);
+""")]),
+    ("the-rest-is-added-before-its-node-has-trained", [(DAMPING, """\
+    if (Between(own_, now.own) == 0 && iterations_ > kFreshIterations) return 0;
+""", """\
+    if (passed == 0 && iterations_ > kFreshIterations) return 0;
+""")]),
+    ("rules-change-what-damping-withholds", [(HOST_TYPES, """\
+    if constexpr (!kChangesUnsent<Rule>) return Rule::Residual(u, d);
+""", """\
+    if (true) return Rule::Residual(u, d);
+""")]),
+    ("a-repeated-diff-passes-for-fresh", [(WORKER, """\
+  header.number = chunk->number - chunk->pending_age;
+""", """\
+  header.number = chunk->number;
 """)]),
     ("held-back-progress-is-added-without-training", [(DAMPING, """\
-    if (passed == 0 && iterations_ > kFreshIterations) return 0;
+    if (Between(own_, now.own) == 0 && iterations_ > kFreshIterations) return 0;
 """, "")]),
     ("the-rest-is-added-at-the-end", [(WORKER, """\
-  if (!exact_ || delays_.empty() || x_.config.passes_all_on) return false;
+  if (!exact_ || x_.delays.empty() || x_.config.passes_all_on) return false;
 """, """\
-  if (exact_ || delays_.empty() || x_.config.passes_all_on) return false;
+  if (exact_ || x_.delays.empty() || x_.config.passes_all_on) return false;
 """)]),
     ("the-last-share-is-that-of-the-last-take", [(DAMPING, """\
     iterations_ = std::max(static_cast<float>(PassedAt(now)), iterations_);
 """, "")]),
     ("the-last-share-is-taken-again-and-again", [(WORKER, """\
-  delays_[op.chunk].OnTakenLast(x_.table.version);
+  x_.delays[op.chunk].OnTakenLast(x_.table.version);
 """, "")]),
     ("relays-drop-too", [(WORKER, """\
-  if (!exact_ || delays_.empty() || x_.config.passes_all_on) return false;
+  if (!exact_ || x_.delays.empty() || x_.config.passes_all_on) return false;
 """, """\
-  if (!exact_ || delays_.empty()) return false;
+  if (!exact_ || x_.delays.empty()) return false;
 """), (WORKER, """\
   return x_.config.passes_all_on ? 1 : delay.ShareAtEnd(x_.clock);
 """, """\

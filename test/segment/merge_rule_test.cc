@@ -94,16 +94,32 @@ TEST(MergeRuleText, IsRefusedByLineWhereItIsWrong) {
             "f:9: segment[0].merge_rule_param[1].key: \"keep\" is there twice, expected it once");
 }
 
+// Two segments that share the weights of node b.
+Topology Two(const std::string& rule, const std::string& fields_of_first = "") {
+  return ParseTopology(
+      "name: 'n'\nnode { name: 'a' } node { name: 'b' } node { name: 'c' }\n"
+      "segment { name: 's' transport: 'loopback' node: 'a' node: 'b' " +
+          fields_of_first +
+          " }\n"
+          "segment { name: 't' transport: 'loopback' node: 'b' node: 'c'\n"
+          " merge_rule: '" +
+          rule + "' }\n",
+      "f", {"loopback"});
+}
+
+// What each segment's momentum adds, the other would take for progress.
+TEST(MergeRuleText, OfTwoSegmentsThatShareWeightsOnlyOneHasState) {
+  EXPECT_EQ(Two("outer").segments[1].rule.name, "outer");
+  EXPECT_EQ(Two("staleness", "merge_rule: 'outer'").segments[0].rule.name, "outer");
+  EXPECT_EQ(ErrorOf([&] { Two("heavy_ball", "merge_rule: 'outer'"); }),
+            "f:3: segment[0].merge_rule: \"outer\" given, but node \"b\" shares these weights with "
+            "segment \"t\"; expected a rule without state, because that of segment \"t\" has state "
+            "too");
+}
+
 // What the upper segment drops at the end of a run, the lower one would take for progress.
 TEST(MergeRuleText, ThatLeavesProgressIsRefusedWhereSegmentsShareWeights) {
-  const auto two = [](const std::string& rule) {
-    return ParseTopology(
-        "name: 'n'\nnode { name: 'a' } node { name: 'b' } node { name: 'c' }\n"
-        "segment { name: 's' transport: 'loopback' node: 'a' node: 'b' }\n"
-        "segment { name: 't' transport: 'loopback' node: 'b' node: 'c'\n merge_rule: '" +
-            rule + "' }\n",
-        "f", {"loopback"});
-  };
+  const auto two = [](const std::string& rule) { return Two(rule); };
   EXPECT_EQ(two("heavy_ball").segments[1].rule.name, "heavy_ball");
   EXPECT_EQ(
       ErrorOf([&] { two("elastic_test"); }),

@@ -91,6 +91,28 @@ TEST(NetSegment, SendsWhatAnotherSegmentMergedAfterItsIterationsWereCounted) {
   EXPECT_EQ(segment.weights(1), segment.weights(0));
 }
 
+// A solver of node 1 trains on weights of its own for 50 iterations. Positions arrive meanwhile.
+TEST(NetSegment, DampsProgressThatReachesTheWeightsLongAfterItsIterations) {
+  NetSegmentConfig config;
+  config.exchange.damping = true;
+  config.chunk_floats = 100;
+  Segment segment(2, 900, config);
+  segment.StartAll();
+  for (uint64_t i = 1; i <= 50; ++i) {
+    segment.Iterate(0, 0);
+    for (int64_t at = 0; i == 50 && at < 900; ++at) segment.Add(1, at, 100);
+    segment.net(1).state().SetProgress(i, i < 50 ? i : 0);
+    segment.Run(10);
+  }
+  segment.Run(100);
+  const std::vector<float> weights = segment.weights(0);
+  const auto damped = std::count_if(weights.begin(), weights.end(), [](float w) { return w < 90; });
+  EXPECT_GE(damped, 100);  // of chunks that node 0 masters
+  EXPECT_EQ(damped % 100, 0);
+  EXPECT_LT(damped, 900);
+  EXPECT_GT(*std::min_element(weights.begin(), weights.end()), 0);
+}
+
 TEST(NetSegment, TakesOverWhatANodeMasteredThatIsGone) {
   Segment segment(3, 4000);
   segment.StartAll();

@@ -90,6 +90,13 @@ TEST(StalenessWatch, SaysHowManyIterationsLieBetweenTwoExchanges) {
   EXPECT_EQ(segment.watch().iterations(), last);
 }
 
+TEST(StalenessWatch, BlamesSolversThatMergeSeldomWhereExchangesAreFresh) {
+  Watched segment;
+  for (int i = 0; i < 10; ++i) segment.Second(200, 100, 50, 50);
+  EXPECT_NEAR(segment.watch().iterations(), 2, 1e-9);
+  EXPECT_CONTAINS(segment.watch().Warning(), "strategy \"local\"");
+}
+
 TEST(StalenessWatch, BearsACountThatFalls) {
   Watched segment;
   segment.Second(1000, 10, 5, 0);

@@ -62,7 +62,7 @@ void Cluster::Pass(uint16_t id, const SolverStep& step, uint64_t iterations) {
   leaving();
   if (step) {
     step(id, node.weights);
-    node.exchange->SetProgress(node.iterations += iterations);
+    node.exchange->SetProgress(node.iterations += iterations, node.unmerged);
   }
   entering();
   const size_t count = node.exchange->Send(room_, now());

@@ -35,6 +35,7 @@ class Cluster {
     bool stopped = false;           // neither receives nor sends
     bool stuck = false;             // its transport accepts nothing
     bool woken = false;             // has made progress
+    uint64_t unmerged = 0;          // iterations whose progress the weights lack
     std::vector<PostedFrame> held;  // frames that wait for the transport
   };
 

@@ -7,6 +7,45 @@
 
 namespace millrace::sim {
 
+namespace {
+
+// Adds up the progress that operations drop, by weight, and passes them on.
+class DropRecorder : public ChunkExecutor {
+ public:
+  DropRecorder(std::unique_ptr<ChunkExecutor> inner, std::vector<double>* dropped)
+      : inner_(std::move(inner)), dropped_(*dropped) {}
+
+  void Run(std::span<ChunkOp> ops) override {
+    drops_.clear();
+    for (const ChunkOp& op : ops) {
+      if (op.kind != ChunkOpKind::kLoad && op.kind != ChunkOpKind::kDropRest) continue;
+      std::vector<double>& unsent = drops_.emplace_back();
+      const int64_t begin = op.chunk * arrays().chunk_floats;
+      for (int64_t i = begin; i < begin + arrays().floats_of(op.chunk); ++i) {
+        unsent.push_back(double{arrays().weights[i]} - arrays().base[i]);
+      }
+    }
+    inner_->Run(ops);
+    auto unsent = drops_.begin();
+    for (const ChunkOp& op : ops) {
+      if (op.kind != ChunkOpKind::kLoad && op.kind != ChunkOpKind::kDropRest) continue;
+      auto at = dropped_.begin() + op.chunk * arrays().chunk_floats;
+      for (const double value : *unsent++) {
+        *at++ += op.result & kRefused ? 0 : value;
+      }
+    }
+  }
+  size_t batch_ops() const override { return inner_->batch_ops(); }
+  const ReplicaArrays& arrays() const override { return inner_->arrays(); }
+
+ private:
+  const std::unique_ptr<ChunkExecutor> inner_;
+  std::vector<double>& dropped_;
+  std::vector<std::vector<double>> drops_;  // scratch of Run
+};
+
+}  // namespace
+
 ExchangeConfig TickConfig() {
   ExchangeConfig config;
   config.heartbeat_ns = 8 * kTickNs;
@@ -36,15 +75,20 @@ std::string ViewText(const View& view) {
 
 void ExchangeEnd::Start(const ExchangeConfig& config, std::span<float> weights,
                         int64_t chunk_floats, RangeLock* locks,
-                        const test::FakeExecutorOptions& fake) {
+                        const test::FakeExecutorOptions& fake, const MergeRuleConfig& rule) {
   const auto size = static_cast<int64_t>(weights.size());
+  const int state_floats = MergeRuleRegistry::Get().Check(rule).state_floats;
   node = config.node;
   exchange.reset();
   base.assign(weights.size(), 0.0f);
   pending = base;
+  rule_state.assign(weights.size() * static_cast<size_t>(state_floats), 0.0f);
+  dropped.assign(weights.size(), 0.0);
   executor =
-      MakeHostExecutor({weights.data(), base.data(), pending.data(), nullptr, size, chunk_floats},
-                       config.codec, {}, BestSimd(), locks);
+      MakeHostExecutor({weights.data(), base.data(), pending.data(),
+                        rule_state.empty() ? nullptr : rule_state.data(), size, chunk_floats},
+                       config.codec, rule, BestSimd(), locks);
+  if (config.damping) executor = std::make_unique<DropRecorder>(std::move(executor), &dropped);
   if (fake.late_batch_ops > 0 || fake.before) {
     executor = std::make_unique<test::FakeExecutor>(std::move(executor), fake);
   }

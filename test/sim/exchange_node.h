@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/range_lock.h"
+#include "exchange/kernels/merge_rule_registry.h"
 #include "exchange/protocol/exchange.h"
 #include "test/sim/network.h"
 #include "test/support/fake_executor.h"
@@ -30,14 +31,18 @@ std::string ViewText(const View& view);
 // until Start is called.
 struct ExchangeEnd {
   NodeId node = 0;
-  std::vector<float> base, pending;
+  std::vector<float> base, pending, rule_state;
+  // By weight: progress that the exchange has dropped: with damping or a rest distance at the end
+  // of training, otherwise 0. What a joining node had is counted too.
+  std::vector<double> dropped;
   std::unique_ptr<ChunkExecutor> executor;
   std::unique_ptr<Exchange> exchange;
 
   // (Re)starts the end. `weights`, and `locks` unless null, have to outlive it. `fake` decorates
   // the executor.
   void Start(const ExchangeConfig& config, std::span<float> weights, int64_t chunk_floats,
-             RangeLock* locks = nullptr, const test::FakeExecutorOptions& fake = {});
+             RangeLock* locks = nullptr, const test::FakeExecutorOptions& fake = {},
+             const MergeRuleConfig& rule = {});
   // Passes the frames that have arrived at the node to its exchange.
   void Receive(Network* network, int64_t tick);
   // Sends the frames of the exchange, at most as many as `room` holds.

@@ -6,12 +6,16 @@
 namespace millrace::sim {
 namespace {
 
-constexpr uint64_t kNetwork = 2;  // random stream
+constexpr uint64_t kNetwork = 2, kDirection = 14;  // random streams
 
 }  // namespace
 
 Network::Network(uint64_t seed, size_t nodes, const LinkFaults& faults, size_t largest_bytes)
-    : rng_(seed, {kNetwork}), faults_(faults), largest_bytes_(largest_bytes), queues_(nodes) {}
+    : seed_(seed),
+      rng_(seed, {kNetwork}),
+      faults_(faults),
+      largest_bytes_(largest_bytes),
+      queues_(nodes) {}
 
 void Network::Transmit(NodeId from, NodeId to, std::span<const std::byte> head,
                        std::span<const std::byte> payload, int64_t now) {
@@ -33,6 +37,11 @@ bool Network::Carries(NodeId from, NodeId to, int64_t now) const {
   return !IsPartitioned(from, to) && !IsBroken(from, to, true, now);
 }
 
+double Network::LossOf(NodeId from, NodeId to) const {
+  if (!faults_.uneven_loss) return faults_.loss;
+  return faults_.loss * 2 * Rng(seed_, {kDirection, from, to}).Uniform();
+}
+
 void Network::Send(NodeId from, NodeId to, const FrameBytes& frame, int64_t now) {
   if (IsPartitioned(from, to)) return;
   if (IsBroken(from, to, frame.view().size() >= largest_bytes_, now)) return;
@@ -40,7 +49,7 @@ void Network::Send(NodeId from, NodeId to, const FrameBytes& frame, int64_t now)
   for (int copy = 0; copy < copies; ++copy) {
     const int64_t spread = faults_.delay_max - faults_.delay_min;
     const int64_t delay = faults_.delay_min + (spread > 0 ? rng_.Below(spread + 1) : 0);
-    if (rng_.Uniform() < faults_.loss) continue;
+    if (rng_.Uniform() < LossOf(from, to)) continue;
     if (static_cast<int64_t>(queues_[to].size()) >= faults_.queue) continue;
     FrameBytes arriving = frame;
     if (rng_.Uniform() < faults_.corrupt) {

@@ -21,6 +21,8 @@ inline constexpr int64_t kMs = 1'000'000;  // ns
 // length the caller chooses.
 struct LinkFaults {
   double loss = 0;
+  // Each direction of a link has a loss rate of its own, between 0 and twice `loss`.
+  bool uneven_loss = false;
   double duplicate = 0;
   double corrupt = 0;
   int64_t delay_min = 1, delay_max = 1;  // ticks; a spread reorders frames
@@ -81,12 +83,14 @@ class Network {
     int64_t until = 0;
   };
 
+  double LossOf(NodeId from, NodeId to) const;
   bool IsPartitioned(NodeId from, NodeId to) const {
     return ((partition_ >> from % 64) ^ (partition_ >> to % 64)) & 1;
   }
   bool IsBroken(NodeId from, NodeId to, bool is_largest, int64_t now) const;
   void Send(NodeId from, NodeId to, const FrameBytes& frame, int64_t now);
 
+  const uint64_t seed_;
   Rng rng_;
   LinkFaults faults_;
   const size_t largest_bytes_;

@@ -11,7 +11,8 @@ namespace millrace::sim {
 namespace {
 
 // Random streams.
-constexpr uint64_t kScenario = 1, kLate = 4, kLinks = 5, kPace = 8, kDamping = 10, kChoice = 12;
+constexpr uint64_t kScenario = 1, kLate = 4, kLinks = 5, kPace = 8, kDamping = 10, kChoice = 12,
+                   kUneven = 13;
 // Duration of an event that lasts until all links are healed.
 constexpr int64_t kForEver = 1'000'000;
 
@@ -130,6 +131,8 @@ void DrawLater(Scenario* s) {
     s->choice = Chance(choice, 0.5) ? SparseChoice::kTop : SparseChoice::kRandom;
     s->share = 0.2 + Real(choice, 0.8);
   }
+  Rng uneven(s->seed, {kUneven});
+  s->faults.uneven_loss = s->faults.loss > 0 && Chance(uneven, 0.4);
 }
 
 const char* kKinds = "crlfpbmo";
@@ -188,9 +191,10 @@ std::string ToText(const Scenario& s) {
       << ",linger=" << s.linger << ",wild=" << s.wild << ",active=" << s.active
       << ",busy=" << s.busy << ",slots=" << s.slots << ",throttled=" << s.throttled
       << ",damping=" << s.damping << ",loss=" << s.faults.loss
-      << ",duplicate=" << s.faults.duplicate << ",corrupt=" << s.faults.corrupt
-      << ",delay_min=" << s.faults.delay_min << ",delay_max=" << s.faults.delay_max
-      << ",rate=" << s.faults.rate << ",queue=" << s.faults.queue;
+      << ",uneven_loss=" << s.faults.uneven_loss << ",duplicate=" << s.faults.duplicate
+      << ",corrupt=" << s.faults.corrupt << ",delay_min=" << s.faults.delay_min
+      << ",delay_max=" << s.faults.delay_max << ",rate=" << s.faults.rate
+      << ",queue=" << s.faults.queue;
   for (const Event& e : s.events) {
     out << ",event=" << kKinds[static_cast<int>(e.kind)] << ':' << e.at << ':' << e.node << ':'
         << e.ticks << ':' << e.mask;
@@ -249,6 +253,8 @@ void SetField(Scenario* s, const std::string& name, const std::string& value) {
     in >> s->damping;
   else if (name == "loss")
     in >> s->faults.loss;
+  else if (name == "uneven_loss")
+    in >> s->faults.uneven_loss;
   else if (name == "duplicate")
     in >> s->faults.duplicate;
   else if (name == "corrupt")
@@ -294,6 +300,7 @@ std::vector<Scenario> Smaller(const Scenario& s) {
   add([](Scenario& n) { n.faults.corrupt = 0; });
   add([](Scenario& n) { n.faults.duplicate = 0; });
   add([](Scenario& n) { n.faults.loss = 0; });
+  add([](Scenario& n) { n.faults.uneven_loss = false; });
   add([](Scenario& n) { n.faults.delay_max = n.faults.delay_min; });
   add([](Scenario& n) { n.faults.rate = 64; });
   add([](Scenario& n) { n.faults.queue = 4096; });

@@ -40,6 +40,7 @@ SimNode::SimNode(const Scenario& scenario, uint16_t id)
       interruptions_(scenario.seed, {kInterruption, id}),
       made_(scenario.chunks),
       ended_(scenario.chunks),
+      ended_drops_(scenario.chunks),
       made_wild_(scenario.chunks),
       origin_(scenario.chunks) {}
 
@@ -95,6 +96,7 @@ void SimNode::EndIncarnation() {
   if (store_) holder_->Unlock();
   store_.reset();
   for (int c = 0; c < scenario_.chunks; ++c) {
+    ended_drops_[c] = dropped(c);
     ended_[c] += made_[c];
     made_[c] = 0;
   }
@@ -167,6 +169,7 @@ bool SimNode::Check(const std::vector<const SimNode*>& all, Failure* failure) {
   }
   if (!synced_ && node_.exchange->in_sync()) {
     synced_ = has_trained_ = true;
+    std::fill(node_.dropped.begin(), node_.dropped.end(), 0.0);
     for (int c = 0; c < scenario_.chunks; ++c) origin_[c] = lane(c, id_);
     last_ = node_.weights;
   }

@@ -70,6 +70,10 @@ class SimNode {
   float wild_lane(int chunk, uint16_t node) const {
     return node_.weights[chunk * stride_ + scenario_.nodes + node];
   }
+  // Of its own progress in all incarnations, the part that damping has dropped at their ends.
+  double dropped(int chunk) const {
+    return ended_drops_[chunk] + (synced_ ? node_.dropped[chunk * stride_ + id_] : 0);
+  }
   double made_wild(int chunk) const { return made_wild_[chunk]; }
   // Tokens added to a chunk in all incarnations.
   double made(int chunk) const { return ended_[chunk] + made_[chunk]; }
@@ -111,6 +115,7 @@ class SimNode {
   bool has_left_ = false;
   bool synced_ = false;               // in this incarnation; origin_ and last_ are then valid
   std::vector<double> made_, ended_;  // by chunk: in this incarnation, in earlier ones
+  std::vector<double> ended_drops_;   // by chunk: dropped in earlier incarnations
   std::vector<double> made_wild_;     // by chunk
   std::vector<float> origin_;         // by chunk: own lane when this incarnation began to train
   std::vector<float> last_;           // the weights at the previous check

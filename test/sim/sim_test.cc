@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "test/sim/setting.h"
 #include "test/sim/simulation.h"
 #include "test/support/support.h"
 
@@ -27,11 +28,6 @@ Scenario Shrink(Scenario scenario, const std::string& property) {
     }
   }
   return scenario;
-}
-
-int64_t Setting(const char* name, int64_t fallback) {
-  const char* text = std::getenv(name);
-  return text ? std::atoll(text) : fallback;
 }
 
 std::string Report(const Scenario& scenario, const Failure& failure) {

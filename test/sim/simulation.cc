@@ -235,18 +235,18 @@ bool Simulation::CheckReplicas(Failure* failure) const {
   return true;
 }
 
-// All progress of nodes that lost no incarnation is on every replica; of other nodes, at most
-// what they made. Progress that a leaving node handed over belongs to its receivers. Damping
-// drops a remainder of the last progress.
+// All progress of nodes that lost no incarnation is on every replica, except for the rest that
+// damping has dropped at the end; of other nodes, at most what they made. Progress that a leaving
+// node handed over belongs to its receivers.
 bool Simulation::CheckConservation(Failure* failure) const {
   const auto running = Running();
   const bool any_lost = std::any_of(
       all_.begin(), all_.end(), [](const SimNode* node) { return node->incarnations_lost() > 0; });
   for (const SimNode* node : all_) {
     for (int c = 0; c < scenario_.chunks; ++c) {
-      const double made = node->made(c), value = running[0]->lane(c, node->id());
-      const bool lost_nothing =
-          node->incarnations_lost() == 0 && (!node->has_left() || !any_lost) && !scenario_.damping;
+      const bool lost_nothing = node->incarnations_lost() == 0 && (!node->has_left() || !any_lost);
+      const double made = node->made(c) - (lost_nothing ? node->dropped(c) : 0);
+      const double value = running[0]->lane(c, node->id());
       // The next diff returns what a codec rounded up; a lost incarnation does not send it.
       const double rounded = lost_nothing ? 1e-3 + 1e-5 * made : 4 + 0.05 * made;
       const double tolerance = scenario_.unsent() + (node->exact() ? 0 : rounded);
@@ -309,7 +309,8 @@ bool Simulation::CheckSurvivors(Failure* failure) const {
 // other's frames, except nodes that wait to join the next view.
 bool Simulation::CheckLinks(Failure* failure) const {
   // With high loss, links change between broken and intact.
-  if (scenario_.faults.loss > 0.05 || scenario_.faults.queue < 1000) return true;
+  const double most_loss = scenario_.faults.loss * (scenario_.faults.uneven_loss ? 2 : 1);
+  if (most_loss > 0.05 || scenario_.faults.queue < 1000) return true;
   const auto running = Running();
   for (const SimNode* a : running) {
     const ViewId id = a->exchange().view().id;

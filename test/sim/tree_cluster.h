@@ -23,6 +23,12 @@ struct TreeOptions {
   int chunks = 4;
   LinkFaults faults = {};
   double busy = 0.6;  // probability per tick that a solver makes a step
+  bool damping = false;
+  double throttled = 0;  // share of the time in which a node sends only what it must
+  // Check token counts also when a relay has lost an incarnation in several segments
+  // (docs/exchange.md, "What is not guaranteed").
+  bool checks_divided = true;
+  std::vector<MergeRuleConfig> rules = {};  // by segment; additive if there is none
 };
 
 class TreeCluster {
@@ -36,6 +42,8 @@ class TreeCluster {
   void FreezeUntil(uint16_t node, int64_t tick) { nodes_[node].frozen_until = tick; }
   // Starts or stops the solvers' progress.
   void Train(bool train) { training_ = train; }
+  // Ends training: nodes send or drop the progress that they hold back.
+  void Flush() { flushed_ = true; }
   void Heal();
 
   // Checks after each tick that no replica holds more tokens than were made. Returns the
@@ -48,6 +56,8 @@ class TreeCluster {
   std::optional<Failure> CheckReplicas() const;
 
   double made(uint16_t node, int chunk) const { return nodes_[node].made[chunk]; }
+  // Of the progress of node `of`, the part that damping has dropped on all running nodes.
+  double dropped(int chunk, uint16_t of) const;
   float lane(uint16_t node, int chunk, uint16_t of) const {
     return nodes_[node].weights[static_cast<size_t>(chunk * stride_ + of)];
   }
@@ -57,9 +67,14 @@ class TreeCluster {
   std::string Describe() const;
 
  private:
+  MergeRuleConfig RuleOf(size_t segment) const {
+    return segment < options_.rules.size() ? options_.rules[segment] : MergeRuleConfig();
+  }
+
   struct End : ExchangeEnd {
     size_t segment = 0;
-    bool is_top = false;
+    bool is_top = false, synced = false;
+    uint64_t resets = 0;
     uint64_t reported = 0, others = 0, reported_merges = 0;
   };
   struct Node {
@@ -67,15 +82,18 @@ class TreeCluster {
     std::vector<End> ends;
     std::vector<double> made;
     uint32_t incarnation = 0;
+    size_t segments = 0;  // above 1: a relay
     uint64_t steps = 0, crashes = 0, resets_before = 0;
     int64_t frozen_until = 0;
     bool begun = false;
   };
 
+  bool IsDivided() const;
   bool InSync(const Node& node) const;
   void Step(uint16_t id);
   void Count(Node* node);
   void Solve(uint16_t id);
+  void Send(Node* node, End* end);
   bool Settled() const;
   std::optional<Failure> Check() const;
 
@@ -86,7 +104,7 @@ class TreeCluster {
   std::vector<Node> nodes_;
   std::vector<PostedFrame> room_;
   int64_t tick_ = 0;
-  bool training_ = true;
+  bool training_ = true, flushed_ = false;
 };
 
 }  // namespace millrace::sim

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "test/support/support.h"
@@ -15,6 +17,7 @@ constexpr int kChunks = 4;
 const Shape kTwoLevels{5, {{0, 1, 2}, {2, 3, 4}}};
 // A chain with two gateway nodes.
 const Shape kChain{4, {{0, 1}, {1, 2}, {2, 3}}};
+const MergeRuleConfig kMomentum{"outer", {{"rate", 1}, {"momentum", 0.9}, {"nesterov", 1}}};
 
 class TreeTest : public testing::Test {
  protected:
@@ -36,6 +39,19 @@ class TreeTest : public testing::Test {
       Run(apart);
     }
     Run(400);
+  }
+  // Starts a tree of two segments with these merge rules, and lets it train for a while.
+  void MakeWithRules(uint64_t seed, const std::vector<MergeRuleConfig>& rules) {
+    nodes_ = kTwoLevels.nodes;
+    TreeOptions options;
+    options.shape = kTwoLevels;
+    options.seed = seed;
+    options.chunks = kChunks;
+    options.rules = rules;
+    tree_ = std::make_unique<TreeCluster>(options);
+    for (uint16_t node = 0; node < nodes_; ++node) tree_->Start(node);
+    Run(400);
+    tree_->Train(false);
   }
   void Run(int64_t ticks) { ExpectNone(tree_->Run(ticks)); }
   void ExpectNone(const std::optional<Failure>& failure) {
@@ -76,6 +92,36 @@ TEST_F(TreeTest, CarriesEveryToken) {
       Make(shape, test::Seed() + i, 0.1);
       ExpectWhole();
     }
+  }
+}
+
+// What the masters of one segment add to a diff is progress to the other segment.
+TEST_F(TreeTest, ComesToRestWhereOneOfTwoSegmentsHasMomentum) {
+  for (uint64_t i = 0; i < 5; ++i) {
+    for (const bool below : {false, true}) {
+      std::vector<MergeRuleConfig> rules(2);
+      rules[below] = kMomentum;
+      MakeWithRules(test::Seed() + i, rules);
+      ExpectNone(tree_->Settle());
+      ExpectNone(tree_->CheckReplicas());
+    }
+  }
+}
+
+// Why topology files with such segments are refused.
+TEST_F(TreeTest, GrowsWithoutBoundWhereBothSegmentsHaveMomentum) {
+  for (uint64_t i = 0; i < 5; ++i) {
+    MakeWithRules(test::Seed() + i, {kMomentum, kMomentum});
+    double most = 0;
+    for (int tick = 0; tick < 600; ++tick) {
+      Run(1);
+      for (int chunk = 0; chunk < kChunks; ++chunk) {
+        for (uint16_t of = 0; of < nodes_; ++of) {
+          most = std::max(most, std::abs(double{tree_->lane(0, chunk, of)}));
+        }
+      }
+    }
+    EXPECT_GT(most, 1e4);
   }
 }
 

@@ -192,9 +192,30 @@ TEST(Local, CountsItsIterationsAndFreesItsSolver) {
     EXPECT_EQ(shared->clock().solvers(), 1);
     for (int i = 0; i < 5; ++i) worker.Step(0.1f, 0);
     EXPECT_EQ(shared->clock().global(), 5);
+    EXPECT_EQ(shared->clock().unmerged(), 2);
+    worker.Step(0.1f, 0);
+    EXPECT_EQ(shared->clock().unmerged(), 0);
+    worker.Step(0.1f, 0);
+    worker.strategy.Flush();
+    EXPECT_EQ(shared->clock().unmerged(), 0);
+    worker.Step(0.1f, 0);
+    EXPECT_EQ(shared->clock().unmerged(), 1);
     EXPECT_EQ(worker.strategy.lock(), nullptr);  // nobody else writes its weights
   }
   EXPECT_EQ(shared->clock().solvers(), 0);
+  EXPECT_EQ(shared->clock().unmerged(), 0);
+}
+
+TEST(Local, CountsWhatItHasNotPushed) {
+  const auto shared = Weights(1, 1);
+  LocalConfig config = EverySteps(0);
+  config.push = 3;
+  config.fetch = 2;
+  Worker worker(shared.get(), std::move(config));
+  for (const int unmerged : {1, 2, 0, 1, 2, 0, 1}) {
+    worker.Step(0.1f, 0);
+    EXPECT_EQ(shared->clock().unmerged(), unmerged);
+  }
 }
 
 TEST(Local, MomentumLooksAheadOnlyWhereTheProgressOfSeveralAddsUp) {

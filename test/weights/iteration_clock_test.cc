@@ -55,6 +55,18 @@ TEST(IterationClock, CountsAsGlobalOnlyWhatIsDone) {
   EXPECT_EQ(clock.global(), 1);
 }
 
+TEST(IterationClock, TellsWhatSolversHaveNotMerged) {
+  IterationClock clock;
+  const int slot = clock.RegisterSolver(), other = clock.RegisterSolver();
+  clock.SetUnmerged(slot, 2);
+  clock.SetUnmerged(other, 3);
+  EXPECT_EQ(clock.unmerged(), 5);
+  clock.SetUnmerged(slot, 0);
+  EXPECT_EQ(clock.unmerged(), 3);
+  clock.ReleaseSolver(other);
+  EXPECT_EQ(clock.unmerged(), 0);
+}
+
 TEST(IterationClock, StartsAtTheIterationOfASnapshot) {
   IterationClock clock;
   const int slot = clock.RegisterSolver();

@@ -86,8 +86,8 @@ TEST(ShmLayout, IsTheDocumentedOne) {
   const Table process = {PLACE(ShmProcess, start_time), PLACE(ShmProcess, pid),
                          PLACE(ShmProcess, role), PLACE(ShmProcess, reserved)};
   EXPECT_EQ(tables[1], process);
-  const Table solver = {PLACE(ClockSlot, done), PLACE(ClockSlot, owner),
-                        PLACE(ClockSlot, reserved)};
+  const Table solver = {PLACE(ClockSlot, done), PLACE(ClockSlot, owner), PLACE(ClockSlot, padding),
+                        PLACE(ClockSlot, unmerged), PLACE(ClockSlot, reserved)};
   EXPECT_EQ(tables[2], solver);
   const Table range = {PLACE(RangeSlot, range), PLACE(RangeSlot, owner),
                        PLACE(RangeSlot, reserved)};

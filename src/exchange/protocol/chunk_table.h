@@ -3,6 +3,7 @@
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_CHUNK_TABLE_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_CHUNK_TABLE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -55,6 +56,8 @@ struct alignas(32) Chunk {
   // from the weights is still in the outbox. The node answers no takeover request and sends no diff
   // until that position has left and base is set to the weights (kDemote).
   bool demoting = false;
+  // Worker: how far `number` has advanced since the pending diff was taken, at most UINT16_MAX.
+  uint16_t pending_age = 0;
   uint32_t batch = 0;  // the last OpBatch with an operation on the chunk
 };
 
@@ -107,8 +110,11 @@ class ChunkTable {
   // Records that position `number` of the chunk was taken. `acks` is its acknowledgement vector of
   // 8 * ack_words() bytes.
   void OnPosition(uint32_t chunk, uint64_t number, std::span<const std::byte> acks) {
-    if (chunks[chunk].number == 0) --unsynced;
-    chunks[chunk].number = number;
+    Chunk& c = chunks[chunk];
+    if (c.number == 0) --unsynced;
+    c.pending_age =
+        static_cast<uint16_t>(std::min<uint64_t>(c.pending_age + (number - c.number), UINT16_MAX));
+    c.number = number;
     const std::span<uint64_t> kept = this->acks(chunk);
     for (size_t i = 0; i < kept.size(); ++i) kept[i] = Get<uint64_t>(acks.data(), 8 * i);
   }

@@ -27,8 +27,8 @@ inline float DampedShare(double iterations, size_t members) {
 
 // Progress of training at one moment, in iterations.
 struct TrainingClock {
-  uint64_t cluster = 0;  // of all members, as far as this node knows
-  uint64_t own = 0;      // of this node
+  uint64_t cluster = 0;  // of all members, as far as this node knows; may fall at a change of view
+  uint64_t own = 0;      // of this node, those whose progress is in the weights
   size_t members = 1;
 };
 
@@ -40,11 +40,12 @@ class TakeDelay {
     cluster_ = static_cast<uint32_t>(now.cluster);
     own_ = static_cast<uint32_t>(now.own);
   }
-  // Returns the share that may be taken now. Returns 0 if no iteration has passed since progress
-  // was held back: no gradient has taken the held-back rest into account yet.
+  // Returns the share that may be taken now. Returns 0 if none of this node's iterations has
+  // reached the weights since progress was held back: no gradient has taken the held-back rest into
+  // account yet.
   float Share(const TrainingClock& now) {
     const double passed = PassedAt(now);
-    if (passed == 0 && iterations_ > kFreshIterations) return 0;
+    if (Between(own_, now.own) == 0 && iterations_ > kFreshIterations) return 0;
     // A single short interval among long ones does not make an exchange fresh.
     iterations_ = static_cast<float>(std::max(passed, kKept * iterations_));
     return Last(now.members);
@@ -58,6 +59,12 @@ class TakeDelay {
   float Last(size_t members) const { return DampedShare(iterations_, members); }
   // Discards the recorded staleness.
   void Forget() { iterations_ = 0; }
+  // Records that the chunk has no unsent progress and no history of takes: this node masters it no
+  // longer.
+  void Restart(const TrainingClock& now) {
+    OnTaken(now);
+    Forget();
+  }
   // Records that the final share was taken from the weights at `version`, after the end of
   // training.
   void OnTakenLast(uint64_t version) { last_ = static_cast<uint32_t>(version + 1); }
@@ -66,12 +73,17 @@ class TakeDelay {
  private:
   static constexpr double kKept = 0.75;  // part of the recorded staleness that a take keeps
 
+  // Iterations between two readings of a clock, of which the lower 32 bits are kept; 0 if the clock
+  // has fallen.
+  static double Between(uint32_t then, uint64_t now) {
+    return std::max(0, static_cast<int32_t>(static_cast<uint32_t>(now) - then));
+  }
+
   // Cluster iterations since the last take. Other members' clocks arrive late, so the estimate
   // assumes that they train at least as fast as this node.
   double PassedAt(const TrainingClock& now) const {
-    const uint32_t cluster = static_cast<uint32_t>(now.cluster) - cluster_;
-    const uint32_t own = static_cast<uint32_t>(now.own) - own_;
-    return std::max<double>(cluster, static_cast<double>(own) * static_cast<double>(now.members));
+    return std::max(Between(cluster_, now.cluster),
+                    Between(own_, now.own) * static_cast<double>(now.members));
   }
 
   uint32_t cluster_ = 0, own_ = 0;  // clocks at the last take, lower 32 bits

@@ -107,7 +107,8 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
                stats_,
                metrics_,
                {},
-               std::vector<MasterReplies>(config_.max_nodes)},
+               std::vector<MasterReplies>(config_.max_nodes),
+               std::vector<TakeDelay>(config_.damping ? table_.size() : 0)},
       worker_(&context_),
       master_(&context_),
       takeover_(&context_),
@@ -116,9 +117,12 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
   executor->RegisterMemory(outbox_.payloads());
 }
 
-void Exchange::SetProgress(uint64_t iterations) {
-  if (iterations == progress_) return;
+void Exchange::SetProgress(uint64_t iterations, uint64_t unmerged) {
+  const uint64_t merged =
+      std::max(context_.merged_iterations, iterations - std::min(iterations, unmerged));
+  if (iterations == progress_ && merged == context_.merged_iterations) return;
   progress_ = iterations;
+  context_.merged_iterations = merged;
   membership_.SetClock(iterations - clock_base_);
   WeightsChanged();
 }
@@ -309,6 +313,7 @@ void Exchange::FollowView() {
     SetBit(continuing, member.node, true);
   }
   table_.KeepAcks(continuing);
+  context_.ReadClock();  // the clocks of another view, and after a reset of another incarnation
   std::vector<uint16_t> owners(table_.size());
   AssignOwners(view, owners);
   const std::vector<uint32_t> before = table_.owned;

@@ -48,8 +48,9 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
 
   // Reports the total iterations of this node's solvers, which never decrease. Call it after the
-  // weights were written and before Send.
-  void SetProgress(uint64_t iterations);
+  // weights were written and before Send. `unmerged`: the latest of these iterations whose progress
+  // is not in the weights yet, because solvers train on weights of their own.
+  void SetProgress(uint64_t iterations, uint64_t unmerged = 0);
   // Reports that a writer other than this node's solvers changed the weights: another segment. Its
   // iterations may have been reported earlier, so SetProgress alone would miss the change.
   void WeightsChanged();

@@ -91,8 +91,10 @@ struct ExchangeContext {
   PeerMetrics& metrics;
   RetransmitTimer round_trip;               // replies of any node; for frames that go to all
   std::vector<MasterReplies> masters;       // by master: its replies to this node's diffs
+  std::vector<TakeDelay> delays;            // by chunk; empty without damping
   int64_t largest_sent_at = INT64_MIN / 2;  // when a full-size frame was last sent to all, ns
-  TrainingClock clock = {};                 // as of the last Receive or Send
+  TrainingClock clock = {};                 // as of the last Receive, Send or change of view
+  uint64_t merged_iterations = 0;           // of this node, whose progress is in the weights
   bool throttled = false;                   // Exchange::SetThrottled
 
   int64_t floats_of(uint32_t chunk) const { return arrays.floats_of(chunk); }
@@ -158,7 +160,7 @@ struct ExchangeContext {
   int64_t push_after() const { return std::max(config.push_after_ns, answer_wait()); }
 
   void ReadClock() {
-    clock = {membership.global_clock(), membership.clock(), membership.view().members.size()};
+    clock = {membership.global_clock(), merged_iterations, membership.view().members.size()};
   }
 
   // Returns a header with all fields that do not depend on the frame's content.

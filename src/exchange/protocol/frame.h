@@ -65,7 +65,8 @@ struct FrameHeader {
   uint16_t ack_bytes = 0;    // length of the acknowledgement vector, a multiple of 8
   uint32_t chunk = 0;
   uint32_t length = 0;  // bytes of the payload; not on the wire, follows from the frame's size
-  // Position, takeover state: its number. Diff: number of the position it was computed against.
+  // Position, takeover state: its number. Diff: number of the newest position that its sender had
+  // taken when it took the diff.
   // Heartbeat: number of zeros behind its payload.
   uint64_t number = 0;
   uint64_t clock = 0;  // iterations of the source's solvers in this incarnation

@@ -67,6 +67,7 @@ void Takeover::Demote() {
     op.kind = ChunkOpKind::kDemote;
     op.chunk = index;
     demotions_.push_back(op);
+    if (!x_.delays.empty()) x_.delays[index].Restart(x_.clock);
     return true;
   });
   if (!demotions_.empty()) x_.executor.Run(demotions_);

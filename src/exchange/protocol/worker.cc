@@ -67,29 +67,29 @@ DropReason Worker::OnPosition(const FrameView& frame) {
 }
 
 float Worker::ShareOf(uint32_t index) {
-  if (delays_.empty()) return 1;
-  TakeDelay& delay = delays_[index];
+  if (x_.delays.empty()) return 1;
+  TakeDelay& delay = x_.delays[index];
   if (!exact_) return delay.Share(x_.clock);
   return x_.config.passes_all_on ? 1 : delay.ShareAtEnd(x_.clock);
 }
 
 bool Worker::DropsRest(uint32_t index) const {
-  if (!exact_ || delays_.empty() || x_.config.passes_all_on) return false;
-  const TakeDelay& delay = delays_[index];
+  if (!exact_ || x_.delays.empty() || x_.config.passes_all_on) return false;
+  const TakeDelay& delay = x_.delays[index];
   return delay.HasTakenLast(x_.table.version) && delay.Last(x_.clock.members) < 1;
 }
 
 // Updates the damping state after a take or load, and ends at the rule's fixed point.
 void Worker::NoteTake(const ChunkOp& op, Chunk* chunk) {
   const bool held_all = (op.result & (kNonZero | kRemainder)) == kRemainder;
-  if (!delays_.empty()) delays_[op.chunk].OnTaken(x_.clock);
+  if (!x_.delays.empty()) x_.delays[op.chunk].OnTaken(x_.clock);
   if (!exact_) return;
   if (held_all && op.share == 1 && x_.config.rest_distance > 0) return DropRest(op.chunk, chunk);
-  if (delays_.empty()) return;
-  delays_[op.chunk].OnTakenLast(x_.table.version);
+  if (x_.delays.empty()) return;
+  x_.delays[op.chunk].OnTakenLast(x_.table.version);
   // The progress is so small that its share encodes to zero: the next take gets all of it.
   if (held_all) {
-    delays_[op.chunk].Forget();
+    x_.delays[op.chunk].Forget();
     LookAgainAt(chunk);
   }
 }
@@ -160,6 +160,7 @@ inline void Worker::TakenPosition(uint32_t index, Chunk* chunk, const OpContext&
 inline void Worker::SendDiff(const ChunkOp& op, Chunk* chunk, uint32_t slot, int64_t now) {
   ++chunk->seq;
   chunk->pending = true;
+  chunk->pending_age = 0;
   chunk->pending_codec = op.out_codec;
   chunk->scale = op.scale;
   chunk->sent_at = chunk->taken_at = now;
@@ -178,7 +179,7 @@ inline void Worker::PostDiff(uint32_t index, Chunk* chunk, uint32_t slot, uint32
   header.codec = chunk->pending_codec;
   header.chunk = index;
   header.seq = chunk->seq;
-  header.number = chunk->number;
+  header.number = chunk->number - chunk->pending_age;
   header.length = bytes;
   const std::byte* payload = x_.outbox.payload(slot);
   if (!in_slot) {

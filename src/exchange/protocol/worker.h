@@ -4,7 +4,6 @@
 #define MILLRACE_EXCHANGE_PROTOCOL_WORKER_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "exchange/protocol/exchange_context.h"
 
@@ -12,8 +11,7 @@ namespace millrace::inline exchange {
 
 class Worker {
  public:
-  explicit Worker(ExchangeContext* context)
-      : x_(*context), delays_(context->config.damping ? context->table.size() : 0) {}
+  explicit Worker(ExchangeContext* context) : x_(*context) {}
 
   // Handles a position from a member of the view: adds an operation to the batch. REQUIRES: the
   // batch has none on the chunk.
@@ -65,8 +63,7 @@ class Worker {
   void Push(int64_t now, size_t budget);
 
   ExchangeContext& x_;
-  bool exact_ = false;             // since Flush
-  std::vector<TakeDelay> delays_;  // by chunk; empty without damping
+  bool exact_ = false;  // since Flush
   uint32_t cursor_ = 0;
   uint32_t clean_ = 0;  // consecutive chunks passed by Push that have no progress to send
   // Before this time, no chunk is due for an unsolicited diff.
