@@ -267,10 +267,19 @@ class TrainRun {
     net_ = nets_[*options_.solvers > 0 ? gpus() : 0].get();
   }
 
+  // The strategy of the solver file as text: equal for equal strategies.
+  std::string StrategyText() const {
+    caffe::StrategyParameter parts = config_.param.strategy();
+    parts.clear_type();
+    const std::string text = parts.ShortDebugString();
+    return config_.param.strategy().type() + (text.empty() ? "" : StrCat(" { ", text, " }"));
+  }
+
   // Fills, loads or resumes new weights. Weights of a running training are used as they are.
   void MakeWeights() {
-    weights_ = options_.shm.empty() ? WeightBuffer::CreatePrivate(net_->layout())
-                                    : WeightBuffer::JoinTraining(options_.shm, net_->layout());
+    weights_ = options_.shm.empty()
+                   ? WeightBuffer::CreatePrivate(net_->layout())
+                   : WeightBuffer::JoinTraining(options_.shm, net_->layout(), {}, StrategyText());
     for (Device* gpu : options_.gpus) {
       gpu_weights_.push_back(std::make_unique<DeviceWeights>(gpu, weights_->size()));
     }
