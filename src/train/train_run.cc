@@ -189,8 +189,11 @@ class TrainRun {
       workers.push_back(std::make_unique<SolverWorker>(i, shared, std::move(nets_[i])));
     }
     RunThreads(workers);
-    // Solvers that step together also stop if another process is told to.
-    if (synchronous_ && weights_->clock().claimed() < config_.param.max_iter()) Stop();
+    // Solvers that step together also stop if another process is told to, or has met a condition.
+    if (synchronous_ && weights_->clock().claimed() < config_.param.max_iter() &&
+        stop_conditions_.reason().empty()) {
+      Stop();
+    }
     if (links_) EndLinks();
     reporter_->Finish();
     if (!stopped_ && !errors_.failed()) EndByCondition();
