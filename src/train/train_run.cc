@@ -18,7 +18,6 @@
 #include "cluster/shard_takeover.h"
 #include "cluster/snapshot_duty.h"
 #include "cluster/start_check.h"
-#include "cluster/sweep_estimate.h"
 #include "collective/processes.h"
 #include "solver/strategy_registry.h"
 #include "train/choose_gpus.h"
@@ -430,28 +429,21 @@ class TrainRun {
   }
 
   void MakeStartCheck() {
-    std::vector<ExpectedSegment> expected;
-    for (const SegmentPlan& segment : node_config_->plan.segments) {
-      const LinkRate rate = RateOf(node_config_->topology, node_config_->plan, segment);
-      const int64_t floats =
-          RangeOf(node_config_->topology.segments[segment.segment], weights_->size()).size();
-      expected.push_back({segment.name, segment.peers.size() + 1, floats,
-                          EstimateSweep(segment, floats, rate.megabits).seconds, rate.megabits,
-                          rate.source});
-    }
     const caffe::SolverParameter& solver = config_.param;
     const bool plain = solver.type() == "SGD" && !solver.momentum_lookahead();
-    start_check_ = std::make_unique<StartCheck>(std::move(expected), plain ? solver.momentum() : 0);
+    start_check_ = std::make_unique<StartCheck>(
+        ExpectSegments(node_config_->topology, node_config_->plan, weights_->size()),
+        ExpectedSolvers{.momentum = plain ? solver.momentum() : 0,
+                        .local = solver.strategy().type() == "local"});
     for (const std::string& line : start_check_->Lines()) LOG(INFO) << line;
   }
 
-  // Ends the run if its nodes cannot learn from each other. A node that joins late checks the whole
-  // run as well.
+  // Ends the run if its nodes cannot learn from each other. A node that joins late and a resumed
+  // run check the whole schedule as well.
   void CheckStart(double seconds) {
-    const int64_t whole = config_.param.max_iter() - (resume_ ? resume_->iteration() : 0);
     try {
-      for (const std::string& line :
-           start_check_->Check(solvers(), weights_->clock().own(), seconds, whole)) {
+      for (const std::string& line : start_check_->Check(solvers(), weights_->clock().own(),
+                                                         seconds, config_.param.max_iter())) {
         LOG(INFO) << line;
       }
     } catch (const Error&) {

@@ -77,7 +77,7 @@ TEST_F(ClusterOfNodes, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther)
   const std::string line = FinishWithError(0);
   EXPECT_CONTAINS(line, "segment s: an exchange of its ");
   EXPECT_CONTAINS(line, " at 0.1 Mbit/s (max_mbps)");
-  EXPECT_CONTAINS(line, "expected time for 4 exchanges; raise max_mbps");
+  EXPECT_CONTAINS(line, "expected time for 4 exchanges; any of these helps: a higher max_mbps");
 }
 
 }  // namespace
