@@ -40,7 +40,7 @@ TerminationPeers TerminationPeersOf(Cluster* cluster, FailureDetector* failure_d
       .self = cluster->node(),
       .publish = [=](auto bytes) { cluster->Publish(GossipKey::kEnd, bytes); },
       .read = [=] { return cluster->Read(GossipKey::kEnd); },
-      .responsive = [=](int64_t within_ns) { return failure_detector->ResponsivePeers(within_ns); },
+      .responsive = [=](Recency recency) { return failure_detector->ResponsivePeers(recency); },
       .merges =
           [=] {
             uint64_t all = 0;
@@ -62,7 +62,7 @@ uint32_t TerminationDetector::Checksum(std::span<const float> weights) {
 
 void TerminationDetector::PublishTraining(int64_t longest_ns) {
   own_.set_iteration_ns(static_cast<uint64_t>(longest_ns));
-  own_.set_responsive(BitsOf(peers_.responsive(FailureDetector::kAnyRecent)));
+  own_.set_responsive(BitsOf(peers_.responsive(Recency::kInTime)));
   Publish(false);
 }
 
@@ -76,7 +76,7 @@ TerminationDetector::State TerminationDetector::Update() {
     merges_ = merges;  // the next Update sees merges that came meanwhile
     checked_ns_ = now;
   }
-  own_.set_responsive(BitsOf(peers_.responsive(FailureDetector::kAnyRecent)));
+  own_.set_responsive(BitsOf(peers_.responsive(Recency::kInTime)));
   Publish(false);
   ReadPeers(false);
   const State state = Evaluate();
@@ -90,7 +90,7 @@ TerminationDetector::FinalSnapshotOwner TerminationDetector::UpdateStopped(bool 
   own_.set_gone(ended);
   if (ended) own_.clear_iteration_ns();
   own_.set_priority(is_leader ? 2 : 1);
-  const std::vector<NodeId> responsive = peers_.responsive(kUnresponsiveNs);
+  const std::vector<NodeId> responsive = peers_.responsive(Recency::kLately);
   own_.set_responsive(BitsOf(responsive));
   Publish(false);
   std::vector<NodeId> unresponsive, all;

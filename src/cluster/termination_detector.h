@@ -31,8 +31,8 @@ struct TerminationPeers {
   NodeId self = 0;
   std::function<void(std::span<const std::byte>)> publish;
   std::function<std::vector<GossipMessage>()> read;  // of all nodes, including this one
-  // Responsive peers on this node's segments that sent a frame within `within_ns`.
-  std::function<std::vector<NodeId>(int64_t within_ns)> responsive;
+  // Responsive peers on this node's segments.
+  std::function<std::vector<NodeId>(Recency)> responsive;
   std::function<uint64_t()> merges;  // merges into this node's weights so far
   std::function<void()> flush;       // makes this node send its remaining progress exactly
 };
@@ -61,8 +61,6 @@ class TerminationDetector {
   static constexpr int64_t kTrainNs = 30'000'000'000, kIterations = 3,
                            kMostTrainNs = 14'400'000'000'000, kStillNs = 3'000'000'000,
                            kMoveNs = 60'000'000'000;
-  // A node from which no frame arrived for this long cannot be the final snapshot owner.
-  static constexpr int64_t kUnresponsiveNs = 1'000'000'000;
 
   // `weights` (which the segments change concurrently) and `clock` outlive this object.
   TerminationDetector(TerminationPeers peers, std::span<const float> weights, const Clock* clock);
@@ -78,7 +76,8 @@ class TerminationDetector {
   State Update();
   // Replaces Update on a node that was stopped by a signal: publishes the stop, and, once its
   // solvers have `ended`, that it leaves. A node that `is_leader` precedes others as final snapshot
-  // owner. Returns the owner as currently known.
+  // owner; a peer without a frame lately (Recency::kLately) cannot be the owner. Returns the owner
+  // as currently known.
   FinalSnapshotOwner UpdateStopped(bool is_leader, bool ended);
   // The end of the run before its schedule's, by a stop condition of the leader.
   struct EarlyEnd {

@@ -301,7 +301,7 @@ TEST_F(DistributedEvaluations, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   TerminationDetector termination({.self = 1,
                                    .publish = [](auto) {},
                                    .read = said,
-                                   .responsive = [](int64_t) { return std::vector<NodeId>{0}; },
+                                   .responsive = [](auto) { return std::vector<NodeId>{0}; },
                                    .merges = [] { return uint64_t{0}; },
                                    .flush = [] {}},
                                   weights, &clock_);

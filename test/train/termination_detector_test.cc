@@ -29,7 +29,7 @@ class TerminationDetectors : public testing::Test {
     peers.self = node;
     peers.publish = gossip_.Publisher(node);
     peers.read = gossip_.Reader(node);
-    peers.responsive = [this, node](int64_t) {
+    peers.responsive = [this, node](Recency) {
       return std::vector<NodeId>(responsive_[node].begin(), responsive_[node].end());
     };
     peers.merges = [this, node] { return merges_[node]; };
