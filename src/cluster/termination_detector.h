@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -97,6 +98,11 @@ class TerminationDetector {
   // loss.
   void PublishFailed(const std::string& error, bool not_finite);
 
+  // Publishes which other nodes ended with a non-finite loss, if that has changed: their node ids
+  // and incarnations, of which kMostFailedPeers count.
+  static constexpr size_t kMostFailedPeers = 32;
+  void PublishPeerFailures(const std::vector<std::pair<NodeId, uint32_t>>& peers);
+
   // As of the last Update, ascending and including this node: all reachable nodes; those with
   // weights of this checksum; those whose solvers still train.
   const std::vector<NodeId>& there() const { return there_; }
@@ -124,10 +130,11 @@ class TerminationDetector {
   int64_t longest_ns_ = 0;
   bool same_ = false;
   RunEnd own_;
-  uint64_t merges_ = 0;                   // merges that own_.weights() includes at least
-  int64_t checked_ns_ = -1;               // time of that checksum; -1: never
-  std::string published_;                 // last published message
-  int64_t published_ns_ = 0;              // when it was published
+  bool ended_ = false;        // Update, UpdateStopped with `ended`, or PublishGone was called
+  uint64_t merges_ = 0;       // merges that own_.weights() includes at least
+  int64_t checked_ns_ = -1;   // time of that checksum; -1: never
+  std::string published_;     // last published message
+  int64_t published_ns_ = 0;  // when it was published
   std::vector<NodeId> responsive_nodes_;  // sent frames since this node was stopped; ascending
   std::map<NodeId, RunEnd> statements_;
   std::vector<NodeId> there_;

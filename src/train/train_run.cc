@@ -12,7 +12,6 @@
 #include <thread>
 #include <utility>
 
-#include "base/file.h"
 #include "base/thread.h"
 #include "cluster/merged_weights.h"
 #include "cluster/shard_takeover.h"
@@ -26,6 +25,7 @@
 #include "train/device_links.h"
 #include "train/distributed_evaluation.h"
 #include "train/divide_batch.h"
+#include "train/resume.h"
 #include "train/run_counters.h"
 #include "train/run_finalizer.h"
 #include "train/score_check.h"
@@ -204,35 +204,12 @@ class TrainRun {
   }
 
   void Resume() {
-    std::string path = options_.snapshot;
-    const bool own = FindOwnPart(&path);
-    resume_ = std::make_unique<ResumePoint>(LoadResumePoint(path));
+    Resumption resumption =
+        LoadOwnResumePoint(options_.snapshot, node_config_ ? node_config_->plan.name : "");
+    resume_ = std::move(resumption.point);
     if (resume_->state.has_seed()) config_.seed = resume_->state.seed();
-    LOG(INFO) << "Resuming from " << path << " at iteration " << resume_->iteration();
-    if (!own) {
-      // Data positions and momentum in this file belong to another node.
-      resume_->state.clear_stream();
-      resume_->state.clear_history();
-      resume_->state.clear_solver_history();
-      LOG(INFO) << "No part of node " << node_config_->plan.name << " is saved beside " << path
-                << ": it begins with its data anew, without momentum";
-      return;
-    }
-    const std::string notice = ResumeNotice(*resume_, solvers());
+    const std::string notice = resumption.is_own ? ResumeNotice(*resume_, solvers()) : "";
     if (!notice.empty()) LOG(INFO) << notice;
-  }
-
-  // In a cluster: changes `path` to this node's own part beside that snapshot, unless it is that
-  // part already. Returns false if there is no such part.
-  bool FindOwnPart(std::string* path) const {
-    if (!node_config_) return true;
-    for (const char* ending : {".solverstate", ".solverstate.h5"}) {
-      if (path->ends_with(NodeStatePath(ending, node_config_->plan.name))) return true;
-    }
-    const std::string own = NodeStatePath(*path, node_config_->plan.name);
-    if (!FileExists(own)) return false;
-    *path = own;
-    return true;
   }
 
   bool is_first_rank() const { return processes_ == nullptr || processes_->rank() == 0; }
@@ -675,12 +652,11 @@ class TrainRun {
     RunFinalizer end({.cluster = cluster(),
                       .termination = &session_->termination(),
                       .clock = &clock_,
-                      .names = NodeNames(node_config_->topology),
+                      .peers = PeerLabels(*node_config_),
                       .tester = tester_.get(),
                       .distributed_evaluation = distributed_evaluation_.get(),
                       .weights = weights_.get(),
                       .layout = &worker->layout(),
-                      .tests_always = condition_met_,
                       .save =
                           [&](float* weights, bool is_leader) {
                             if (saves && LastProcess()) Save(worker, weights, is_leader, result);
@@ -699,6 +675,7 @@ class TrainRun {
     }
     session_->LogFailures();
     result->failure = session_->failures().NotFinite();
+    if (result->failure.empty()) result->failure = end.failure();
     if (result->failure.empty() && !result->tests.empty()) {
       result->failure =
           ScoreLoss(end.before(), {result->iteration, result->tests},
