@@ -55,14 +55,17 @@ class MILLRACE_API ClusterMember {
   ClusterMember& operator=(const ClusterMember&) = delete;
 
   // Blocks until this node has the run's weights: its own if it starts the run, else the others'.
-  // Throws Error if the others refuse this node, or if this takes longer than `seconds`.
+  // Throws Error if the others refuse this node, or if this takes longer than `seconds`. The calls
+  // below that change or send something are an Error before Join and after Finish, Leave or Fail.
   void Join(double seconds = 60);
 
   // Calls `update` for consecutive parts of the array, each with the offset of its first float.
   // Parts are locked against the segments, so that no concurrent change is lost. Counts one
   // iteration.
   void Update(const std::function<void(size_t offset, std::span<float> part)>& update);
-  // Adds `delta`, which is as long as the weights. Counts one iteration.
+  // Adds `delta`, which is as long as the weights. Counts one iteration. If an element is not
+  // finite, publishes that to the other nodes as Fail does and throws Error; the weights are then
+  // unchanged.
   void Add(std::span<const float> delta);
   // Iterations of all nodes, with those before the run. Any thread.
   int64_t iterations() const;
@@ -76,11 +79,17 @@ class MILLRACE_API ClusterMember {
   void ReadMerged(std::span<float> to);
 
   // Waits until all nodes have called Finish and have the same weights, then leaves. Does not wait
-  // for nodes that have not started or are unresponsive. Stops waiting for nodes that still train
-  // after 30 s or three of their longest iterations. Throws Error if a segment has failed.
+  // for nodes that have not started or are unresponsive. Throws Error if a segment has failed; and,
+  // after leaving, with the names of the nodes, if others go on for 30 s and three times their
+  // longest iteration, end with other weights, or ended with a loss that is not finite.
   void Finish();
   // Sends this node's unsent progress, then leaves. The other nodes continue.
   void Leave();
+  // Publishes that this node has failed: the other nodes log the first line of `error` (200 bytes)
+  // and no longer wait for this node. `not_finite`: its progress may have spoilt the weights, so
+  // they also end their run with an error. Blocks until they have acknowledged it, at most 0.3 s.
+  // Destroy the object afterwards.
+  void Fail(const std::string& error, bool not_finite = false);
 
  private:
   class Impl;

@@ -29,9 +29,13 @@ class MetricsRegistry;
 
 struct SessionOptions {
   std::vector<std::string> weights;  // .caffemodel files to start from
-  std::string snapshot;              // .solverstate to continue; excludes `weights`
-  std::string topology;              // path of a topology file; "": no cluster
-  std::string node;                  // this node's name there; "": chosen by rank
+  // .solverstate to continue; excludes `weights`. In a cluster, data position and momentum come
+  // from this node's own part beside it, if there is one.
+  std::string snapshot;
+  std::string topology;  // path of a topology file; "": no cluster
+  std::string node;      // this node's name there; "": chosen by rank
+  // Longest time that Open waits, in a cluster, for the run's weights.
+  double join_seconds = 60;
   // Shard i of n of the training records; 0 of 0: the topology's shard, or all records.
   uint64_t shard_index = 0, shard_count = 0;
   // Gets the metrics of the session, and is published under the net's name (millrace/metrics.h);
@@ -57,7 +61,8 @@ class MILLRACE_API Session {
  public:
   // Reads the solver file and its nets, opens the data, and fills, loads or resumes the weights. In
   // a cluster, also starts this node's segments and blocks until it has the run's weights. Throws
-  // Error with one line that names file, field and expectation.
+  // Error with one line that names file, field and expectation; also if the run's weights have not
+  // arrived within `join_seconds`.
   static std::unique_ptr<Session> Open(const std::string& solver_file,
                                        const SessionOptions& options = {});
   // The same for the text of a solver file; `name` stands for the file in messages and, without its
@@ -77,7 +82,8 @@ class MILLRACE_API Session {
   // Computes one iteration and applies its update; none once all nodes together have begun max_iter
   // iterations, or a stop condition of the solver file is met: conditions see each step and each
   // Test. Throws Error for bad data, a loss that is not finite (the weights are then
-  // unchanged), or a failure of a segment.
+  // unchanged), or a failure of a segment. In a cluster the other nodes then learn of the error,
+  // and no longer wait for this node.
   virtual std::optional<SessionStep> Step() = 0;
   // Iterations completed, by all nodes.
   virtual int64_t iteration() const = 0;
@@ -93,7 +99,8 @@ class MILLRACE_API Session {
   // weights. Throws Error if there is no such net.
   virtual std::vector<TestOutput> Test(int index = 0) = 0;
   // Writes PREFIX_iter_N.caffemodel and .solverstate, with the prefix and in the format of the
-  // solver file; returns the path of the .solverstate. Throws Error naming the file.
+  // solver file, and in a cluster this node's own part; returns the path of the .solverstate.
+  // Throws Error naming the file.
   virtual std::string Snapshot() = 0;
 
   // ---- In a cluster; without one, Finish and Leave return at once. ----
@@ -102,7 +109,9 @@ class MILLRACE_API Session {
   virtual bool is_leader() const = 0;
   // Waits until all nodes in the cluster have ended the schedule and have the same weights, then
   // leaves. Nodes that have not started, are dead or unresponsive are not awaited. Throws
-  // Error if a segment has failed.
+  // Error if a segment has failed; and, after leaving, with the names of the nodes, if others go on
+  // for 30 s and three times their longest iteration, end with other weights, or ended with a loss
+  // that is not finite.
   virtual void Finish() = 0;
   // Sends this node's unsent progress, then leaves. The other nodes continue.
   virtual void Leave() = 0;

@@ -10,9 +10,11 @@ namespace {
 
 // Interval between samples. A scan visits up to a thousand peers.
 constexpr int64_t kListenNs = 100'000'000;
-// Heartbeat intervals without a frame after which a peer is unresponsive. With default settings
-// this equals the exchange's peer timeout.
-constexpr int64_t kTimeoutHeartbeats = 20;
+
+// Recency::kLately. A peer timeout has three heartbeat intervals at least.
+int64_t LatelyNs(const NetSegment& net) {
+  return std::max(net.peer_timeout_ns() / 2, 2 * net.heartbeat_ns());
+}
 
 }  // namespace
 
@@ -31,7 +33,7 @@ void FailureDetector::Listen() {
       PeerActivity& activity = activity_[{i, node}];
       if (frames > activity.frames) activity.last_ns = now;
       activity.frames = frames;
-      const int64_t timeout_ns = kTimeoutHeartbeats * net.heartbeat_ns();
+      const int64_t timeout_ns = net.peer_timeout_ns();
       const bool unresponsive = now - activity.last_ns >= timeout_ns;
       if (unresponsive == std::exchange(activity.unresponsive, unresponsive)) continue;
       if (unresponsive) {
@@ -46,12 +48,15 @@ void FailureDetector::Listen() {
   }
 }
 
-std::vector<NodeId> FailureDetector::ResponsivePeers(int64_t within_ns) {
+std::vector<NodeId> FailureDetector::ResponsivePeers(Recency recency) {
   Listen();
   const int64_t now = clock_.NowNs();
   std::vector<NodeId> nodes;
   for (const auto& [of, activity] : activity_) {
-    if (!activity.unresponsive && now - activity.last_ns < within_ns) nodes.push_back(of.second);
+    if (activity.unresponsive) continue;
+    const NetSegment& net = *cluster_.segments()[of.first].net;
+    if (recency == Recency::kLately && now - activity.last_ns >= LatelyNs(net)) continue;
+    nodes.push_back(of.second);
   }
   std::sort(nodes.begin(), nodes.end());
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());

@@ -1,4 +1,5 @@
-// Detects which peers of this node are alive, from the frames that arrive.
+// Detects which peers of this node are alive, from the frames that arrive. The timeouts are those
+// of each segment (peer_timeout_ms, heartbeat_ms).
 #ifndef MILLRACE_CLUSTER_FAILURE_DETECTOR_H_
 #define MILLRACE_CLUSTER_FAILURE_DETECTOR_H_
 
@@ -12,28 +13,33 @@
 
 namespace millrace::inline cluster {
 
+// Which peers count as responsive.
+enum class Recency {
+  kInTime,  // a frame arrived within the segment's peer timeout
+  // A frame arrived within half of the peer timeout, but at least two heartbeat intervals: for
+  // decisions that must not count on a peer which has just died.
+  kLately,
+};
+
 // Not thread-safe.
 class FailureDetector {
  public:
   // Both pointers outlive this object.
   FailureDetector(const Cluster* cluster, const Clock* clock);
 
-  static constexpr int64_t kAnyRecent = INT64_MAX;
-
   // Samples the frame counts of all peers, at most every 100 ms, and logs peers that become
   // unresponsive or responsive again. Call it regularly: frames that arrived since the previous
   // sample count as received now.
   void Listen();
-  // Responsive peers on this node's segments whose last frames arrived within `within_ns`
-  // (accuracy: the interval between Listen calls, at least 100 ms), ascending. kAnyRecent: all
-  // responsive peers.
-  std::vector<NodeId> ResponsivePeers(int64_t within_ns);
+  // Responsive peers on this node's segments, ascending (accuracy: the interval between Listen
+  // calls, at least 100 ms).
+  std::vector<NodeId> ResponsivePeers(Recency recency);
 
  private:
   struct PeerActivity {
     uint64_t frames = 0;
     int64_t last_ns = 0;        // when `frames` last grew
-    bool unresponsive = false;  // no frames for the timeout
+    bool unresponsive = false;  // no frames for the peer timeout
   };
 
   const Cluster& cluster_;

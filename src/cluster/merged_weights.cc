@@ -12,11 +12,12 @@ MergedWeights::MergedWeights(Cluster* cluster, const WeightBuffer* weights,
                              const ParamLayout& layout)
     : cluster_(*cluster), weights_(*weights), merged_(WeightBuffer::CreatePrivate(layout)) {}
 
-void MergedWeights::Read(const std::function<bool()>& stop, const std::function<void()>& use) {
+bool MergedWeights::Read(const std::function<bool()>& stop, const std::function<void()>& use) {
   std::lock_guard lock(mutex_);
   HogwildReadWeights(weights_, merged_->data());
-  cluster_.ReadMerged(merged_->data(), stop);
+  if (!cluster_.ReadMerged(merged_->data(), stop)) return false;
   use();
+  return true;
 }
 
 }  // namespace millrace::inline cluster

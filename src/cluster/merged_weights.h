@@ -27,9 +27,9 @@ class MergedWeights {
   // The array. Its address never changes.
   float* data() const { return merged_->data(); }
   // Fills the array with the current merged weights, then calls `use`. No other Read changes the
-  // array until `use` returns. If `stop` returns true first, the elements not yet read hold this
-  // node's own weights.
-  void Read(
+  // array until `use` returns. If `stop` returns true first, or a segment has failed, the elements
+  // not yet read hold this node's own weights: `use` is not called and the result is false.
+  bool Read(
       const std::function<bool()>& stop, const std::function<void()>& use = [] {});
 
  private:

@@ -7,6 +7,15 @@
 #include "proto/run_end.pb.h"
 
 namespace millrace::inline cluster {
+namespace {
+
+// Whether the node's solvers have completed the schedule: a node that was only stopped publishes no
+// checksum of its weights.
+bool IsComplete(const RunEnd& end) {
+  return end.has_weights() && end.priority() == 0 && !end.has_iteration_ns();
+}
+
+}  // namespace
 
 std::string FailureText(std::string_view error) {
   return std::string(CutText(error.substr(0, error.find('\n')), kMostFailureBytes));
@@ -18,33 +27,55 @@ PeerFailures::PeerFailures(NodeId self, std::vector<std::string> names,
 
 std::vector<std::string> PeerFailures::Look() {
   std::vector<std::string> lines;
+  std::vector<std::pair<NodeId, RunEnd>> ends;
   for (const GossipMessage& gossip : read_()) {
     RunEnd end;
     if (gossip.node == self_ ||
         !end.ParseFromArray(gossip.bytes.data(), static_cast<int>(gossip.bytes.size()))) {
       continue;
     }
-    const auto known = failures_.find(gossip.node);
-    const bool is_known = known != failures_.end();
-    if (is_known && gossip.incarnation < known->second.incarnation) continue;
-    if (!end.has_failure()) {
-      // A later incarnation has ended a run without an error.
-      if (is_known && gossip.incarnation > known->second.incarnation) failures_.erase(known);
-      continue;
+    if (end.has_failure()) {
+      if (IsNews(gossip.node, gossip.incarnation)) {
+        endings_[gossip.node] = {gossip.incarnation, true, end.not_finite()};
+        lines.push_back(StrCat("node ", NameOf(gossip.node),
+                               " has failed: ", OneLine(FailureText(end.failure()))));
+      }
+    } else if (IsComplete(end) && gossip.incarnation > endings_[gossip.node].incarnation) {
+      endings_[gossip.node] = {gossip.incarnation, false, false};
     }
-    if (is_known && gossip.incarnation == known->second.incarnation) continue;
-    failures_[gossip.node] = {gossip.incarnation, end.not_finite()};
-    lines.push_back(
-        StrCat("node ", NameOf(gossip.node), " has failed: ", OneLine(FailureText(end.failure()))));
+    ends.emplace_back(gossip.node, std::move(end));
+  }
+  // After the nodes' own messages, which say more.
+  for (const auto& [reporter, end] : ends) {
+    for (const FailedPeer& peer : end.failed_peer()) {
+      const auto node = static_cast<NodeId>(peer.node());
+      if (node != peer.node() || node == self_ || !IsNews(node, peer.incarnation())) continue;
+      endings_[node] = {peer.incarnation(), true, true};
+      lines.push_back(StrCat("node ", NameOf(node), " has failed: the loss is not finite (node ",
+                             NameOf(reporter), " reports it)"));
+    }
   }
   return lines;
+}
+
+bool PeerFailures::IsNews(NodeId node, uint32_t incarnation) const {
+  const auto known = endings_.find(node);
+  if (known == endings_.end() || incarnation > known->second.incarnation) return true;
+  return incarnation == known->second.incarnation && !known->second.failed;
+}
+
+std::vector<std::pair<NodeId, uint32_t>> PeerFailures::AllNotFinite() const {
+  std::vector<std::pair<NodeId, uint32_t>> nodes;
+  for (const auto& [node, ending] : endings_) {
+    if (ending.not_finite) nodes.emplace_back(node, ending.incarnation);
+  }
+  return nodes;
 }
 
 std::string PeerFailures::NotFinite() const {
   std::string names;
   int count = 0;
-  for (const auto& [node, failure] : failures_) {
-    if (!failure.not_finite) continue;
+  for (const auto& [node, incarnation] : AllNotFinite()) {
     names += (count++ > 0 ? ", " : "") + NameOf(node);
   }
   if (count == 0) return "";

@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cluster/cluster.h"
@@ -30,26 +31,31 @@ class PeerFailures {
                std::function<std::vector<GossipMessage>()> read);
 
   // Errors published since the last call, one line each: "node b has failed: ...". Each incarnation
-  // of a node is listed once. The text consists of printable characters only, whatever a node
-  // sends.
+  // of a node is listed once, whether it has published its error or the leader has. The text
+  // consists of printable characters only, whatever a node sends.
   std::vector<std::string> Look();
   // One line that names the nodes that ended with a non-finite loss; "" if there are none. A node
-  // is dropped once a later incarnation of it has reached the end of a run without an error. As of
-  // the last Look.
+  // is dropped once a later incarnation of it has completed the run's schedule without an error. As
+  // of the last Look.
   std::string NotFinite() const;
+  // Ids and incarnations of these nodes.
+  std::vector<std::pair<NodeId, uint32_t>> AllNotFinite() const;
 
  private:
-  struct Failure {
+  // How the newest incarnation that has failed or completed a run has ended.
+  struct Ending {
     uint32_t incarnation = 0;
-    bool not_finite = false;
+    bool failed = false, not_finite = false;
   };
 
+  // Whether a failure of this incarnation is news: neither it nor an end of a later one is known.
+  bool IsNews(NodeId node, uint32_t incarnation) const;
   std::string NameOf(NodeId node) const;
 
   const NodeId self_;
   const std::vector<std::string> names_;
   const std::function<std::vector<GossipMessage>()> read_;
-  std::map<NodeId, Failure> failures_;
+  std::map<NodeId, Ending> endings_;
 };
 
 }  // namespace millrace::inline cluster

@@ -20,11 +20,10 @@ std::string TextOf(std::span<const std::byte> bytes) {
 }  // namespace
 
 PresencePeers PresencePeersOf(Cluster* cluster, FailureDetector* failure_detector) {
-  return {
-      .self = cluster->node(),
-      .publish = [=](auto bytes) { cluster->Publish(GossipKey::kPresence, bytes); },
-      .read = [=] { return cluster->Read(GossipKey::kPresence); },
-      .responsive = [=] { return failure_detector->ResponsivePeers(FailureDetector::kAnyRecent); }};
+  return {.self = cluster->node(),
+          .publish = [=](auto bytes) { cluster->Publish(GossipKey::kPresence, bytes); },
+          .read = [=] { return cluster->Read(GossipKey::kPresence); },
+          .responsive = [=] { return failure_detector->ResponsivePeers(Recency::kInTime); }};
 }
 
 ShardTakeover::ShardTakeover(PresencePeers peers, std::vector<Reader> readers,

@@ -1,10 +1,13 @@
 #include "cluster/start_check.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "base/error.h"
 #include "cluster/sweep_estimate.h"
+#include "exchange/kernels/codec_config.h"
 
 namespace millrace::inline cluster {
 namespace {
@@ -20,10 +23,42 @@ std::string Duration(double seconds) {
   return seconds < 1 ? Rounded(seconds * 1e3) + " ms" : Rounded(seconds) + " s";
 }
 
+// What makes time for `exchanges` exchanges. `per_second`: iterations of the cluster.
+// `solver_iterations`: of one solver during an exchange.
+std::string Remedies(const ExpectedSegment& segment, double exchanges, double per_second,
+                     double solver_iterations, bool local) {
+  std::string text = segment.source == "max_mbps" ? "a higher max_mbps" : "a faster link";
+  if (segment.codec == "float32") text += ", codec \"bfloat16\" or \"int8\"";
+  if (segment.codec == "bfloat16") text += ", codec \"int8\"";
+  text += StrCat(", max_iter of at least ",
+                 static_cast<int64_t>(std::ceil(exchanges * segment.seconds * per_second)));
+  if (!local) {
+    text += StrCat(
+        ", strategy { type: \"local\" sync_condition { type: \"steps\" param { key: ",
+        "\"every\" value: ", static_cast<int64_t>(std::max(std::ceil(solver_iterations), 1.0)),
+        " } } }, which needs ", StartCheck::kFewestOfLocal, " exchange");
+  }
+  if (segment.members > 2) text += ", fewer nodes on the segment";
+  return text;
+}
+
 }  // namespace
 
-StartCheck::StartCheck(std::vector<ExpectedSegment> segments, double momentum)
-    : segments_(std::move(segments)), momentum_(momentum) {}
+std::vector<ExpectedSegment> ExpectSegments(const Topology& topology, const NodePlan& node,
+                                            int64_t weights) {
+  std::vector<ExpectedSegment> expected;
+  for (const SegmentPlan& segment : node.segments) {
+    const LinkRate rate = RateOf(topology, node, segment);
+    const int64_t floats = RangeOf(topology.segments[segment.segment], weights).size();
+    expected.push_back({segment.name, segment.peers.size() + 1, floats,
+                        EstimateSweep(segment, floats, rate.megabits).seconds, rate.megabits,
+                        rate.source, segment.exchange.damping, CodecName(segment.exchange.codec)});
+  }
+  return expected;
+}
+
+StartCheck::StartCheck(std::vector<ExpectedSegment> segments, ExpectedSolvers solvers)
+    : segments_(std::move(segments)), solvers_(solvers) {}
 
 std::vector<std::string> StartCheck::Lines() const {
   std::vector<std::string> lines;
@@ -52,19 +87,23 @@ std::vector<std::string> StartCheck::Check(int solvers, int64_t own, double seco
         static_cast<double>(own) / seconds * static_cast<double>(segment.members);
     const double iterations = per_second * segment.seconds;
     const double run_seconds = static_cast<double>(whole) / per_second;
-    if (run_seconds < kFewestExchanges * segment.seconds) {
-      throw Error("segment ", segment.name, ": an exchange of its ", segment.weights,
-                  " weights takes at least ", Duration(segment.seconds), " at ", segment.megabits,
-                  " Mbit/s (", segment.source, "), and the run only ", Duration(run_seconds),
-                  ": expected time for ", kFewestExchanges,
-                  " exchanges; raise max_mbps, use a faster link, codec \"bfloat16\" or \"int8\", ",
-                  "fewer nodes, or a larger max_iter");
+    const double fewest = solvers_.local ? kFewestOfLocal : kFewestExchanges;
+    if (run_seconds < fewest * segment.seconds) {
+      const double each = static_cast<double>(own) / solvers / seconds * segment.seconds;
+      throw Error(
+          "segment ", segment.name, ": an exchange of its ", segment.weights,
+          " weights takes at least ", Duration(segment.seconds), " at ", segment.megabits,
+          " Mbit/s (", segment.source, "), and the whole schedule only ", Duration(run_seconds),
+          ": expected time for ", fewest, fewest > 1 ? " exchanges" : " exchange",
+          "; any of these helps: ", Remedies(segment, fewest, per_second, each, solvers_.local));
     }
+    const bool damped = segment.damping && iterations > kFreshExchange;
     lines.push_back(StrCat("Segment ", segment.name, ": an exchange takes at least ",
                            Rounded(iterations), " iterations of the cluster",
-                           iterations > kFreshExchange ? "; stale progress is damped" : ""));
-    if (iterations > kFreshExchange && momentum_ > 0) {
-      lines.push_back(StrCat("Segment ", segment.name, ": plain steps with momentum ", momentum_,
+                           damped ? "; stale progress is damped" : ""));
+    if (iterations > kFreshExchange && solvers_.momentum > 0) {
+      lines.push_back(StrCat("Segment ", segment.name, ": plain steps with momentum ",
+                             solvers_.momentum,
                              " oscillate on weights as old as that; expected momentum_lookahead: ",
                              "true, a smaller momentum or a smaller base_lr"));
     }

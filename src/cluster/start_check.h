@@ -1,13 +1,16 @@
 // Logs the expected exchange time of each segment at the start of a run, and stops a run whose
 // nodes cannot learn from each other.
 //
-// Pure logic. Not thread-safe.
+// StartCheck is pure logic and not thread-safe.
 #ifndef MILLRACE_CLUSTER_START_CHECK_H_
 #define MILLRACE_CLUSTER_START_CHECK_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "topology/plan.h"
+#include "topology/topology.h"
 
 namespace millrace::inline cluster {
 
@@ -19,7 +22,20 @@ struct ExpectedSegment {
   double seconds = 0;   // of one exchange of all weights (cluster/sweep_estimate.h); 0: unknown
   double megabits = 0;  // link rate behind `seconds`, Mbit/s
   std::string source;   // origin of the rate, for messages
+  bool damping = true;  // stale progress is damped
+  std::string codec;    // name of its codec (exchange/kernels/codec_config.h)
 };
+
+// The facts about the solvers that the check uses.
+struct ExpectedSolvers {
+  double momentum = 0;  // of their update rule; 0 if it has none or looks ahead (solver/sgd.h)
+  // Solvers train on weights of their own and merge them at times (strategy local).
+  bool local = false;
+};
+
+// The segments of `node`, whose weight array has `weights` floats. Throws Error as RateOf does.
+std::vector<ExpectedSegment> ExpectSegments(const Topology& topology, const NodePlan& node,
+                                            int64_t weights);
 
 class StartCheck {
  public:
@@ -28,23 +44,24 @@ class StartCheck {
   static constexpr int64_t kIterations = 20;
   static constexpr double kSeconds = 1;
   // Minimum exchanges of all weights in a run. With fewer, the nodes train nearly independently and
-  // their weights are only averaged at the end.
-  static constexpr double kFewestExchanges = 4;
+  // their weights are only averaged at the end. Solvers of the strategy local are meant to train
+  // apart between merges.
+  static constexpr double kFewestExchanges = 4, kFewestOfLocal = 1;
 
-  // `momentum`: of the solvers' update rule, 0 if it has none or looks ahead (solver/sgd.h).
-  explicit StartCheck(std::vector<ExpectedSegment> segments, double momentum = 0);
+  explicit StartCheck(std::vector<ExpectedSegment> segments, ExpectedSolvers solvers = {});
 
   // Log lines for the start of training.
   std::vector<std::string> Lines() const;
   // Compares the training speed with the exchange times. `solvers`: of this node; `own`: iterations
-  // done here in `seconds`; `whole`: iterations of the whole cluster in this run. Returns log lines
-  // once, as soon as the time of an iteration is known. Throws Error with one line, which includes
-  // the remedy, if the run would end before its nodes could learn from each other.
+  // done here in `seconds`; `whole`: iterations of the whole schedule, those before a resumed run
+  // included. Returns log lines once, as soon as the time of an iteration is known. Throws Error
+  // with one line, which includes the remedies, if the schedule would end before its nodes could
+  // learn from each other.
   std::vector<std::string> Check(int solvers, int64_t own, double seconds, int64_t whole);
 
  private:
   const std::vector<ExpectedSegment> segments_;
-  const double momentum_;
+  const ExpectedSolvers solvers_;
   bool checked_ = false;
 };
 

@@ -36,20 +36,19 @@ __attribute__((noinline)) uint32_t HogwildReadChecksum(std::span<const float> we
 }
 
 TerminationPeers TerminationPeersOf(Cluster* cluster, FailureDetector* failure_detector) {
-  return {
-      .self = cluster->node(),
-      .publish = [=](auto bytes) { cluster->Publish(GossipKey::kEnd, bytes); },
-      .read = [=] { return cluster->Read(GossipKey::kEnd); },
-      .responsive = [=](int64_t within_ns) { return failure_detector->ResponsivePeers(within_ns); },
-      .merges =
-          [=] {
-            uint64_t all = 0;
-            for (const ClusterSegment& segment : cluster->segments()) {
-              all += segment.net->state().merges();
-            }
-            return all;
-          },
-      .flush = [=] { cluster->Flush(); }};
+  return {.self = cluster->node(),
+          .publish = [=](auto bytes) { cluster->Publish(GossipKey::kEnd, bytes); },
+          .read = [=] { return cluster->Read(GossipKey::kEnd); },
+          .responsive = [=](Recency recency) { return failure_detector->ResponsivePeers(recency); },
+          .merges =
+              [=] {
+                uint64_t all = 0;
+                for (const ClusterSegment& segment : cluster->segments()) {
+                  all += segment.net->state().merges();
+                }
+                return all;
+              },
+          .flush = [=] { cluster->Flush(); }};
 }
 
 TerminationDetector::TerminationDetector(TerminationPeers peers, std::span<const float> weights,
@@ -62,13 +61,14 @@ uint32_t TerminationDetector::Checksum(std::span<const float> weights) {
 
 void TerminationDetector::PublishTraining(int64_t longest_ns) {
   own_.set_iteration_ns(static_cast<uint64_t>(longest_ns));
-  own_.set_responsive(BitsOf(peers_.responsive(FailureDetector::kAnyRecent)));
+  own_.set_responsive(BitsOf(peers_.responsive(Recency::kInTime)));
   Publish(false);
 }
 
 TerminationDetector::State TerminationDetector::Update() {
   const int64_t now = clock_.NowNs();
   if (begin_ns_ < 0) begin_ns_ = now;
+  ended_ = true;
   own_.clear_iteration_ns();
   const uint64_t merges = peers_.merges();
   if (checked_ns_ < 0 || merges != merges_ || now - checked_ns_ >= kCheckNs) {
@@ -76,7 +76,7 @@ TerminationDetector::State TerminationDetector::Update() {
     merges_ = merges;  // the next Update sees merges that came meanwhile
     checked_ns_ = now;
   }
-  own_.set_responsive(BitsOf(peers_.responsive(FailureDetector::kAnyRecent)));
+  own_.set_responsive(BitsOf(peers_.responsive(Recency::kInTime)));
   Publish(false);
   ReadPeers(false);
   const State state = Evaluate();
@@ -88,9 +88,10 @@ TerminationDetector::State TerminationDetector::Update() {
 TerminationDetector::FinalSnapshotOwner TerminationDetector::UpdateStopped(bool is_leader,
                                                                            bool ended) {
   own_.set_gone(ended);
+  ended_ |= ended;
   if (ended) own_.clear_iteration_ns();
   own_.set_priority(is_leader ? 2 : 1);
-  const std::vector<NodeId> responsive = peers_.responsive(kUnresponsiveNs);
+  const std::vector<NodeId> responsive = peers_.responsive(Recency::kLately);
   own_.set_responsive(BitsOf(responsive));
   Publish(false);
   std::vector<NodeId> unresponsive, all;
@@ -140,6 +141,7 @@ void TerminationDetector::PublishDone() {
 }
 
 void TerminationDetector::PublishGone() {
+  ended_ = true;
   own_.set_gone(true);
   own_.clear_priority();
   Publish(true);
@@ -149,6 +151,27 @@ void TerminationDetector::PublishFailed(const std::string& error, bool not_finit
   own_.set_failure(FailureText(error));
   own_.set_not_finite(not_finite);
   PublishGone();
+}
+
+void TerminationDetector::PublishPeerFailures(
+    const std::vector<std::pair<NodeId, uint32_t>>& peers) {
+  RunEnd failed;
+  for (const auto& [node, incarnation] : peers) {
+    if (static_cast<size_t>(failed.failed_peer_size()) == kMostFailedPeers) break;
+    failed.add_failed_peer()->set_node(node);
+    failed.mutable_failed_peer()->rbegin()->set_incarnation(incarnation);
+  }
+  const auto text = [](const RunEnd& end) {
+    RunEnd peers_only;
+    *peers_only.mutable_failed_peer() = end.failed_peer();
+    return peers_only.SerializeAsString();
+  };
+  if (text(failed) == text(own_)) return;
+  *own_.mutable_failed_peer() = failed.failed_peer();
+  // Without it, the message would say that this node's solvers have ended.
+  if (!ended_ && !own_.has_iteration_ns()) own_.set_iteration_ns(0);
+  own_.set_responsive(BitsOf(peers_.responsive(Recency::kInTime)));
+  Publish(true);
 }
 
 void TerminationDetector::Publish(bool at_once) {

@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -31,8 +32,8 @@ struct TerminationPeers {
   NodeId self = 0;
   std::function<void(std::span<const std::byte>)> publish;
   std::function<std::vector<GossipMessage>()> read;  // of all nodes, including this one
-  // Responsive peers on this node's segments that sent a frame within `within_ns`.
-  std::function<std::vector<NodeId>(int64_t within_ns)> responsive;
+  // Responsive peers on this node's segments.
+  std::function<std::vector<NodeId>(Recency)> responsive;
   std::function<uint64_t()> merges;  // merges into this node's weights so far
   std::function<void()> flush;       // makes this node send its remaining progress exactly
 };
@@ -61,8 +62,6 @@ class TerminationDetector {
   static constexpr int64_t kTrainNs = 30'000'000'000, kIterations = 3,
                            kMostTrainNs = 14'400'000'000'000, kStillNs = 3'000'000'000,
                            kMoveNs = 60'000'000'000;
-  // A node from which no frame arrived for this long cannot be the final snapshot owner.
-  static constexpr int64_t kUnresponsiveNs = 1'000'000'000;
 
   // `weights` (which the segments change concurrently) and `clock` outlive this object.
   TerminationDetector(TerminationPeers peers, std::span<const float> weights, const Clock* clock);
@@ -78,7 +77,8 @@ class TerminationDetector {
   State Update();
   // Replaces Update on a node that was stopped by a signal: publishes the stop, and, once its
   // solvers have `ended`, that it leaves. A node that `is_leader` precedes others as final snapshot
-  // owner. Returns the owner as currently known.
+  // owner; a peer without a frame lately (Recency::kLately) cannot be the owner. Returns the owner
+  // as currently known.
   FinalSnapshotOwner UpdateStopped(bool is_leader, bool ended);
   // The end of the run before its schedule's, by a stop condition of the leader.
   struct EarlyEnd {
@@ -97,6 +97,11 @@ class TerminationDetector {
   // Publishes that this node leaves because of `error`. `not_finite`: the error is a non-finite
   // loss.
   void PublishFailed(const std::string& error, bool not_finite);
+
+  // Publishes which other nodes ended with a non-finite loss, if that has changed: their node ids
+  // and incarnations, of which kMostFailedPeers count.
+  static constexpr size_t kMostFailedPeers = 32;
+  void PublishPeerFailures(const std::vector<std::pair<NodeId, uint32_t>>& peers);
 
   // As of the last Update, ascending and including this node: all reachable nodes; those with
   // weights of this checksum; those whose solvers still train.
@@ -125,10 +130,11 @@ class TerminationDetector {
   int64_t longest_ns_ = 0;
   bool same_ = false;
   RunEnd own_;
-  uint64_t merges_ = 0;                   // merges that own_.weights() includes at least
-  int64_t checked_ns_ = -1;               // time of that checksum; -1: never
-  std::string published_;                 // last published message
-  int64_t published_ns_ = 0;              // when it was published
+  bool ended_ = false;        // Update, UpdateStopped with `ended`, or PublishGone was called
+  uint64_t merges_ = 0;       // merges that own_.weights() includes at least
+  int64_t checked_ns_ = -1;   // time of that checksum; -1: never
+  std::string published_;     // last published message
+  int64_t published_ns_ = 0;  // when it was published
   std::vector<NodeId> responsive_nodes_;  // sent frames since this node was stopped; ascending
   std::map<NodeId, RunEnd> statements_;
   std::vector<NodeId> there_;

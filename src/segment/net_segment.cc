@@ -341,7 +341,8 @@ void NetSegment::WatchStaleness(int64_t now_ns) {
   const bool warns = staleness_.Update(now_ns, {.iterations = exchange_->global_iterations(),
                                                 .sweeps = exchange_->metrics().sweeps(),
                                                 .diffs = stats.diffs_taken,
-                                                .damped = stats.diffs_damped});
+                                                .damped = stats.diffs_damped,
+                                                .paced = slowed_});
   metrics_->PublishStaleness(staleness_.iterations());
   if (warns) LOG(WARNING) << "Segment " << name() << ": " << staleness_.Warning();
 }

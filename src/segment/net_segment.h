@@ -168,6 +168,7 @@ class NetSegment {
   const Exchange& exchange() const { return *exchange_; }
   const FrameFilter& filter() const { return *filter_; }
   int64_t heartbeat_ns() const { return config_.exchange.heartbeat_ns; }
+  int64_t peer_timeout_ns() const { return config_.exchange.peer_timeout_ns; }
   // Null if the segment carries no gossip messages.
   const Gossip* gossip() const { return gossip_.get(); }
   int64_t chunk_floats() const { return arrays_.chunk_floats; }

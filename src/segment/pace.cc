@@ -29,6 +29,9 @@ void Pace::Update(int64_t now_ns, const PaceCounters& counters) {
   due_ns_ = now_ns + kPeriodNs;
   const int64_t elapsed = now_ns - updated_ns_;
   updated_ns_ = now_ns;
+  const bool counted = counters.solvers.cpu_ns > 0;
+  if (counted) uncounted_ = 0;
+  if (!counted && counters.solver_threads > 0 && uncounted_ < kUncountedPeriods) ++uncounted_;
   PaceCounters since = counters;
   since.segment_cpu_ns -= last_.segment_cpu_ns;
   since.solvers.cpu_ns -= last_.solvers.cpu_ns;
@@ -38,6 +41,12 @@ void Pace::Update(int64_t now_ns, const PaceCounters& counters) {
   last_ = counters;
   if (first || elapsed <= 0 || config_.share >= 1) return;
   duty_ = std::clamp(Wanted(elapsed, since), kLeastDuty, 1.0);
+}
+
+bool Pace::TakeUncounted() {
+  if (uncounted_ != kUncountedPeriods) return false;
+  ++uncounted_;
+  return true;
 }
 
 double Pace::Wanted(int64_t elapsed_ns, const PaceCounters& since) {

@@ -39,6 +39,7 @@ struct PaceConfig {
 struct PaceCounters {
   int64_t segment_cpu_ns = 0;  // of the segment's thread
   ThreadTimes solvers;
+  int solver_threads = 0;   // now
   double exchanges = 0;     // per chunk, averaged over the chunks
   uint64_t iterations = 0;  // of the cluster
 };
@@ -50,6 +51,9 @@ class Pace {
   static constexpr double kLeastDuty = 0.005;
   // Longest rest at once, so that the thread still serves heartbeats and signals.
   static constexpr int64_t kMostRestNs = 20'000'000;
+  // Periods with solvers and without any processor time of theirs after which the system counts
+  // none.
+  static constexpr int kUncountedPeriods = 10;
 
   explicit Pace(const PaceConfig& config);
 
@@ -59,6 +63,10 @@ class Pace {
   // How long the thread must rest from `now_ns` on; 0: it may continue. `cpu_ns`: its processor
   // time so far. Neither argument may decrease.
   int64_t RestNs(int64_t now_ns, int64_t cpu_ns);
+
+  // True once: the system does not count the times of the solvers (base/thread_load.h), so there is
+  // no limit.
+  bool TakeUncounted();
 
   // Share of one processor's time that the thread may use; 1: no limit.
   double duty() const { return duty_; }
@@ -72,7 +80,8 @@ class Pace {
   int64_t due_ns_ = INT64_MIN, updated_ns_ = 0;
   PaceCounters last_;
   double duty_ = 1, taken_ = 0;
-  double stale_ = 0;  // iterations between exchanges, smoothed
+  double stale_ = 0;   // iterations between exchanges, smoothed
+  int uncounted_ = 0;  // periods; above kUncountedPeriods: TakeUncounted has returned true
   // Token bucket: processor time that the thread may use at once, ns; negative if overdrawn.
   double level_ns_ = 0;
   int64_t filled_ns_ = 0, used_ns_ = 0;

@@ -68,9 +68,14 @@ void SegmentThread::Run() {
 void SegmentThread::Measure(int64_t now_ns, int64_t cpu_ns, Pace* pace) {
   pace->Update(now_ns, {.segment_cpu_ns = cpu_ns,
                         .solvers = options_.solvers->Read(),
+                        .solver_threads = options_.solvers->threads(),
                         .exchanges = segment_.MeanExchanges(),
                         .iterations = segment_.state().global_iterations()});
   segment_.SetPace(pace->duty(), pace->taken());
+  if (!pace->TakeUncounted()) return;
+  LOG(INFO) << "Segment " << segment_.name() << ": this system does not count the processor times "
+            << "of the solvers (/proc/thread-self/schedstat), so solver_share has no effect: the "
+            << "segment takes all the time that it can use, as with pace: \"full\"";
 }
 
 }  // namespace millrace::inline segment

@@ -15,6 +15,7 @@ struct StalenessCounts {
   double sweeps = 0;        // over all chunks
   uint64_t diffs = 0;       // taken from this node's progress
   uint64_t damped = 0;      // diffs that were damped
+  bool paced = false;       // at this moment the pace (segment/pace.h) limits the segment
 };
 
 class StalenessWatch {
@@ -42,6 +43,7 @@ class StalenessWatch {
   double recent_iterations_ = 0, recent_sweeps_ = 0;  // sums; each step halves the old ones
   double iterations_ = 0;
   int stale_steps_ = 0;
+  int paced_steps_ = 0;  // of these, steps at whose end the pace limited the segment
   bool warned_ = false;
 };
 

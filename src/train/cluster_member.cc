@@ -1,10 +1,13 @@
 // The public class ClusterMember: a weight array of the program as a replica.
 #include <algorithm>
+#include <cmath>
+#include <exception>
 #include <utility>
 
 #include "base/range_lock.h"
 #include "base/registration.h"
 #include "millrace/cluster.h"
+#include "solver/solver.h"
 #include "train/node_runner.h"
 #include "weights/iteration_clock.h"
 
@@ -51,9 +54,40 @@ class ClusterMember::Impl {
   }
   ~Impl() { clock_.ReleaseSolver(slot_); }
 
+  void Join(double seconds) {
+    if (state_ == State::kEnded) Refuse("Join");
+    runner_->Join(seconds);
+    state_ = State::kJoined;
+  }
+
+  // Throws Error unless this node takes part in the run.
+  void ExpectJoined(const char* function) const {
+    if (state_ != State::kJoined) Refuse(function);
+  }
+  // The node takes part no longer.
+  void End(const char* function) {
+    ExpectJoined(function);
+    state_ = State::kEnded;
+  }
+
+  // Publishes an error that ends this node, and throws it.
+  template <typename Failure>
+  [[noreturn]] void Fail(const Failure& failure) {
+    state_ = State::kEnded;
+    const std::exception_ptr error = std::make_exception_ptr(failure);
+    runner_->PublishFailed(error);
+    std::rethrow_exception(error);
+  }
+
   template <typename Change>
   void Update(Change change) {
-    runner_->RethrowIfFailed();
+    ExpectJoined("Update");
+    try {
+      runner_->RethrowIfFailed();
+    } catch (const std::exception&) {
+      runner_->PublishFailed(std::current_exception());
+      throw;
+    }
     const int64_t begin_ns = time_.NowNs();
     for (size_t offset = 0; offset < weights_.size(); offset += kBlock) {
       const std::span<float> part =
@@ -76,8 +110,17 @@ class ClusterMember::Impl {
     last_ns_ = now;
   }
 
+  enum class State { kNew, kJoined, kEnded };
+
+  [[noreturn]] void Refuse(const char* function) const {
+    throw Error("ClusterMember::", function, ": ",
+                state_ == State::kNew ? "this node has not joined, expected a call of Join before"
+                                      : "this node has left the cluster or has failed");
+  }
+
   const std::span<float> weights_;
   const SteadyClock time_;
+  State state_ = State::kNew;
   IterationClock clock_;
   RangeLock locks_;
   RangeLock::Shared holder_;
@@ -90,7 +133,7 @@ ClusterMember::ClusterMember(const ClusterOptions& options, std::span<float> wei
     : impl_(std::make_unique<Impl>(options, weights)) {}
 ClusterMember::~ClusterMember() = default;
 
-void ClusterMember::Join(double seconds) { impl_->runner_->Join(seconds); }
+void ClusterMember::Join(double seconds) { impl_->Join(seconds); }
 
 void ClusterMember::Update(
     const std::function<void(size_t offset, std::span<float> part)>& update) {
@@ -101,6 +144,13 @@ void ClusterMember::Add(std::span<const float> delta) {
   if (delta.size() != impl_->weights_.size()) {
     throw Error("ClusterMember::Add: ", delta.size(), " values for ", impl_->weights_.size(),
                 " weights");
+  }
+  impl_->ExpectJoined("Add");
+  const auto bad =
+      std::find_if(delta.begin(), delta.end(), [](float value) { return !std::isfinite(value); });
+  if (bad != delta.end()) {
+    impl_->Fail(NonFiniteLoss("ClusterMember::Add: element ", bad - delta.begin(), " is ", *bad,
+                              ", expected a finite number"));
   }
   impl_->Update([&](size_t offset, std::span<float> part) {
     for (size_t i = 0; i < part.size(); ++i) part[i] += delta[offset + i];
@@ -121,7 +171,18 @@ void ClusterMember::ReadMerged(std::span<float> to) {
   impl_->runner_->RethrowIfFailed();
 }
 
-void ClusterMember::Finish() { impl_->runner_->Finish(impl_->longest_ns_); }
-void ClusterMember::Leave() { impl_->runner_->Leave(); }
+void ClusterMember::Finish() {
+  impl_->End("Finish");
+  impl_->runner_->Finish(impl_->longest_ns_);
+}
+void ClusterMember::Leave() {
+  impl_->End("Leave");
+  impl_->runner_->Leave();
+}
+void ClusterMember::Fail(const std::string& error, bool not_finite) {
+  impl_->End("Fail");
+  impl_->runner_->PublishFailed(not_finite ? std::make_exception_ptr(NonFiniteLoss(error))
+                                           : std::make_exception_ptr(Error(error)));
+}
 
 }  // namespace millrace

@@ -66,6 +66,17 @@ std::vector<std::string> NodeNames(const Topology& topology) {
   return names;
 }
 
+std::vector<PeerLabel> PeerLabels(const NodeConfig& node_config) {
+  std::vector<PeerLabel> labels;
+  for (const TopologyNode& node : node_config.topology.nodes) labels.push_back({node.name, ""});
+  for (const SegmentPlan& segment : node_config.plan.segments) {
+    for (const NodeId node : node_config.topology.segments[segment.segment].nodes) {
+      if (labels[node].segment.empty()) labels[node].segment = segment.name;
+    }
+  }
+  return labels;
+}
+
 ClusterSession::ClusterSession(const NodeConfig& node_config, const ClusterReplica& replica,
                                CommandReader* commands)
     : node_config_(node_config),
@@ -115,8 +126,10 @@ void ClusterSession::PublishFailed(std::exception_ptr error, bool wait) {
   try {
     std::rethrow_exception(std::move(error));
   } catch (const NonFiniteLoss& loss) {
+    std::lock_guard lock(publish_mutex_);
     termination_.PublishFailed(loss.what(), true);
   } catch (const std::exception& other) {
+    std::lock_guard lock(publish_mutex_);
     termination_.PublishFailed(other.what(), false);
   }
   for (const int64_t end = clock_.NowNs() + kPublishNs;
@@ -127,10 +140,13 @@ void ClusterSession::PublishFailed(std::exception_ptr error, bool wait) {
 
 void ClusterSession::LogFailures() {
   for (const std::string& line : failures_.Look()) LOG(ERROR) << line;
+  if (!cluster_->begun() || !cluster_->is_leader()) return;
+  std::lock_guard lock(publish_mutex_);
+  termination_.PublishPeerFailures(failures_.AllNotFinite());
 }
 
 bool ClusterSession::Leave(bool stopped) {
-  leave_.Begin(&termination_, stopped);
+  cluster_->begun() ? leave_.Begin(&termination_, stopped) : leave_.BeginUnsynced();
   WaitFor([this] { return leave_.Step(); });
   for (const ClusterSegment& segment : cluster_->segments()) {
     LOG(INFO) << "Segment " << segment.net->name() << ": " << SummaryOf(segment.net->metrics());

@@ -5,10 +5,12 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 
 #include "cluster/failure_detector.h"
 #include "cluster/graceful_leave.h"
 #include "cluster/peer_failures.h"
+#include "cluster/quiescence_wait.h"
 #include "cluster/start.h"
 #include "topology/plan.h"
 #include "topology/topology.h"
@@ -27,8 +29,11 @@ std::unique_ptr<NodeConfig> FindNodeConfig(const TrainOptions& options);
 
 // Names of the nodes, by id.
 std::vector<std::string> NodeNames(const Topology& topology);
+// The same with the segments of `node_config`'s node.
+std::vector<PeerLabel> PeerLabels(const NodeConfig& node_config);
 
-// For the run's main thread only, except that cluster() is thread-safe.
+// For the run's main thread only, except that cluster() is thread-safe, and that another thread may
+// call LogFailures and failure_detector() until the main thread ends the run.
 class ClusterSession {
  public:
   // Starts the segments. If the network is down, retries for up to a minute. `node_config`, the
@@ -53,7 +58,8 @@ class ClusterSession {
   // Publishes that this node has failed with `error`. With `wait`, blocks until the others have
   // acknowledged it, at most kPublishNs.
   void PublishFailed(std::exception_ptr error, bool wait);
-  // Logs the failures that other nodes have published since the last call.
+  // Logs the failures that other nodes have published since the last call. The leader also tells
+  // them to nodes that join later.
   void LogFailures();
   const PeerFailures& failures() const { return failures_; }
   // Leaves the cluster (cluster/graceful_leave.h). `stopped`: a command ended the run before it was
@@ -73,6 +79,7 @@ class ClusterSession {
   const Clock& clock_;
   const std::unique_ptr<Cluster> cluster_;
   FailureDetector failure_detector_;
+  std::mutex publish_mutex_;  // guards the publishing of failures
   TerminationDetector termination_;
   GracefulLeave leave_;
   PeerFailures failures_;

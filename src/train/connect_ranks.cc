@@ -52,6 +52,7 @@ void LeaveToFirstRank(SolverConfig* config) {
   param.set_snapshot_after_train(false);
   param.set_test_interval(0);
   param.clear_test_iter();
+  param.clear_stop_condition();
   param.clear_weights();
   config->tests.clear();
 }

@@ -15,7 +15,8 @@ bool IsSynchronous(const SolverConfig& config);
 
 // Connects the processes that a launcher has started together, if the strategy trains with them;
 // null if this process is alone. `config` gets the seed of rank 0; on other ranks it loses what
-// rank 0 alone does: displays, tests, snapshots, and loading of weights, which come from rank 0.
+// rank 0 alone does: displays, tests, stop conditions, snapshots, and loading of weights, which come
+// from rank 0.
 // Throws Error for processes that the strategy would not combine, unless `options` have a topology
 // or shared memory for that; and for solver files that differ.
 std::unique_ptr<Processes> ConnectRanks(const TrainOptions& options, SolverConfig* config);

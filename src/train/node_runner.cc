@@ -12,7 +12,8 @@ constexpr int kServiceMs = 50, kStepMs = 5;
 }  // namespace
 
 NodeRunner::NodeRunner(std::unique_ptr<NodeConfig> node_config, ClusterReplica replica)
-    : node_config_(std::move(node_config)) {
+    : node_config_(std::move(node_config)),
+      weights_(replica.weights, static_cast<size_t>(replica.size)) {
   replica.clock = &clock_;
   replica.sink = &errors_;
   for (const std::string& notice : node_config_->plan.notices) LOG(INFO) << notice;
@@ -48,19 +49,24 @@ void NodeRunner::Finish(int64_t longest_ns) {
   service_.reset();
   TerminationDetector& termination = session_->termination();
   termination.SetLongest(longest_ns);
-  for (;; commands_.Next(kStepMs)) {
+  QuiescenceWait quiescence(
+      &termination, PeerLabels(*node_config_),
+      [this] { return TerminationDetector::Checksum(weights_); }, &clock_);
+  while (quiescence.Step() == QuiescenceWait::Result::kWaiting) {
     errors_.RethrowIfFailed();
     session_->LogFailures();
-    const TerminationDetector::State state = termination.Update();
-    if (state == TerminationDetector::State::kQuiescent) break;
-    if (state != TerminationDetector::State::kDiverged) continue;
-    LOG(WARNING) << "Of " << termination.there().size() << " nodes "
-                 << termination.WithOwnWeights().size()
-                 << " have this node's weights; going on without waiting for the others";
-    break;
+    commands_.Next(kStepMs);
   }
   if (cluster().is_leader()) termination.PublishDone();
   Depart();
+  session_->LogFailures();
+  const std::string not_finite = session_->failures().NotFinite();
+  if (!not_finite.empty()) throw Error(not_finite);
+  if (!quiescence.failure().empty()) throw Error(quiescence.failure());
+}
+
+void NodeRunner::PublishFailed(std::exception_ptr error) {
+  if (cluster().begun()) session_->PublishFailed(std::move(error), true);
 }
 
 void NodeRunner::Leave() {

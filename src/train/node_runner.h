@@ -3,8 +3,10 @@
 #ifndef MILLRACE_TRAIN_NODE_RUNNER_H_
 #define MILLRACE_TRAIN_NODE_RUNNER_H_
 
+#include <exception>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "base/thread.h"
 #include "train/cluster_session.h"
@@ -20,6 +22,9 @@ class NodeRunner {
 
   // Blocks until this node has the run's weights. Throws Error after `seconds`.
   void Join(double seconds);
+  // Publishes that this node has failed with `error`: the others log it and no longer wait for this
+  // node. Blocks until they have acknowledged it, at most ClusterSession::kPublishNs.
+  void PublishFailed(std::exception_ptr error);
   // Throws the first error of a segment's thread.
   void RethrowIfFailed() const { errors_.RethrowIfFailed(); }
   bool failed() const { return errors_.failed(); }
@@ -28,7 +33,8 @@ class NodeRunner {
   const NodeConfig& node_config() const { return *node_config_; }
 
   // Waits until all nodes have ended and have the same weights, then leaves. `longest_ns`: longest
-  // iteration of this node so far.
+  // iteration of this node so far. Throws Error, after leaving, if the nodes have not reached the
+  // same weights in time, or if one has ended with a non-finite loss.
   void Finish(int64_t longest_ns);
   // Hands over this node's progress and leaves.
   void Leave();
@@ -37,6 +43,7 @@ class NodeRunner {
   void Depart();
 
   const std::unique_ptr<NodeConfig> node_config_;
+  const std::span<const float> weights_;  // of the replica
   const SteadyClock clock_;
   ErrorSink errors_;
   CommandReader commands_{nullptr, &clock_};

@@ -11,7 +11,6 @@ namespace millrace::inline train {
 namespace {
 
 constexpr int kStepMs = 5;
-constexpr int64_t kLongNs = 1'000'000'000, kLogAgainNs = 10'000'000'000;
 // Maximum wait for the leader to save and to combine the test: kTimeoutNs plus kTestTimeoutFactor
 // times this node's estimate for the whole test.
 constexpr int64_t kTimeoutNs = 30'000'000'000, kTestTimeoutFactor = 4;
@@ -20,12 +19,15 @@ constexpr int64_t kTimeoutNs = 30'000'000'000, kTestTimeoutFactor = 4;
 
 RunFinalizer::RunFinalizer(RunFinalizerParts parts)
     : parts_(std::move(parts)),
-      began_ns_(parts_.clock->NowNs()),
-      termination_(*parts_.termination) {}
+      termination_(*parts_.termination),
+      quiescence_(
+          parts_.termination, parts_.peers, [this] { return FreezeWeights(); }, parts_.clock) {}
 
 bool RunFinalizer::Run(int64_t iteration) {
   iteration_ = iteration;
-  due_ = parts_.tester->Due(iteration) || (parts_.tests_always && !parts_.tester->empty());
+  // What is saved is tested even if no test is due at that iteration: no periodic test has seen the
+  // last merges.
+  tests_weights_ = !parts_.tester->empty();
   return AwaitQuiescence() && SaveAndTest();
 }
 
@@ -33,57 +35,19 @@ bool RunFinalizer::Run(int64_t iteration) {
 // false if the run is stopped.
 bool RunFinalizer::AwaitQuiescence() {
   while (!parts_.stopped(kStepMs)) {
-    switch (termination_.Update()) {
-      case TerminationDetector::State::kTraining:
-        LogTraining();
-        break;
-      case TerminationDetector::State::kInFlight:
-        LogMoving();
-        break;
-      case TerminationDetector::State::kQuiescent:
-        Demote();
-        // The weights may have changed since Update.
-        if (termination_.WithWeights(checksum_) == termination_.there()) return true;
-        break;
-      case TerminationDetector::State::kDiverged:
-        Demote();
-        LOG(WARNING) << "Of " << termination_.there().size() << " nodes "
-                     << termination_.WithWeights(checksum_).size()
-                     << " have this node's weights; going on without waiting for the others";
-        return true;
-    }
+    const QuiescenceWait::Result result = quiescence_.Step();
+    if (result == QuiescenceWait::Result::kWaiting) continue;
+    if (!failure().empty()) LOG(ERROR) << failure();
+    return true;
   }
   return false;
 }
 
-void RunFinalizer::Demote() {
+uint32_t RunFinalizer::FreezeWeights() {
   if (!frozen_) frozen_ = WeightBuffer::CreatePrivate(*parts_.layout);
   HogwildReadWeights(*parts_.weights, frozen_->data());
-  checksum_ =
-      TerminationDetector::Checksum({frozen_->data(), static_cast<size_t>(parts_.weights->size())});
-}
-
-// Logs each set of nodes once, if the wait is long.
-void RunFinalizer::LogTraining() {
-  const std::vector<NodeId> training = termination_.Training();
-  const bool long_ago = parts_.clock->NowNs() - began_ns_ >= kLongNs;
-  if (training == training_ || !long_ago) return;
-  training_ = training;
-  std::string names;
-  for (const NodeId node : training) {
-    names +=
-        StrCat(names.empty() ? "" : ", ", node < parts_.names.size() ? parts_.names[node] : "?");
-  }
-  LOG(INFO) << "Waiting for the last iterations of " << names;
-}
-
-void RunFinalizer::LogMoving() {
-  const int64_t now = parts_.clock->NowNs();
-  if (log_moving_ns_ < 0) log_moving_ns_ = now + kLongNs;
-  if (now < log_moving_ns_) return;
-  log_moving_ns_ = now + kLogAgainNs;
-  LOG(INFO) << "Waiting until all nodes have the same weights: of " << termination_.there().size()
-            << " " << termination_.WithOwnWeights().size() << " have this node's";
+  return TerminationDetector::Checksum(
+      {frozen_->data(), static_cast<size_t>(parts_.weights->size())});
 }
 
 // Returns false if the run is stopped.
@@ -94,9 +58,10 @@ bool RunFinalizer::SaveAndTest() {
   before_ = parts_.tester->last();
   parts_.tester->BindWeights(frozen_->data());
   const int64_t begin = parts_.clock->NowNs();
-  if (due_ && parts_.distributed_evaluation != nullptr) {
-    parts_.distributed_evaluation->BeginLast(iteration_, checksum_,
-                                             termination_.WithWeights(checksum_));
+  const uint32_t checksum = quiescence_.checksum();
+  if (tests_weights_ && parts_.distributed_evaluation != nullptr) {
+    parts_.distributed_evaluation->BeginLast(iteration_, checksum,
+                                             termination_.WithWeights(checksum));
   }
   const int64_t now = parts_.clock->NowNs();
   const auto nodes = static_cast<int64_t>(termination_.there().size());
@@ -125,7 +90,7 @@ void RunFinalizer::Save() {
 
 // For the leader. Returns true if no test remains to be done.
 bool RunFinalizer::TestIfReady() {
-  if (!due_) return true;
+  if (!tests_weights_) return true;
   if (parts_.distributed_evaluation == nullptr) {
     tests_ = parts_.tester->Run(iteration_, [this] { return parts_.stopped(0); });
   } else if (parts_.distributed_evaluation->LastIsReady(termination_.there())) {
@@ -137,7 +102,7 @@ bool RunFinalizer::TestIfReady() {
 // For the other nodes. Returns true if the leader has completed its work.
 bool RunFinalizer::Follow() {
   if (!termination_.done()) return false;
-  if (due_ && parts_.distributed_evaluation != nullptr) {
+  if (tests_weights_ && parts_.distributed_evaluation != nullptr) {
     tests_ = parts_.distributed_evaluation->Published();
     if (tests_.empty()) return false;
   }

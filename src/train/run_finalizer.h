@@ -1,5 +1,6 @@
 // Ends a complete schedule in a cluster, or one that a stop condition has cut short: all nodes
-// reach the same weights, the leader saves them, and all nodes test them.
+// reach the same weights, the leader saves them, and all nodes test them. If they do not reach the
+// same weights, the leader saves and tests its own, and the run counts as failed.
 //
 // Dead or unreachable nodes are not awaited, and all other waits have an upper bound. If the leader
 // dies, the next leader completes its remaining work.
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/quiescence_wait.h"
 #include "cluster/termination_detector.h"
 #include "train/distributed_evaluation.h"
 #include "train/tester.h"
@@ -25,12 +27,11 @@ struct RunFinalizerParts {
   Cluster* cluster;
   TerminationDetector* termination;
   const Clock* clock;
-  std::vector<std::string> names;  // of the cluster's nodes
+  std::vector<PeerLabel> peers;  // the cluster's nodes, by id
   Tester* tester;
   DistributedEvaluation* distributed_evaluation;  // null: the leader tests alone
   const WeightBuffer* weights;
   const ParamLayout* layout;  // of the weights
-  bool tests_always = false;  // the last test is done even if none is due at the last iteration
   // Saves `weights` as the final snapshot. Without `is_leader`, saves only the node's own part.
   std::function<void(float* weights, bool is_leader)> save;
   // Waits at most `ms` ms. Returns true if the run is to stop.
@@ -47,31 +48,28 @@ class RunFinalizer {
   bool Run(int64_t iteration);
   // The final weights have been saved, by this node or another.
   bool saved() const { return saved_; }
-  // Results of the last test, if one was due. Empty on nodes that do not have them, because the
-  // leader tested alone.
+  // Results of the last test, if there are test nets. Empty on nodes that do not have them, because
+  // the leader tested alone.
   std::vector<Evaluation> tests() { return std::move(tests_); }
   // The last periodic test whose results this node knows.
   const std::optional<TestScores>& before() const { return before_; }
+  // One line if the replicas were apart at the end; "" otherwise.
+  const std::string& failure() const { return quiescence_.failure(); }
 
  private:
   bool AwaitQuiescence();
-  void Demote();
+  uint32_t FreezeWeights();
   bool SaveAndTest();
   void Save();
   bool TestIfReady();
   bool Follow();
-  void LogTraining();
-  void LogMoving();
 
   const RunFinalizerParts parts_;
-  const int64_t began_ns_;
   TerminationDetector& termination_;
+  QuiescenceWait quiescence_;
   int64_t iteration_ = 0;
   std::unique_ptr<WeightBuffer> frozen_;
-  uint32_t checksum_ = 0;  // of frozen_
-  bool due_ = false, saved_ = false;
-  std::vector<NodeId> training_;  // as last logged
-  int64_t log_moving_ns_ = -1;    // next time to log that weights still change; -1: not yet set
+  bool tests_weights_ = false, saved_ = false;
   std::vector<Evaluation> tests_;
   std::optional<TestScores> before_;
 };

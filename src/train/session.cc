@@ -17,6 +17,7 @@
 #include "train/net_view.h"
 #include "train/node_runner.h"
 #include "train/one_omp_thread.h"
+#include "train/resume.h"
 #include "train/run_counters.h"
 #include "train/train_nets.h"
 
@@ -58,7 +59,7 @@ class SolverSession : public Session {
     for (const std::string& warning : config_.warnings) LOG(WARNING) << warning;
     RefuseOtherParts(options);
     std::unique_ptr<NodeConfig> node_config = NodeConfigOf(options);
-    Resume(options);
+    Resume(options, node_config.get());
     data_ = std::make_unique<DataService>(TrainData(options, node_config.get(), config_));
     test_data_ = std::make_unique<DataService>(DataOptions{.seed = config_.seed});
     if (resume_) {
@@ -72,7 +73,7 @@ class SolverSession : public Session {
     CheckSampled(config_, *data_);
     FillWeights(net.get(), options);
     if (node_config) RefuseSynchronizedLayers(config_);
-    if (node_config) JoinCluster(std::move(node_config), *net, options.metrics);
+    if (node_config) JoinCluster(std::move(node_config), *net, options);
     strategy_ = std::make_unique<HogwildStrategy>(
         weights_.get(), [this] { return node_ && !node_->cluster().alone(); });
     solver_ =
@@ -88,19 +89,12 @@ class SolverSession : public Session {
   }
 
   std::optional<SessionStep> Step() override {
-    const OneOmpThread one;
-    if (node_) node_->RethrowIfFailed();
-    const int64_t begin_ns = clock_.NowNs();
-    if (ended_) return std::nullopt;
-    const std::optional<int64_t> iteration = solver_->Claim();
-    if (!iteration) return std::nullopt;
-    solver_->net().set_debug_info(IsDebugInfoDue(config_.param, *iteration));
-    const StepResult step = solver_->Compute(*iteration);
-    longest_ns_ = std::max(longest_ns_, clock_.NowNs() - begin_ns);
-    ended_ = stop_conditions_.AfterIteration(weights_->clock().global());
-    losses_.Add(step.loss);
-    if (counters_) counters_->Update(losses_.Mean(), 0);
-    return SessionStep{step.iteration, step.loss, step.rate};
+    try {
+      return StepOnce();
+    } catch (const std::exception&) {
+      if (node_ && !left_) node_->PublishFailed(std::current_exception());
+      throw;
+    }
   }
   int64_t iteration() const override { return weights_->clock().global(); }
 
@@ -122,7 +116,7 @@ class SolverSession : public Session {
   std::vector<TestOutput> Test(int index) override {
     BuiltNet& net = TestNet(index);
     const OneOmpThread one;
-    if (merged_) merged_->Read([this] { return node_->failed(); });
+    if (merged_ && !merged_->Read([this] { return node_->failed(); })) node_->RethrowIfFailed();
     std::vector<TestOutput> outputs;
     const Evaluation result = Evaluate(
         &net, config_.tests[index].test_iter, [] { return false; }, {},
@@ -141,18 +135,25 @@ class SolverSession : public Session {
     BuiltNet& net = solver_->net();
     const auto save = [&] { net.ToProto(&snapshot.model, config_.param.snapshot_diff()); };
     if (merged_) {
-      merged_->Read([this] { return node_->failed(); },
-                    [&] {
-                      net.BindWeights(merged_->data());
-                      save();
-                      net.BindWeights(weights_->data());
-                    });
+      const bool whole = merged_->Read([this] { return node_->failed(); },
+                                       [&] {
+                                         net.BindWeights(merged_->data());
+                                         save();
+                                         net.BindWeights(weights_->data());
+                                       });
+      if (!whole) {
+        node_->RethrowIfFailed();
+        throw Error("the merged weights were not read completely: no snapshot is written");
+      }
     } else {
       save();
     }
     snapshot.streams = data_->Positions("train");
     snapshot.histories.push_back(std::make_shared<const History>(solver_->ExportHistory()));
-    return WriteSnapshot(config_.param.snapshot_prefix(), snapshot).state;
+    const std::string& prefix = config_.param.snapshot_prefix();
+    const std::string state = WriteSnapshot(prefix, snapshot).state;
+    if (node_) WriteNodeState(prefix, node_->node_config().plan.name, snapshot);
+    return state;
   }
 
   bool is_leader() const override { return !node_ || node_->cluster().is_leader(); }
@@ -164,6 +165,22 @@ class SolverSession : public Session {
   }
 
  private:
+  std::optional<SessionStep> StepOnce() {
+    const OneOmpThread one;
+    if (node_) node_->RethrowIfFailed();
+    const int64_t begin_ns = clock_.NowNs();
+    if (ended_) return std::nullopt;
+    const std::optional<int64_t> iteration = solver_->Claim();
+    if (!iteration) return std::nullopt;
+    solver_->net().set_debug_info(IsDebugInfoDue(config_.param, *iteration));
+    const StepResult step = solver_->Compute(*iteration);
+    longest_ns_ = std::max(longest_ns_, clock_.NowNs() - begin_ns);
+    ended_ = stop_conditions_.AfterIteration(weights_->clock().global());
+    losses_.Add(step.loss);
+    if (counters_) counters_->Update(losses_.Mean(), 0);
+    return SessionStep{step.iteration, step.loss, step.rate};
+  }
+
   // Throws Error if there is no such net.
   BuiltNet& TestNet(int index) {
     if (index < 0 || index >= static_cast<int>(tests_.size())) {
@@ -187,14 +204,14 @@ class SolverSession : public Session {
                                              ", a session has the strategy hogwild only"));
   }
 
-  void Resume(const SessionOptions& options) {
+  void Resume(const SessionOptions& options, const NodeConfig* node_config) {
     if (options.snapshot.empty()) return;
     if (!options.weights.empty()) {
       throw Error(
           "SessionOptions.weights and snapshot: a snapshot brings its own weights; give one "
           "of them");
     }
-    resume_ = std::make_unique<ResumePoint>(LoadResumePoint(options.snapshot));
+    resume_ = LoadOwnResumePoint(options.snapshot, node_config ? node_config->plan.name : "").point;
     if (resume_->state.has_seed()) config_.seed = resume_->state.seed();
   }
 
@@ -216,7 +233,7 @@ class SolverSession : public Session {
   }
 
   void JoinCluster(std::unique_ptr<NodeConfig> node_config, const BuiltNet& net,
-                   MetricsRegistry* metrics) {
+                   const SessionOptions& options) {
     IterationClock& iterations = weights_->clock();
     node_ = std::make_unique<NodeRunner>(
         std::move(node_config), ClusterReplica{.weights = weights_->data(),
@@ -225,8 +242,8 @@ class SolverSession : public Session {
                                                .start = iterations.start(),
                                                .iterations = &iterations,
                                                .replica_device = HostReplica(&weights_->locks()),
-                                               .registry = metrics});
-    node_->Join(kJoinSeconds);
+                                               .registry = options.metrics});
+    node_->Join(options.join_seconds);
     merged_ = std::make_unique<MergedWeights>(&node_->cluster(), weights_.get(), net.layout());
   }
 
@@ -246,8 +263,6 @@ class SolverSession : public Session {
       for (const std::string& file : weight_files_) LoadOwnWeights(file, tests_.back().get());
     }
   }
-
-  static constexpr double kJoinSeconds = 60;
 
   const SteadyClock clock_;
   SolverConfig config_;

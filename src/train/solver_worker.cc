@@ -153,10 +153,14 @@ void SolverWorker::Open(int64_t iteration, bool with_model) {
         StartSnapshot(net, iteration, with_model, with_diff, run_.weights.data())));
   }
   Snapshot snapshot;
-  run_.merged->Read(
+  const bool whole = run_.merged->Read(
       [&] { return run_.stop.load(); },
       [&] { snapshot = StartSnapshot(net, iteration, true, with_diff, run_.merged->data()); });
-  Write(run_.snapshots.Open(std::move(snapshot)));
+  if (whole) return Write(run_.snapshots.Open(std::move(snapshot)));
+  LOG(INFO) << "The snapshot of iteration " << iteration
+            << " is not written: the run ended while its merged weights were read";
+  // Another node may make up for it.
+  if (run_.duty != nullptr) run_.duty->FellDue(iteration);
 }
 
 Snapshot SolverWorker::StartSnapshot(const BuiltNet& net, int64_t iteration, bool with_model,

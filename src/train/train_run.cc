@@ -12,13 +12,11 @@
 #include <thread>
 #include <utility>
 
-#include "base/file.h"
 #include "base/thread.h"
 #include "cluster/merged_weights.h"
 #include "cluster/shard_takeover.h"
 #include "cluster/snapshot_duty.h"
 #include "cluster/start_check.h"
-#include "cluster/sweep_estimate.h"
 #include "collective/processes.h"
 #include "solver/strategy_registry.h"
 #include "train/choose_gpus.h"
@@ -27,6 +25,7 @@
 #include "train/device_links.h"
 #include "train/distributed_evaluation.h"
 #include "train/divide_batch.h"
+#include "train/resume.h"
 #include "train/run_counters.h"
 #include "train/run_finalizer.h"
 #include "train/score_check.h"
@@ -189,8 +188,11 @@ class TrainRun {
       workers.push_back(std::make_unique<SolverWorker>(i, shared, std::move(nets_[i])));
     }
     RunThreads(workers);
-    // Solvers that step together also stop if another process is told to.
-    if (synchronous_ && weights_->clock().claimed() < config_.param.max_iter()) Stop();
+    // Solvers that step together also stop if another process is told to, or has met a condition.
+    if (synchronous_ && weights_->clock().claimed() < config_.param.max_iter() &&
+        stop_conditions_.reason().empty()) {
+      Stop();
+    }
     if (links_) EndLinks();
     reporter_->Finish();
     if (!stopped_ && !errors_.failed()) EndByCondition();
@@ -202,35 +204,12 @@ class TrainRun {
   }
 
   void Resume() {
-    std::string path = options_.snapshot;
-    const bool own = FindOwnPart(&path);
-    resume_ = std::make_unique<ResumePoint>(LoadResumePoint(path));
+    Resumption resumption =
+        LoadOwnResumePoint(options_.snapshot, node_config_ ? node_config_->plan.name : "");
+    resume_ = std::move(resumption.point);
     if (resume_->state.has_seed()) config_.seed = resume_->state.seed();
-    LOG(INFO) << "Resuming from " << path << " at iteration " << resume_->iteration();
-    if (!own) {
-      // Data positions and momentum in this file belong to another node.
-      resume_->state.clear_stream();
-      resume_->state.clear_history();
-      resume_->state.clear_solver_history();
-      LOG(INFO) << "No part of node " << node_config_->plan.name << " is saved beside " << path
-                << ": it begins with its data anew, without momentum";
-      return;
-    }
-    const std::string notice = ResumeNotice(*resume_, solvers());
+    const std::string notice = resumption.is_own ? ResumeNotice(*resume_, solvers()) : "";
     if (!notice.empty()) LOG(INFO) << notice;
-  }
-
-  // In a cluster: changes `path` to this node's own part beside that snapshot, unless it is that
-  // part already. Returns false if there is no such part.
-  bool FindOwnPart(std::string* path) const {
-    if (!node_config_) return true;
-    for (const char* ending : {".solverstate", ".solverstate.h5"}) {
-      if (path->ends_with(NodeStatePath(ending, node_config_->plan.name))) return true;
-    }
-    const std::string own = NodeStatePath(*path, node_config_->plan.name);
-    if (!FileExists(own)) return false;
-    *path = own;
-    return true;
   }
 
   bool is_first_rank() const { return processes_ == nullptr || processes_->rank() == 0; }
@@ -267,10 +246,19 @@ class TrainRun {
     net_ = nets_[*options_.solvers > 0 ? gpus() : 0].get();
   }
 
+  // The strategy of the solver file as text: equal for equal strategies.
+  std::string StrategyText() const {
+    caffe::StrategyParameter parts = config_.param.strategy();
+    parts.clear_type();
+    const std::string text = parts.ShortDebugString();
+    return config_.param.strategy().type() + (text.empty() ? "" : StrCat(" { ", text, " }"));
+  }
+
   // Fills, loads or resumes new weights. Weights of a running training are used as they are.
   void MakeWeights() {
-    weights_ = options_.shm.empty() ? WeightBuffer::CreatePrivate(net_->layout())
-                                    : WeightBuffer::JoinTraining(options_.shm, net_->layout());
+    weights_ = options_.shm.empty()
+                   ? WeightBuffer::CreatePrivate(net_->layout())
+                   : WeightBuffer::JoinTraining(options_.shm, net_->layout(), {}, StrategyText());
     for (Device* gpu : options_.gpus) {
       gpu_weights_.push_back(std::make_unique<DeviceWeights>(gpu, weights_->size()));
     }
@@ -418,28 +406,21 @@ class TrainRun {
   }
 
   void MakeStartCheck() {
-    std::vector<ExpectedSegment> expected;
-    for (const SegmentPlan& segment : node_config_->plan.segments) {
-      const LinkRate rate = RateOf(node_config_->topology, node_config_->plan, segment);
-      const int64_t floats =
-          RangeOf(node_config_->topology.segments[segment.segment], weights_->size()).size();
-      expected.push_back({segment.name, segment.peers.size() + 1, floats,
-                          EstimateSweep(segment, floats, rate.megabits).seconds, rate.megabits,
-                          rate.source});
-    }
     const caffe::SolverParameter& solver = config_.param;
     const bool plain = solver.type() == "SGD" && !solver.momentum_lookahead();
-    start_check_ = std::make_unique<StartCheck>(std::move(expected), plain ? solver.momentum() : 0);
+    start_check_ = std::make_unique<StartCheck>(
+        ExpectSegments(node_config_->topology, node_config_->plan, weights_->size()),
+        ExpectedSolvers{.momentum = plain ? solver.momentum() : 0,
+                        .local = solver.strategy().type() == "local"});
     for (const std::string& line : start_check_->Lines()) LOG(INFO) << line;
   }
 
-  // Ends the run if its nodes cannot learn from each other. A node that joins late checks the whole
-  // run as well.
+  // Ends the run if its nodes cannot learn from each other. A node that joins late and a resumed
+  // run check the whole schedule as well.
   void CheckStart(double seconds) {
-    const int64_t whole = config_.param.max_iter() - (resume_ ? resume_->iteration() : 0);
     try {
-      for (const std::string& line :
-           start_check_->Check(solvers(), weights_->clock().own(), seconds, whole)) {
+      for (const std::string& line : start_check_->Check(solvers(), weights_->clock().own(),
+                                                         seconds, config_.param.max_iter())) {
         LOG(INFO) << line;
       }
     } catch (const Error&) {
@@ -671,12 +652,11 @@ class TrainRun {
     RunFinalizer end({.cluster = cluster(),
                       .termination = &session_->termination(),
                       .clock = &clock_,
-                      .names = NodeNames(node_config_->topology),
+                      .peers = PeerLabels(*node_config_),
                       .tester = tester_.get(),
                       .distributed_evaluation = distributed_evaluation_.get(),
                       .weights = weights_.get(),
                       .layout = &worker->layout(),
-                      .tests_always = condition_met_,
                       .save =
                           [&](float* weights, bool is_leader) {
                             if (saves && LastProcess()) Save(worker, weights, is_leader, result);
@@ -695,6 +675,7 @@ class TrainRun {
     }
     session_->LogFailures();
     result->failure = session_->failures().NotFinite();
+    if (result->failure.empty()) result->failure = end.failure();
     if (result->failure.empty() && !result->tests.empty()) {
       result->failure =
           ScoreLoss(end.before(), {result->iteration, result->tests},

@@ -16,7 +16,7 @@
 namespace millrace::inline weights {
 
 constexpr char kShmMagic[8] = {'M', 'I', 'L', 'L', 'R', 'A', 'C', 'E'};
-constexpr uint32_t kShmVersion = 3;
+constexpr uint32_t kShmVersion = 4;
 constexpr uint32_t kShmFloat32 = 1;
 // File offset of the array in bytes: a multiple of the page size for pages of up to 64 KiB.
 constexpr uint64_t kShmArrayOffset = 65536;
@@ -70,6 +70,8 @@ struct ShmHeader {
   std::atomic<uint32_t> state;
   char reserved[4];
   ClockWords clock;
+  // How the trainers' solvers share the weights: text, cut to this length, then zeros.
+  char strategy[512];
   alignas(4096) ShmProcess processes[kMaxProcesses];
   alignas(4096) ClockSlot solvers[kMaxSolvers];
   // Ranges of the weights that are being written; see range_lock.h.

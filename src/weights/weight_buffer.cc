@@ -3,8 +3,10 @@
 #include <glog/logging.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <thread>
 
 #include "base/error.h"
@@ -34,6 +36,11 @@ void Describe(const ParamLayout& layout, ShmHeader* header) {
   header->layout_digest = layout.Digest();
   header->param_count = layout.entries().size();
   header->array_floats = static_cast<uint64_t>(layout.size());
+}
+
+// As much of the text as the header holds.
+std::string CutStrategy(const std::string& strategy) {
+  return strategy.substr(0, sizeof(ShmHeader::strategy));
 }
 
 // Releases the clock and range slots of an owner whose process has ended.
@@ -70,17 +77,20 @@ std::unique_ptr<WeightBuffer> WeightBuffer::CreatePrivate(const ParamLayout& lay
 
 std::unique_ptr<WeightBuffer> WeightBuffer::JoinTraining(const std::string& name,
                                                          const ParamLayout& layout,
-                                                         const JoinWait& wait) {
+                                                         const JoinWait& wait,
+                                                         const std::string& strategy) {
   const std::string path = ShmPath(name);
   for (;;) {
     if (std::unique_ptr<ShmFile> file = ShmFile::Open(path)) {
-      auto buffer = Attach(std::move(file), kShmTrainer, &layout, wait);
+      auto buffer = Attach(std::move(file), kShmTrainer, {&layout, &strategy}, wait);
       if (buffer) return buffer;
       continue;  // removed while attaching
     }
     std::unique_ptr<ShmFile> file = ShmFile::Create(path, [&](ShmHeader* header) {
       const ProcessIdentity self = ThisProcess();
       Describe(layout, header);
+      const std::string cut = CutStrategy(strategy);
+      std::copy(cut.begin(), cut.end(), header->strategy);
       header->processes[0] = {self.start_time, self.pid, kShmTrainer, {}};
     });
     if (!file) continue;  // another process created it first
@@ -100,7 +110,7 @@ std::unique_ptr<WeightBuffer> WeightBuffer::AttachReader(const std::string& name
   const std::string path = ShmPath(name);
   std::unique_ptr<ShmFile> file = ShmFile::Open(path);
   std::unique_ptr<WeightBuffer> buffer;
-  if (file) buffer = Attach(std::move(file), kShmReader, expected, wait);
+  if (file) buffer = Attach(std::move(file), kShmReader, {expected, nullptr}, wait);
   if (!buffer) throw Error(path, ": no such file: no run shares its weights under that name");
   return buffer;
 }
@@ -122,8 +132,7 @@ WeightBuffer::~WeightBuffer() {
 
 // Returns nullptr if the file was removed during the wait.
 std::unique_ptr<WeightBuffer> WeightBuffer::Attach(std::unique_ptr<ShmFile> file, ShmRole role,
-                                                   const ParamLayout* layout,
-                                                   const JoinWait& wait) {
+                                                   const Expected& expected, const JoinWait& wait) {
   std::unique_ptr<WeightBuffer> buffer(new WeightBuffer(std::move(file)));
   const std::string& path = buffer->file_->path();
   const double give_up = wait.clock->NowSeconds() + wait.timeout_seconds;
@@ -131,7 +140,7 @@ std::unique_ptr<WeightBuffer> WeightBuffer::Attach(std::unique_ptr<ShmFile> file
     {
       ShmFile::Lock lock(buffer->file_.get());
       if (!buffer->file_->linked()) return nullptr;
-      if (buffer->TryAttach(role, layout)) return buffer;
+      if (buffer->TryAttach(role, expected)) return buffer;
     }
     if (wait.should_stop()) throw Error(path, ": stopped while waiting for its weights");
     if (wait.clock->NowSeconds() >= give_up) {
@@ -144,9 +153,10 @@ std::unique_ptr<WeightBuffer> WeightBuffer::Attach(std::unique_ptr<ShmFile> file
 }
 
 // Requires the file lock. Returns false if the weights are not published yet.
-bool WeightBuffer::TryAttach(ShmRole role, const ParamLayout* layout) {
+bool WeightBuffer::TryAttach(ShmRole role, const Expected& expected) {
   RefuseIfEnded(role);
-  if (layout) RefuseOtherLayout(*layout);
+  if (expected.layout) RefuseOtherLayout(*expected.layout);
+  if (expected.strategy) RefuseOtherStrategy(*expected.strategy);
   const uint32_t state = header_->state;
   if (state == kShmInitialising) return false;
   if (state != kShmReady) {
@@ -190,6 +200,14 @@ void WeightBuffer::RefuseOtherLayout(const ParamLayout& layout) const {
   throw Error(file_->path(), " holds the weights of another net (digest ", Hex(h.layout_digest),
               ", ", h.array_floats, " floats; this net: ", Hex(layout.Digest()), ", ",
               layout.size(), " floats)");
+}
+
+void WeightBuffer::RefuseOtherStrategy(const std::string& strategy) const {
+  const char* const text = header_->strategy;
+  const std::string of_run(text, strnlen(text, sizeof(header_->strategy)));
+  if (of_run == CutStrategy(strategy)) return;
+  throw Error(file_->path(), ": the solvers of that run have the strategy ", of_run,
+              ", those of this process ", strategy, ", expected the same in all solver files");
 }
 
 // Requires the file lock. Takes a free entry of the process table, or that of a dead process.

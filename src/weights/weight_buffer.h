@@ -49,13 +49,17 @@ class MILLRACE_API WeightBuffer {
   // and calls Publish(). Otherwise the call waits until the creator has published. Of several
   // processes that start at the same time, exactly one creates the file.
   //
+  // `strategy` describes how the solvers of this process share the array; all trainers have the
+  // same.
+  //
   // Throws Error if `name` is not a valid file name; the file holds weights of another layout,
-  // another version, or no weights; the file is truncated or belongs to another user; the run that
-  // created it has ended; its process table is full; /dev/shm has no room; or the wait ended
-  // without success.
+  // another version, another strategy, or no weights; the file is truncated or belongs to another
+  // user; the run that created it has ended; its process table is full; /dev/shm has no room; or
+  // the wait ended without success.
   static std::unique_ptr<WeightBuffer> JoinTraining(const std::string& name,
                                                     const ParamLayout& layout,
-                                                    const JoinWait& wait = {});
+                                                    const JoinWait& wait = {},
+                                                    const std::string& strategy = "");
 
   // Attaches to the array of a run in progress. The mapping is read-only: a write raises SIGSEGV.
   // Throws as JoinTraining() does, and if the file does not exist. If `expected` is null, any
@@ -92,11 +96,18 @@ class MILLRACE_API WeightBuffer {
  private:
   explicit WeightBuffer(std::unique_ptr<ShmFile> file);
 
+  // Properties that the file of a run must have; null: any.
+  struct Expected {
+    const ParamLayout* layout = nullptr;
+    const std::string* strategy = nullptr;
+  };
+
   static std::unique_ptr<WeightBuffer> Attach(std::unique_ptr<ShmFile> file, ShmRole role,
-                                              const ParamLayout* layout, const JoinWait& wait);
-  bool TryAttach(ShmRole role, const ParamLayout* layout);
+                                              const Expected& expected, const JoinWait& wait);
+  bool TryAttach(ShmRole role, const Expected& expected);
   void RefuseIfEnded(ShmRole role) const;
   void RefuseOtherLayout(const ParamLayout& layout) const;
+  void RefuseOtherStrategy(const std::string& strategy) const;
   void TakeSlot(ShmRole role);
   // Opens clock and locks for the process table entry `slot_`.
   void OpenTables();

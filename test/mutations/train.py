@@ -1,7 +1,8 @@
 """Bugs in how a run is trained, tested, saved and ended, as exchange.py has them."""
 
 TERMINATION, END = "src/cluster/termination_detector.cc", "src/train/run_finalizer.cc"
-LEAVE = "src/cluster/graceful_leave.cc"
+LEAVE, QUIESCENCE = "src/cluster/graceful_leave.cc", "src/cluster/quiescence_wait.cc"
+DETECTOR = "src/cluster/failure_detector.cc"
 DUTY, WRITER = "src/cluster/snapshot_duty.cc", "src/train/snapshot_writer.cc"
 TAKEOVER = "src/cluster/shard_takeover.cc"
 EVALUATION, SHARES, TESTER = (f"src/train/{name}.cc" for name in ("distributed_evaluation",
@@ -29,18 +30,19 @@ MUTANTS = [
   if (state != State::kTraining) peers_.flush();
 """, "")]),
     ("two-stopped-nodes-save", [(TERMINATION, """\
-    if (priority > own || (priority == own && node < peers_.self)) owner = FinalSnapshotOwner::kOther;
+    if (priority > own || (priority == own && node < peers_.self))
 """, """\
-    if (priority > own) owner = FinalSnapshotOwner::kOther;
+    if (priority > own)
 """)]),
     ("saves-though-another-trains-on", [(TERMINATION, """\
-    if (found == statements_.end() || found->second.priority() == 0) return FinalSnapshotOwner::kNobody;
+    if (found == statements_.end() || found->second.priority() == 0)
 """, """\
-    if (found == statements_.end()) return FinalSnapshotOwner::kNobody;
+    if (found == statements_.end())
 """)]),
     ("waits-for-a-dead-node-that-others-speak-of", [(TERMINATION, """\
-  std::erase_if(
-      there_, [&](NodeId node) { return std::binary_search(unresponsive.begin(), unresponsive.end(), node); });
+  std::erase_if(there_, [&](NodeId node) {
+    return std::binary_search(unresponsive.begin(), unresponsive.end(), node);
+  });
 """, "")]),
     ("gives-up-slow-iterations", [(TERMINATION, """\
     if (found != statements_.end()) longest = std::max(longest, found->second.iteration_ns());
@@ -56,9 +58,42 @@ MUTANTS = [
         if (!goes(node) && next == 0) there_.push_back(node);
 """)]),
     ("publishes-all-changes-at-once", [(TERMINATION, """\
-  if (bytes == published_ || (!at_once && !published_.empty() && now - published_ns_ < kPublishIntervalNs)) return;
+  if (bytes == published_ ||
+      (!at_once && !published_.empty() && now - published_ns_ < kPublishIntervalNs))
 """, """\
-  if (bytes == published_) return;
+  if (bytes == published_)
+""")]),
+    ("ends-with-weights-that-changed-meanwhile", [(QUIESCENCE, """\
+      if (termination_.WithWeights(checksum_) == termination_.there()) return Result::kQuiescent;
+      break;
+""", """\
+      return Result::kQuiescent;
+""")]),
+    ("replicas-that-are-apart-are-no-failure", [(QUIESCENCE, """\
+      failure_ = DivergedText();
+""", "")]),
+    ("what-is-saved-is-tested-only-if-a-test-is-due", [(END, """\
+  tests_weights_ = !parts_.tester->empty();
+""", """\
+  tests_weights_ = parts_.tester->Due(iteration);
+""")]),
+    ("a-read-that-was-cut-short-is-saved", [("src/cluster/merged_weights.cc", """\
+  if (!cluster_.ReadMerged(merged_->data(), stop)) return false;
+""", """\
+  cluster_.ReadMerged(merged_->data(), stop);
+""")]),
+    ("a-snapshot-that-was-cut-short-counts-as-written", [(WORKER, """\
+  if (run_.duty != nullptr) run_.duty->FellDue(iteration);
+""", "")]),
+    ("a-peer-counts-for-two-seconds-whatever-its-timeout", [(DETECTOR, """\
+      const int64_t timeout_ns = net.peer_timeout_ns();
+""", """\
+      const int64_t timeout_ns = 2'000'000'000;
+""")]),
+    ("a-peer-that-has-just-died-may-save", [(DETECTOR, """\
+    if (recency == Recency::kLately && now - activity.last_ns >= LatelyNs(net)) continue;
+""", """\
+    if (recency == Recency::kLately && now - activity.last_ns >= net.peer_timeout_ns()) continue;
 """)]),
     ("every-node-saves-the-model-at-the-end", [(END, """\
   if (!std::exchange(saved_, true)) parts_.save(frozen_->data(), false);
@@ -222,19 +257,38 @@ MUTANTS = [
 
     # ---- Failures -----------------------------------------------------------
     ("a-failure-is-not-published", [(RUN, """\
-      if (session_ && session_->cluster().begun()) session_->PublishFailed(std::current_exception(), true);
-""", ""), (RUN, """\
+        session_->PublishFailed(std::current_exception(), true);
+""", "        {}\n"), (RUN, """\
         if (session_) PublishFailed();
 """, "")]),
     ("a-failure-is-logged-again-and-again", [(FAILURES, """\
-    if (is_known && gossip.incarnation == known->second.incarnation) continue;
-""", "")]),
+  return incarnation == known->second.incarnation && !known->second.failed;
+""", """\
+  return incarnation == known->second.incarnation;
+""")]),
     ("a-failure-is-never-forgotten", [(FAILURES, """\
-      if (is_known && gossip.incarnation > known->second.incarnation) failures_.erase(known);
+      endings_[gossip.node] = {gossip.incarnation, false, false};
+""", """\
+      (void)gossip;
+""")]),
+    ("a-stop-takes-a-failure-back", [(FAILURES, """\
+  return end.has_weights() && end.priority() == 0 && !end.has_iteration_ns();
+""", """\
+  return end.priority() == 0 && !end.has_iteration_ns();
+""")]),
+    ("failures-are-not-reported-to-those-that-join-later", [(FAILURES, """\
+      endings_[node] = {peer.incarnation(), true, true};
+""", """\
+      continue;
+""")]),
+    ("a-node-that-reports-a-failure-appears-to-have-ended", [(TERMINATION, """\
+  if (!ended_ && !own_.has_iteration_ns()) own_.set_iteration_ns(0);
 """, "")]),
     ("any-failure-spoils-the-model", [(FAILURES, """\
-    if (!failure.not_finite) continue;
-""", "")]),
+    if (ending.not_finite) nodes.emplace_back(node, ending.incarnation);
+""", """\
+    nodes.emplace_back(node, ending.incarnation);
+""")]),
     ("a-fall-of-the-accuracy-is-no-failure", [(SCORES, """\
          1 - last.mean >= kErrorFactor * (1 - before.mean);
 """, """\

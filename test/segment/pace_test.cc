@@ -66,6 +66,32 @@ class PaceTest : public testing::Test {
   double used_ = 0;  // share of a processor in the last Run
 };
 
+// A kernel without /proc/PID/schedstat counts nothing.
+TEST_F(PaceTest, SaysOnceThatTheSystemDoesNotCountTheSolversTimes) {
+  const auto periods = [&](int count) {
+    int said = 0;
+    for (int i = 0; i < count; ++i) {
+      pace_.Update(now_ += Pace::kPeriodNs, counters_);
+      said += pace_.TakeUncounted();
+    }
+    return said;
+  };
+  EXPECT_EQ(periods(3 * Pace::kUncountedPeriods), 0);  // no solver yet
+  counters_.solver_threads = 2;
+  EXPECT_EQ(periods(Pace::kUncountedPeriods - 1), 0);
+  EXPECT_EQ(periods(5 * Pace::kUncountedPeriods), 1);
+  EXPECT_EQ(pace_.duty(), 1);
+}
+
+TEST_F(PaceTest, SaysNothingWhereTheSystemCounts) {
+  counters_.solver_threads = 1;
+  counters_.solvers.cpu_ns = 1;
+  for (int i = 0; i < 3 * Pace::kUncountedPeriods; ++i) {
+    pace_.Update(now_ += Pace::kPeriodNs, counters_);
+    EXPECT_FALSE(pace_.TakeUncounted()) << i;
+  }
+}
+
 TEST_F(PaceTest, TakesItsShareOfAProcessorThatASolverWants) {
   Run({}, 5 * kSecond);
   Run({}, 5 * kSecond);

@@ -97,6 +97,25 @@ TEST(StalenessWatch, BlamesSolversThatMergeSeldomWhereExchangesAreFresh) {
   EXPECT_CONTAINS(segment.watch().Warning(), "strategy \"local\"");
 }
 
+// The pace limits the segment at the end of `paced` of the stale steps.
+std::string WarningOf(int paced) {
+  Watched segment;
+  for (int i = 0; i < StalenessWatch::kWarnAfter; ++i) {
+    segment.counts().paced = i < paced;
+    segment.Second(100, 2, 50, 50);
+  }
+  return segment.watch().Warning();
+}
+
+TEST(StalenessWatch, NamesThePaceWhereThatLimitsTheSegment) {
+  const std::string paced = WarningOf(StalenessWatch::kWarnAfter / 2 + 1);
+  EXPECT_CONTAINS(paced, "a larger solver_share, pace: \"full\"");
+  EXPECT_EQ(paced.find("max_mbps"), std::string::npos) << paced;
+  const std::string by_link = WarningOf(StalenessWatch::kWarnAfter / 2);
+  EXPECT_CONTAINS(by_link, "a faster link or a higher max_mbps");
+  EXPECT_EQ(by_link.find("solver_share"), std::string::npos) << by_link;
+}
+
 TEST(StalenessWatch, BearsACountThatFalls) {
   Watched segment;
   segment.Second(1000, 10, 5, 0);

@@ -47,7 +47,7 @@ class LeavingCluster {
           .self = static_cast<NodeId>(i),
           .publish = gossip_.Publisher(static_cast<NodeId>(i)),
           .read = gossip_.Reader(static_cast<NodeId>(i)),
-          .responsive = [this, i](int64_t within) { return Responsive(i, within); },
+          .responsive = [this, i](Recency recency) { return Responsive(i, recency); },
           .merges = [] { return uint64_t{0}; },
           .flush = [] {}};
       nodes_[i].termination =
@@ -116,11 +116,11 @@ class LeavingCluster {
     const auto found = std::find_if(view_.begin(), view_.end(), stays);
     return found == view_.end() ? *view_.begin() : *found;
   }
-  std::vector<NodeId> Responsive(int i, int64_t within) const {
+  std::vector<NodeId> Responsive(int i, Recency recency) const {
     std::vector<NodeId> nodes;
     for (int k = 0; k < static_cast<int>(nodes_.size()); ++k) {
       const int64_t spoke = std::min({Now(), nodes_[k].died_ns, nodes_[k].over_ns});
-      const int64_t most = std::min(within, kSuspectNs);
+      const int64_t most = recency == Recency::kLately ? kSuspectNs / 2 : kSuspectNs;
       if (k != i && Reaches(k, i) && Now() - spoke < most) nodes.push_back(static_cast<NodeId>(k));
     }
     return nodes;

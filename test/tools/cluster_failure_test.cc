@@ -46,8 +46,9 @@ TEST_F(FailingNode, ThatHadALossThatIsNotFiniteEndsTheOthersWithAnErrorAfterThey
   EXPECT_EQ(Snapshots(), 1);
 }
 
-// The error of the earlier incarnation is discarded when the node reaches the end of the run.
-TEST_F(FailingNode, ThatIsStartedAgainAndFinishesLeavesNoError) {
+// A stop is not the end of the schedule: what the weights have got from the node is not known to be
+// sound.
+TEST_F(FailingNode, ThatIsStartedAgainAndStoppedLeavesItsError) {
   const caffe::SolverParameter solver = Quiet();
   Start(0, solver);
   Await(0, "The run begins with the weights of this node");
@@ -56,7 +57,31 @@ TEST_F(FailingNode, ThatIsStartedAgainAndFinishesLeavesNoError) {
   Await(0, "node b has failed: iteration ");
   Start(1, solver);
   Await(1, "Joined the run");
-  StopAll();
+  nodes_[1]->Signal(SIGINT);
+  Finish(1);
+  nodes_[0]->Signal(SIGINT);
+  EXPECT_CONTAINS(FinishWithError(0), "node b ended with a loss that is not finite");
+  EXPECT_EQ(Snapshots(), 1);
+}
+
+TEST_F(FailingNode, ThatIsGoneIsKnownToANodeThatJoinsLater) {
+  size_ = 3;
+  WriteFile(
+      work_ / "topology.prototxt",
+      StrCat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
+             " node { name: 'b' address: '127.0.0.2' }", " node { name: 'c' address: '127.0.0.3' }",
+             " segment { name: 's' transport: 'udp' port: ", FreePort(), " }"));
+  const caffe::SolverParameter solver = Quiet();
+  Start(0, solver);
+  Await(0, "The run begins with the weights of this node");
+  Start(1, Overflowing(solver));
+  FinishWithError(1);
+  Start(2, solver);
+  Await(2, "node b has failed: the loss is not finite (node a reports it)");
+  for (const int node : {0, 2}) nodes_[node]->Signal(SIGINT);
+  for (const int node : {0, 2}) {
+    EXPECT_CONTAINS(FinishWithError(node), "node b ended with a loss that is not finite");
+  }
   EXPECT_EQ(Snapshots(), 1);
 }
 
@@ -77,7 +102,7 @@ TEST_F(ClusterOfNodes, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther)
   const std::string line = FinishWithError(0);
   EXPECT_CONTAINS(line, "segment s: an exchange of its ");
   EXPECT_CONTAINS(line, " at 0.1 Mbit/s (max_mbps)");
-  EXPECT_CONTAINS(line, "expected time for 4 exchanges; raise max_mbps");
+  EXPECT_CONTAINS(line, "expected time for 4 exchanges; any of these helps: a higher max_mbps");
 }
 
 }  // namespace

@@ -176,6 +176,25 @@ TEST_F(Mpi, AStopOfOneRankStopsAllAndSaves) {
   EXPECT_EQ(Matches(result.output, R"(model saved: (\S+))").size(), 1u);
 }
 
+// Rank 0 alone tests, so it judges; the others stop with it.
+TEST_F(Mpi, AStopConditionOfRankZeroEndsAllRanks) {
+  for (const bool target : {true, false}) {
+    caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(100'000'000), 20);
+    caffe::PartParameter& condition = *solver.add_stop_condition();
+    condition.set_type(target ? "target" : "patience");
+    (*condition.mutable_param())[target ? "value" : "tests"] = target ? 0.8 : 1;
+    const std::string name = condition.type();
+    const CommandResult result = Train(3, Write(name, solver, 4));
+    ASSERT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(Matches(result.errors, "rank (\\d): Stop condition " + name),
+              std::vector<std::string>{"0"});
+    EXPECT_EQ(Matches(result.errors, "(Optimization stopped early)").size(), 3u);
+    EXPECT_EQ(Matches(result.output, R"(model saved: (\S+))").size(), 1u);
+    EXPECT_EQ(Matches(result.output, R"((accuracy) = )").size(), 1u);  // of the final weights
+    EXPECT_EQ(work_.FilesWith(name + "_iter").size(), 2u);
+  }
+}
+
 TEST_F(Mpi, TheErrorOfOneRankEndsAllWithItsLine) {
   Images images;
   images.classes = 41;

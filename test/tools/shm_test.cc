@@ -62,6 +62,21 @@ TEST_F(Shm, TwoProcessesDoTheScheduleTogetherEachIterationOnce) {
   EXPECT_EQ(work_.FilesWith("a_iter").size() + work_.FilesWith("b_iter").size(), 2u);
 }
 
+TEST_F(Shm, RefusesAProcessWithAnotherStrategy) {
+  Process run(Train("run", Endless()));
+  ASSERT_TRUE(WaitForLog(run, ", loss = "));
+  caffe::SolverParameter solver = Endless();
+  solver.mutable_strategy()->set_type("local");
+  caffe::PartParameter& condition = *solver.mutable_strategy()->add_sync_condition();
+  condition.set_type("steps");
+  (*condition.mutable_param())["every"] = 10;
+  ExpectOneLine(test::Run(Train("other", solver)),
+                {shm_.path() + ": the solvers of that run have the strategy hogwild, those of this "
+                               "process local { sync_condition { type: \"steps\" "});
+  run.Signal(SIGINT);
+  EXPECT_EQ(run.Wait(60).status, 0);
+}
+
 TEST_F(Shm, TestScoresTheLiveWeights) {
   Process run(Train("run", Endless()));
   ASSERT_TRUE(WaitForLog(run, "Iteration 500 "));

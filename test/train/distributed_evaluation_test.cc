@@ -9,6 +9,7 @@
 #include "base/node_bits.h"
 #include "test/sim/gossip_board.h"
 #include "test/support/cluster_node.h"
+#include "test/support/eventually.h"
 #include "test/support/fake_clock.h"
 #include "test/support/problem.h"
 #include "test/support/support.h"
@@ -301,7 +302,7 @@ TEST_F(DistributedEvaluations, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   TerminationDetector termination({.self = 1,
                                    .publish = [](auto) {},
                                    .read = said,
-                                   .responsive = [](int64_t) { return std::vector<NodeId>{0}; },
+                                   .responsive = [](auto) { return std::vector<NodeId>{0}; },
                                    .merges = [] { return uint64_t{0}; },
                                    .flush = [] {}},
                                   weights, &clock_);
@@ -318,7 +319,7 @@ TEST_F(DistributedEvaluations, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   RunFinalizer end({.cluster = &node.cluster(),
                     .termination = &termination,
                     .clock = &clock_,
-                    .names = {"a", "b"},
+                    .peers = {{"a", ""}, {"b", ""}},
                     .tester = nodes_[1]->tester.get(),
                     .distributed_evaluation = nodes_[1]->evaluation.get(),
                     .weights = weights_.get(),
@@ -339,6 +340,57 @@ TEST_F(DistributedEvaluations, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   EXPECT_GE(looks, 20);
   EXPECT_EQ(saves, 1);
   EXPECT_EQ(end.tests().size(), 1u);
+  EXPECT_EQ(end.failure(), "");
+}
+
+// The leader saves and tests its weights where the replicas do not become equal, and says so.
+TEST_F(DistributedEvaluations, FollowAnEndOfTheRunThatFails) {
+  Make(1);
+  leader_ = 0;
+  const std::span weights(weights_->data(), static_cast<size_t>(weights_->size()));
+  RunEnd other;
+  other.set_weights(TerminationDetector::Checksum(weights) + 1);
+  other.set_responsive(BitsOf(std::vector<NodeId>{0}));
+  TerminationDetector termination(
+      {.self = 0,
+       .publish = [](auto) {},
+       .read =
+           [&] {
+             const std::string text = other.SerializeAsString();
+             const auto bytes = std::as_bytes(std::span(text));
+             return std::vector<GossipMessage>{{1, 1, 1, {bytes.begin(), bytes.end()}}};
+           },
+       .responsive = [](auto) { return std::vector<NodeId>{1}; },
+       .merges = [] { return uint64_t{0}; },
+       .flush = [] {}},
+      weights, &clock_);
+  LoopbackHub hub({.nodes = 2});
+  std::vector<SegmentEnd> ends;
+  ends.push_back({EndConfig(0, 2, 1), hub.Connect(0)});
+  ends.back().config.exchange.bootstrap_after_ns = 1'000'000;
+  ClusterNode node(std::move(ends), {0, 0});
+  ASSERT_TRUE(Eventually([&] { return node.cluster().is_leader(); }));
+  int saves = 0;
+  RunFinalizer end({.cluster = &node.cluster(),
+                    .termination = &termination,
+                    .clock = &clock_,
+                    .peers = {{"a", "lan"}, {"b", "lan"}},
+                    .tester = nodes_[0]->tester.get(),
+                    .distributed_evaluation = nodes_[0]->evaluation.get(),
+                    .weights = weights_.get(),
+                    .layout = &net_->layout(),
+                    .save = [&](float*, bool is_leader) { saves += is_leader; },
+                    .stopped =
+                        [&](int) {
+                          clock_.AdvanceNs(5'000'000);
+                          return false;
+                        }});
+  EXPECT_TRUE(end.Run(kInterval + 1));
+  EXPECT_EQ(saves, 1);
+  EXPECT_EQ(end.tests().size(), 1u);  // although none is due at that iteration
+  EXPECT_EQ(end.failure(),
+            "the replicas are apart at the end of the run: of 2 nodes 1 have this node's weights; "
+            "others: b on segment lan");
 }
 
 }  // namespace

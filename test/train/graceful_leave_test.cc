@@ -164,7 +164,7 @@ class StuckGracefulLeave : public testing::Test {
       : termination_({.self = 1,
                       .publish = [](auto) {},
                       .read = [] { return std::vector<GossipMessage>(); },
-                      .responsive = [this](int64_t) { return responsive_; },
+                      .responsive = [this](Recency) { return responsive_; },
                       .merges = [] { return uint64_t{0}; },
                       .flush = [] {}},
                      {}, &clock_),

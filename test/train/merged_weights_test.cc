@@ -19,7 +19,8 @@ namespace {
 
 // One of two nodes, with the weights of a net.
 struct TrainingNode {
-  TrainingNode(LoopbackHub* hub, uint16_t node, const BuiltNet& net, const float* fill)
+  TrainingNode(LoopbackHub* hub, uint16_t node, const BuiltNet& net, const float* fill,
+               const CoalescingLimits& coalescing)
       : weights(WeightBuffer::CreatePrivate(net.layout())) {
     std::copy_n(fill, weights->size(), weights->data());
     NetSegmentConfig config = EndConfig(node, 2, NewIncarnation());
@@ -32,7 +33,7 @@ struct TrainingNode {
     segments.push_back(
         {std::make_unique<NetSegment>(config, hub->Connect(node), weights->data(), weights->size(),
                                       HostReplica(&weights->locks())),
-         {}});
+         {.coalescing = coalescing}});
     cluster = std::make_unique<Cluster>(std::move(segments), 0, &weights->clock(), &time, &sink);
   }
 
@@ -45,7 +46,8 @@ struct TrainingNode {
 // Node b leads, and has progress that node a does not have.
 class MergedWeightsTest : public testing::Test {
  protected:
-  MergedWeightsTest() {
+  // `coalescing`: of b's segment, which serves requests once in that time.
+  explicit MergedWeightsTest(const CoalescingLimits& coalescing = {}) {
     caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(2), 100);
     solver.set_base_lr(0);
     solver.set_snapshot(1);
@@ -56,15 +58,21 @@ class MergedWeightsTest : public testing::Test {
     fill_ = WeightBuffer::CreatePrivate(net_->layout());
     net_->BindWeights(fill_->data());
     net_->FillWeights();
-    a_ = std::make_unique<TrainingNode>(&hub_, 0, *net_, fill_->data());
+    a_ = std::make_unique<TrainingNode>(&hub_, 0, *net_, fill_->data(), CoalescingLimits());
     EXPECT_TRUE(Eventually([&] { return a_->cluster->begun(); }));
-    b_ = std::make_unique<TrainingNode>(&hub_, 1, *net_, fill_->data());
+    b_ = std::make_unique<TrainingNode>(&hub_, 1, *net_, fill_->data(), coalescing);
     EXPECT_TRUE(Eventually([&] { return b_->cluster->begun() && b_->cluster->is_leader(); }));
     EXPECT_TRUE(Eventually([&] { return a_->cluster->in_sync() && a_->cluster->members() == 2; }));
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until the last positions arrive
     // Chunks that b masters count as merged.
     const auto size = static_cast<size_t>(b_->weights->size());
     const std::vector<Chunk>& chunks = b_->cluster->segments()[0].net->exchange().table().chunks;
+    EXPECT_TRUE(Eventually([&] {
+      return std::any_of(chunks.begin(), chunks.end(),
+                         [](const Chunk& chunk) { return chunk.state == ChunkState::kMaster; });
+    }));
+    // Until the last positions arrive.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100) +
+                                std::chrono::nanoseconds(30 * coalescing.least_ns));
     expected_ = WeightBuffer::CreatePrivate(net_->layout());
     int own = 0;
     for (size_t i = 0; i < size; ++i) {
@@ -151,6 +159,75 @@ TEST_F(MergedWeightsTest, AreThoseOfTheBeginningOfASharedTest) {
   evaluation.Close();
   ASSERT_TRUE(tester->last());
   EXPECT_NEAR(tester->last()->nets.at(0).loss, expected, 1e-6);
+}
+
+// A segment whose thread serves a request after 50 ms at most; the reader looks after 10.
+class SlowMergedWeightsTest : public MergedWeightsTest {
+ protected:
+  SlowMergedWeightsTest() : MergedWeightsTest({50'000'000, 50'000'000}) {}
+};
+
+TEST_F(SlowMergedWeightsTest, AreNotUsedWhereTheReadWasCutShort) {
+  bool used = false;
+  ASSERT_TRUE(Eventually([&] {
+    used = false;
+    return !merged_->Read([] { return true; }, [&] { used = true; });
+  }));
+  EXPECT_FALSE(used);
+  EXPECT_TRUE(merged_->Read([] { return false; }, [&] { used = true; }));
+  EXPECT_TRUE(used);
+  for (int64_t i = 0; i < expected_->size(); ++i) {
+    ASSERT_NEAR(merged_->data()[i], expected_->data()[i], 1e-5) << i;
+  }
+}
+
+// The run ends in the iteration at which the snapshot is due. Whether the weights were read before
+// depends on the time; the node's own progress must not be saved in either case.
+TEST_F(SlowMergedWeightsTest, AreSavedCompletelyOrNotAtAll) {
+  const auto tester = MergedTester();
+  SnapshotCollector snapshots(1);
+  bool written = false;
+  SnapshotWriter writer(work_ / "b", "b", &time_, [&](int64_t) { written = true; });
+  SnapshotDuty duty({.publish = [](auto) {},
+                     .read = [] { return std::vector<GossipMessage>(); },
+                     .is_leader = [] { return true; }},
+                    &time_);
+  caffe::SolverParameter first;
+  caffe::PartParameter& limit = *first.add_stop_condition();
+  limit.set_type("iterations");
+  (*limit.mutable_param())["most"] = 1;
+  StopConditions stop_conditions(first, &time_);
+  std::atomic<bool> stop{false}, requested{false};
+  const LrPolicy policy(config_.param);
+  const SharedRun run{
+      .config = config_,
+      .policy = policy,
+      .weights = *b_->weights,
+      .data = data_,
+      .reporter = *reporter_,
+      .tester = *tester,
+      .snapshots = snapshots,
+      .writer = writer,
+      .clock = time_,
+      .stop = stop,
+      .snapshot_requested = requested,
+      .make_strategy = [&](int) { return std::make_unique<HogwildStrategy>(b_->weights.get()); },
+      .cluster = b_->cluster.get(),
+      .duty = &duty,
+      .merged = merged_.get(),
+      .stop_conditions = &stop_conditions};
+  SolverWorker worker(0, run);
+  worker.Run();
+  EXPECT_TRUE(stop);
+  EXPECT_EQ(duty.due(), written ? 0 : 1);
+  const std::string model = work_.Snapshot("b", 1) + ".caffemodel";
+  ASSERT_EQ(FileExists(model), written);
+  if (!written) return;
+  net_->BindWeights(expected_->data());
+  caffe::NetParameter merged;
+  net_->ToProto(&merged, false);
+  const std::vector<float> saved = WeightsOf(work_, "b", 1), expected = WeightsOf(merged);
+  for (size_t i = 0; i < saved.size(); ++i) ASSERT_NEAR(saved[i], expected[i], 1e-5) << i;
 }
 
 // Diffs that an unresponsive master has not acknowledged are not part of the saved weights.

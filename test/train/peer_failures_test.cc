@@ -24,6 +24,13 @@ class PeerFailuresTest : public testing::Test {
     return end;
   }
 
+  // The end of a completed schedule.
+  static RunEnd Complete() {
+    RunEnd end;
+    end.set_weights(1);
+    return end;
+  }
+
   sim::GossipBoard gossip_;
   PeerFailures failures_{0, {"a", "b", "c", "d"}, gossip_.Reader(0)};
 };
@@ -58,12 +65,55 @@ TEST_F(PeerFailuresTest, AreForgottenWhereANodeComesToTheEndLater) {
   gossip_.Clear();  // nothing is known about a restarted node until it sends a message
   EXPECT_TRUE(failures_.Look().empty());
   EXPECT_NE(failures_.NotFinite(), "");
-  Say(1, 7, RunEnd());  // not the end of a later incarnation
+  Say(1, 7, Complete());  // not the end of a later incarnation
   failures_.Look();
   EXPECT_NE(failures_.NotFinite(), "");
-  Say(1, 8, RunEnd());
+  Say(1, 8, Complete());
   failures_.Look();
   EXPECT_EQ(failures_.NotFinite(), "");
+  Say(1, 8, Failed("no space left", false));  // after its last iteration
+  EXPECT_EQ(failures_.Look(), std::vector<std::string>{"node b has failed: no space left"});
+}
+
+TEST_F(PeerFailuresTest, StayWhereTheNodeIsOnlyStoppedLater) {
+  Say(1, 7, Failed("the loss is not finite", true));
+  failures_.Look();
+  RunEnd training;
+  training.set_iteration_ns(1);
+  Say(1, 8, training);
+  failures_.Look();
+  RunEnd stopped;
+  stopped.set_priority(1);
+  Say(1, 8, stopped);
+  failures_.Look();
+  RunEnd gone;
+  gone.set_gone(true);
+  Say(1, 8, gone);
+  failures_.Look();
+  EXPECT_EQ(failures_.NotFinite().find("node b ended with a loss that is not finite"), 0u);
+}
+
+// Node b had died before this node joined.
+TEST_F(PeerFailuresTest, AreKnownFromTheLeaderWhereTheNodeIsGone) {
+  RunEnd leader;
+  leader.set_iteration_ns(0);
+  FailedPeer* const peer = leader.add_failed_peer();
+  peer->set_node(1);
+  peer->set_incarnation(7);
+  Say(2, 3, leader);
+  EXPECT_EQ(failures_.Look(), std::vector<std::string>{
+                                  "node b has failed: the loss is not finite (node c reports it)"});
+  EXPECT_EQ(failures_.AllNotFinite(), (std::vector<std::pair<NodeId, uint32_t>>{{1, 7}}));
+  EXPECT_NE(failures_.NotFinite(), "");
+  Say(1, 7, Failed("iteration 5: the loss is not finite", true));
+  EXPECT_TRUE(failures_.Look().empty());
+  Say(1, 8, Complete());  // an outdated report does not bring it back
+  EXPECT_TRUE(failures_.Look().empty());
+  EXPECT_EQ(failures_.NotFinite(), "");
+  peer->set_node(0);  // this node
+  peer->set_incarnation(9);
+  Say(2, 3, leader);
+  EXPECT_TRUE(failures_.Look().empty());
 }
 
 TEST_F(PeerFailuresTest, OfThisNodeAreItsOwnBusiness) {

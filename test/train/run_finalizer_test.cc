@@ -97,6 +97,14 @@ TEST_F(TwoNodes, SaveOneModelAndAPartEachAndKnowTheSameResults) {
   EXPECT_EQ(outcomes_[0].result.tests[0].loss, outcomes_[1].result.tests[0].loss);
 }
 
+// Periodic tests have not seen the last merges.
+TEST_F(TwoNodes, TestWhatTheySaveWhereNoTestIsDue) {
+  Run(Workspace::Tested(Workspace::Solver(200), 150));
+  for (const Outcome& outcome : outcomes_) ASSERT_EQ(outcome.result.tests.size(), 1u);
+  EXPECT_EQ(outcomes_[0].FinalOutput("accuracy"), outcomes_[1].FinalOutput("accuracy"));
+  EXPECT_EQ(Logged("Iteration 200, Testing net (#0)"), 1);
+}
+
 // The learning rate jumps just before the end, so no periodic test sees its effect.
 TEST_F(TwoNodes, SayThatTheLastTestIsFarBelowTheOneBefore) {
   SmallNet net = work_.Net();

@@ -1,8 +1,11 @@
 #include "millrace/session.h"
 
+#include <glog/logging.h>
+
 #include <array>
 #include <barrier>
 #include <cmath>
+#include <mutex>
 #include <thread>
 
 #include "base/registration.h"
@@ -26,6 +29,26 @@ std::string TwoNodes(const std::string& folder, const std::string& fields = "") 
                    " segment { name: 's' transport: 'udp' port: ", FreePort(), " ", fields, " }"));
   return path;
 }
+
+// Sees what this process logs.
+class LogWatch : public google::LogSink {
+ public:
+  LogWatch() { google::AddLogSink(this); }
+  ~LogWatch() override { google::RemoveLogSink(this); }
+  void send(google::LogSeverity, const char*, const char*, int, const struct tm*,
+            const char* message, size_t length) override {
+    std::lock_guard lock(mutex_);
+    lines_.append(message, length).push_back('\n');
+  }
+  bool Saw(const std::string& text) const {
+    std::lock_guard lock(mutex_);
+    return lines_.find(text) != std::string::npos;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string lines_;
+};
 
 TEST(Version, IsThatOfTheHeaders) {
   EXPECT_EQ(Version(), StrCat(MILLRACE_VERSION_MAJOR, ".", MILLRACE_VERSION_MINOR, ".",
@@ -224,6 +247,75 @@ TEST(Session, TrainsInAClusterWithOthers) {
   EXPECT_EQ(std::vector<float>(a.begin(), a.end()), std::vector<float>(b.begin(), b.end()));
 }
 
+TEST(Session, BeginsInAClusterWithoutPositionAndMomentumOfOthers) {
+  Workspace work;
+  const auto alone = Session::Open(work.Write("alone", Workspace::Solver(9)));
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(alone->Step());
+  SessionOptions options;
+  options.snapshot = alone->Snapshot();
+  options.topology = TwoNodes(work / "");
+  options.node = "a";
+  const auto momentum = [](const caffe::SolverState& state) {
+    double sum = 0;
+    for (const caffe::BlobProto& blob : state.history()) {
+      for (const float value : blob.data()) sum += std::abs(value);
+    }
+    return sum;
+  };
+  const caffe::SolverState of_other = LoadResumePoint(options.snapshot).state;
+  ASSERT_GT(momentum(of_other), 0);
+  ASSERT_GT(of_other.stream_size(), 0);
+  {
+    const auto session = Session::Open(work.Write("run", Workspace::Solver(9)), options);
+    EXPECT_EQ(session->iteration(), 4);
+    const caffe::SolverState begin = LoadResumePoint(session->Snapshot()).state;
+    EXPECT_EQ(momentum(begin), 0);
+    ASSERT_EQ(begin.stream_size(), of_other.stream_size());
+    EXPECT_NE(begin.stream(0).SerializeAsString(), of_other.stream(0).SerializeAsString());
+    ASSERT_TRUE(session->Step());
+    options.snapshot = session->Snapshot();
+    session->Leave();
+  }
+  // The node's own part, which it has saved beside the run's.
+  const auto again = Session::Open(work.Write("again", Workspace::Solver(9)), options);
+  const caffe::SolverState own = LoadResumePoint(options.snapshot).state,
+                           resumed = LoadResumePoint(again->Snapshot()).state;
+  EXPECT_GT(momentum(resumed), 0);
+  EXPECT_EQ(momentum(resumed), momentum(own));
+  EXPECT_EQ(resumed.stream(0).SerializeAsString(), own.stream(0).SerializeAsString());
+}
+
+TEST(Session, TellsTheOthersThatItsLossWasNotFinite) {
+  Workspace work;
+  const LogWatch log;
+  SessionOptions options;
+  options.topology = TwoNodes(work / "");
+  options.node = "a";
+  const auto a = Session::Open(work.Write("a", Workspace::Solver(50)), options);
+  WriteFile(work / "overflowing.prototxt", OverflowingText(work.Net()));
+  caffe::SolverParameter overflowing = Workspace::Solver(50);
+  overflowing.set_net(work / "overflowing.prototxt");
+  options.node = "b";
+  auto b = Session::Open(work.Write("b", overflowing), options);
+  EXPECT_CONTAINS(ErrorOf([&] { b->Step(); }), "the loss is not finite");
+  EXPECT_TRUE(Eventually([&] { return log.Saw("node b has failed: iteration "); }));
+  b.reset();
+  while (a->Step()) {
+  }
+  EXPECT_EQ(ErrorOf([&] { a->Finish(); }).rfind("node b ended with a loss that is not finite", 0),
+            0u);
+}
+
+TEST(Session, WaitsForTheWeightsOfTheRunAsLongAsItIsTold) {
+  Workspace work;
+  SessionOptions options;
+  options.topology = TwoNodes(work / "");
+  options.node = "a";
+  options.join_seconds = 0;  // a node that is alone waits a second for others
+  EXPECT_EQ(ErrorOf([&] { Session::Open(work.Write("a", Workspace::Solver(5)), options); }),
+            "cluster c: node a has not received the run's weights within 0 s");
+}
+
 // ---- A program's own weights ----
 
 struct alignas(64) Array {
@@ -320,6 +412,63 @@ TEST(ClusterMember, RefusesWhatItCannotUse) {
   auto other = std::make_unique<Array>();
   ClusterMember b({.topology = topology, .node = "b", .layout = 1}, other->weights);
   EXPECT_CONTAINS(ErrorOf([&] { b.Join(20); }), "another net");
+}
+
+TEST(ClusterMember, RefusesCallsOutOfOrder) {
+  TempDir folder;
+  const std::string topology = TwoNodes(folder / "");
+  auto array = std::make_unique<Array>();
+  ClusterMember a({.topology = topology, .node = "a"}, array->weights);
+  const std::vector<float> update(array->weights.size());
+  const std::string before = ": this node has not joined, expected a call of Join before";
+  EXPECT_EQ(ErrorOf([&] { a.Add(update); }), "ClusterMember::Add" + before);
+  EXPECT_EQ(ErrorOf([&] { a.Update([](size_t, std::span<float>) {}); }),
+            "ClusterMember::Update" + before);
+  EXPECT_EQ(ErrorOf([&] { a.Finish(); }), "ClusterMember::Finish" + before);
+  a.Join();
+  a.Add(update);
+  a.Finish();
+  const std::string after = ": this node has left the cluster or has failed";
+  EXPECT_EQ(ErrorOf([&] { a.Finish(); }), "ClusterMember::Finish" + after);
+  EXPECT_EQ(ErrorOf([&] { a.Leave(); }), "ClusterMember::Leave" + after);
+  EXPECT_EQ(ErrorOf([&] { a.Join(); }), "ClusterMember::Join" + after);
+  EXPECT_EQ(ErrorOf([&] { a.Add(update); }), "ClusterMember::Add" + after);
+}
+
+// The others do not wait for it, and end with its error if it may have spoilt the weights.
+TEST(ClusterMember, TellsTheOthersThatItHasFailed) {
+  for (const bool not_finite : {false, true}) {
+    SCOPED_TRACE(not_finite);
+    TempDir folder;
+    const std::string topology = TwoNodes(folder / "");
+    auto arrays = std::make_unique<std::array<Array, 2>>();
+    ClusterMember a({.topology = topology, .node = "a"}, (*arrays)[0].weights);
+    a.Join();
+    const LogWatch log;
+    auto b = std::make_unique<ClusterMember>(ClusterOptions{.topology = topology, .node = "b"},
+                                             (*arrays)[1].weights);
+    b->Join();
+    if (not_finite) {
+      std::vector<float> update(10000);
+      update[7] = NAN;
+      EXPECT_CONTAINS(ErrorOf([&] { b->Add(update); }), "ClusterMember::Add: element 7 is ");
+      EXPECT_EQ((*arrays)[1].weights[7], 0);
+      EXPECT_CONTAINS(ErrorOf([&] { b->Finish(); }), "has failed");
+    } else {
+      b->Fail("no more data");
+    }
+    EXPECT_TRUE(Eventually([&] { return log.Saw("node b has failed: "); }));
+    b.reset();
+    std::string error;
+    try {
+      a.Finish();
+    } catch (const Error& thrown) {
+      error = thrown.what();
+    }
+    EXPECT_EQ(error.rfind("node b ended with a loss that is not finite", 0) == 0, not_finite)
+        << error;
+    EXPECT_EQ(error.empty(), !not_finite);
+  }
 }
 
 }  // namespace

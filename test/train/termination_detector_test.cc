@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/crc32c.h"
+#include "cluster/peer_failures.h"
 #include "test/sim/gossip_board.h"
 #include "test/support/fake_clock.h"
 
@@ -29,7 +30,7 @@ class TerminationDetectors : public testing::Test {
     peers.self = node;
     peers.publish = gossip_.Publisher(node);
     peers.read = gossip_.Reader(node);
-    peers.responsive = [this, node](int64_t) {
+    peers.responsive = [this, node](Recency) {
       return std::vector<NodeId>(responsive_[node].begin(), responsive_[node].end());
     };
     peers.merges = [this, node] { return merges_[node]; };
@@ -77,6 +78,31 @@ TEST_F(TerminationDetectors, PassOnAnEarlyEndAndTakeTheFirstOfSeveral) {
   nodes_[1]->PublishEarlyEnd({60, "of another leader"});
   EXPECT_EQ(nodes_[0]->FindEarlyEnd()->iteration, 60);
   EXPECT_EQ(nodes_[2]->FindEarlyEnd()->iteration, 60);
+}
+
+// The leader publishes them while its solvers train, so it must not appear to have ended.
+TEST_F(TerminationDetectors, TellFailuresOfOthersDuringTraining) {
+  End(0, {1});
+  End(1, {0});
+  nodes_[0]->PublishPeerFailures({});
+  EXPECT_EQ(gossip_.published(0), 0u);
+  nodes_[0]->PublishPeerFailures({{3, 7}});
+  nodes_[0]->PublishPeerFailures({{3, 7}});
+  EXPECT_EQ(gossip_.published(0), 1u);
+  PeerFailures others(1, {"a", "b", "c", "d"}, gossip_.Reader(1));
+  EXPECT_EQ(others.Look().size(), 1u);
+  EXPECT_EQ(Update(1), State::kTraining);
+  EXPECT_EQ(nodes_[1]->Training(), (std::vector<NodeId>{0}));
+  Update(0);
+  EXPECT_EQ(Update(1), State::kQuiescent);
+  EXPECT_EQ(others.AllNotFinite().size(), 1u);
+  nodes_[0]->PublishPeerFailures({});  // node 3 has completed a run
+  EXPECT_EQ(Update(1), State::kQuiescent);
+  std::vector<std::pair<NodeId, uint32_t>> many;
+  for (NodeId node = 4; node < 1000; ++node) many.push_back({node, 4'000'000'000});
+  nodes_[0]->PublishPeerFailures(many);
+  EXPECT_LE(gossip_.Read(0).at(0).bytes.size(), 600u);
+  EXPECT_EQ(others.Look().size(), TerminationDetector::kMostFailedPeers);
 }
 
 TEST_F(TerminationDetectors, TellWhatChangesAllTheTimeFiftyTimesASecond) {

@@ -75,6 +75,7 @@ TEST(ShmLayout, IsTheDocumentedOne) {
                         PLACE(ShmHeader, clock.start),
                         PLACE(ShmHeader, clock.claimed),
                         PLACE(ShmHeader, clock.remote),
+                        PLACE(ShmHeader, strategy),
                         PLACE(ShmHeader, processes),
                         PLACE(ShmHeader, solvers),
                         PLACE(ShmHeader, ranges.exclusive_end),

@@ -265,6 +265,29 @@ TEST(WeightBuffer, OfAnotherNetIsRefused) {
   EXPECT_NO_THROW(WeightBuffer::AttachReader(name, nullptr));
 }
 
+// Readers take any.
+TEST(WeightBuffer, OfAnotherStrategyIsRefusedToTrainers) {
+  ShmName name;
+  const std::string local = "local { sync_condition { type: \"steps\" } }";
+  auto buffer = WeightBuffer::JoinTraining(name, SmallLayout(), {}, local);
+  buffer->Publish();
+  EXPECT_NO_THROW(WeightBuffer::JoinTraining(name, SmallLayout(), {}, local));
+  EXPECT_NO_THROW(WeightBuffer::AttachReader(name, nullptr));
+  EXPECT_EQ(ErrorOf([&] { WeightBuffer::JoinTraining(name, SmallLayout(), {}, "hogwild"); }),
+            StrCat(name.path(), ": the solvers of that run have the strategy ", local,
+                   ", those of this process hogwild, expected the same in all solver files"));
+}
+
+// Only the beginning is compared.
+TEST(WeightBuffer, HoldsAsMuchOfALongStrategyAsFits) {
+  ShmName name;
+  const std::string text(sizeof(ShmHeader::strategy), 'x');
+  auto buffer = WeightBuffer::JoinTraining(name, SmallLayout(), {}, text + "y");
+  buffer->Publish();
+  EXPECT_NO_THROW(WeightBuffer::JoinTraining(name, SmallLayout(), {}, text + "z"));
+  EXPECT_THROW(WeightBuffer::JoinTraining(name, SmallLayout(), {}, text.substr(1)), Error);
+}
+
 TEST(WeightBuffer, ThatIsNoWeightBufferIsRefused) {
   ShmName name;
   test::WriteFile(name.path(), "");
@@ -288,7 +311,7 @@ TEST(WeightBuffer, OfAnotherVersionIsRefused) {
   ShmName name;
   auto buffer = CreateFilled(name, 0);
   name.Poke(offsetof(ShmHeader, version), uint32_t{kShmVersion + 1});
-  EXPECT_CONTAINS(JoinError(name), "of version 4, expected version 3");
+  EXPECT_CONTAINS(JoinError(name), "of version 5, expected version 4");
 }
 
 TEST(WeightBuffer, OfAnotherTypeOrOtherTablesIsRefused) {

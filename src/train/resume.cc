@@ -1,0 +1,40 @@
+#include "train/resume.h"
+
+#include <glog/logging.h>
+
+#include "base/file.h"
+
+namespace millrace::inline train {
+namespace {
+
+// In a cluster: changes `path` to this node's own part beside that snapshot, unless it is that part
+// already. Returns false if there is no such part.
+bool FindOwnPart(const std::string& node, std::string* path) {
+  if (node.empty()) return true;
+  for (const char* ending : {".solverstate", ".solverstate.h5"}) {
+    if (path->ends_with(NodeStatePath(ending, node))) return true;
+  }
+  const std::string own = NodeStatePath(*path, node);
+  if (!FileExists(own)) return false;
+  *path = own;
+  return true;
+}
+
+}  // namespace
+
+Resumption LoadOwnResumePoint(std::string path, const std::string& node) {
+  Resumption resumption;
+  resumption.is_own = FindOwnPart(node, &path);
+  resumption.point = std::make_unique<ResumePoint>(LoadResumePoint(path));
+  LOG(INFO) << "Resuming from " << path << " at iteration " << resumption.point->iteration();
+  if (resumption.is_own) return resumption;
+  caffe::SolverState& state = resumption.point->state;
+  state.clear_stream();
+  state.clear_history();
+  state.clear_solver_history();
+  LOG(INFO) << "No part of node " << node << " is saved beside " << path
+            << ": it begins with its data anew, without momentum";
+  return resumption;
+}
+
+}  // namespace millrace::inline train

@@ -1,0 +1,76 @@
+// How long after its last frame a peer counts as responsive.
+#include "cluster/failure_detector.h"
+
+#include <gtest/gtest.h>
+
+#include "test/support/cluster_node.h"
+#include "test/support/eventually.h"
+#include "test/support/fake_clock.h"
+#include "transport/loopback/transport.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000, kStepNs = 100'000'000;
+
+// Node a and a peer that has died; the detector's time is the test's.
+class FailureDetection {
+ public:
+  FailureDetection(int64_t heartbeat_ns, int64_t peer_timeout_ns) : hub_({.nodes = 2}) {
+    const auto make = [&](NodeId node) {
+      std::vector<SegmentEnd> ends;
+      ends.push_back({EndConfig(node, 2, NewIncarnation()), hub_.Connect(node)});
+      ends.back().config.exchange.bootstrap_after_ns = node == 0 ? 1'000'000 : -1;
+      ends.back().config.exchange.heartbeat_ns = heartbeat_ns;
+      ends.back().config.exchange.peer_timeout_ns = peer_timeout_ns;
+      return std::make_unique<ClusterNode>(std::move(ends), std::vector<float>(64));
+    };
+    node_ = make(0);
+    EXPECT_TRUE(Eventually([&] { return node_->cluster().begun(); }));
+    auto peer = make(1);
+    EXPECT_TRUE(Eventually([&] { return peer->cluster().begun(); }));
+    peer.reset();
+    detector_.emplace(&node_->cluster(), &clock_);
+    // Frames in flight, if any, are handled meanwhile.
+    EXPECT_TRUE(Eventually([&] {
+      const uint64_t frames = Frames();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      return frames == Frames();
+    }));
+    EXPECT_EQ(detector_->ResponsivePeers(Recency::kInTime), std::vector<NodeId>{1});
+  }
+  // Seconds since the last frame until the peer no longer counts.
+  double Until(Recency recency) {
+    const int64_t begin = clock_.NowNs();
+    while (!detector_->ResponsivePeers(recency).empty()) clock_.AdvanceNs(kStepNs);
+    return static_cast<double>(clock_.NowNs() - begin) / kSecond;
+  }
+
+ private:
+  uint64_t Frames() const {
+    return node_->cluster().segments()[0].net->metrics().peer(1).frames_in;
+  }
+
+  LoopbackHub hub_;
+  FakeClock clock_;
+  std::unique_ptr<ClusterNode> node_;
+  std::optional<FailureDetector> detector_;
+};
+
+TEST(FailureDetector, FollowsThePeerTimeoutOfTheSegment) {
+  FailureDetection patient(20'000'000, 10 * kSecond);
+  EXPECT_NEAR(patient.Until(Recency::kLately), 5, 0.2);
+  EXPECT_NEAR(patient.Until(Recency::kInTime), 5, 0.2);
+  FailureDetection usual(100'000'000, 2 * kSecond);
+  EXPECT_NEAR(usual.Until(Recency::kLately), 1, 0.2);
+  EXPECT_NEAR(usual.Until(Recency::kInTime), 1, 0.2);
+}
+
+// Nothing but heartbeats may arrive from a peer at rest.
+TEST(FailureDetector, ExpectsAFrameOnlyAsOftenAsHeartbeatsCome) {
+  FailureDetection slow(kSecond, 3 * kSecond);
+  EXPECT_NEAR(slow.Until(Recency::kLately), 2, 0.2);
+}
+
+}  // namespace
+}  // namespace millrace::test

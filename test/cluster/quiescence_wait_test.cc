@@ -1,0 +1,101 @@
+// The end of a run, as one node sees it.
+#include "cluster/quiescence_wait.h"
+
+#include <gtest/gtest.h>
+
+#include "base/node_bits.h"
+#include "proto/run_end.pb.h"
+#include "test/sim/gossip_board.h"
+#include "test/support/fake_clock.h"
+#include "test/support/support.h"
+
+namespace millrace::test {
+namespace {
+
+using Result = QuiescenceWait::Result;
+
+// Node a, which reaches b over segment lan, and c over b.
+class QuiescenceWaits : public testing::Test {
+ protected:
+  QuiescenceWaits() {
+    Say(1, 0, {0, 2});
+    Say(2, 0, {1});
+  }
+  // `node` has ended with `weight`.
+  void Say(NodeId node, float weight, std::vector<NodeId> responsive) {
+    RunEnd end;
+    end.set_weights(TerminationDetector::Checksum({&weight, 1}));
+    end.set_responsive(BitsOf(responsive));
+    Publish(node, end);
+  }
+  void Publish(NodeId node, const RunEnd& end) {
+    const std::string text = end.SerializeAsString();
+    gossip_.Publish(node, std::as_bytes(std::span(text)));
+  }
+  // Polls until the wait has ended; returns the seconds.
+  double Await(Result expected) {
+    const int64_t begin = clock_.NowNs();
+    Result result = Result::kWaiting;
+    for (; result == Result::kWaiting; clock_.AdvanceNs(100'000'000)) result = wait_.Step();
+    EXPECT_EQ(result, expected);
+    return static_cast<double>(clock_.NowNs() - begin) * 1e-9;
+  }
+
+  FakeClock clock_;
+  sim::GossipBoard gossip_;
+  float weight_ = 0;
+  std::vector<float> frozen_;
+  float next_ = 0;  // the weight as it is when it is frozen
+  TerminationDetector termination_{{.self = 0,
+                                    .publish = gossip_.Publisher(0),
+                                    .read = gossip_.Reader(0),
+                                    .responsive = [](auto) { return std::vector<NodeId>{1}; },
+                                    .merges = [] { return uint64_t{0}; },
+                                    .flush = [] {}},
+                                   std::span(&weight_, 1),
+                                   &clock_};
+  QuiescenceWait wait_{&termination_,
+                       {{"a", ""}, {"b", "lan"}, {"c", ""}},
+                       [this] {
+                         frozen_.push_back(next_);
+                         return TerminationDetector::Checksum({&next_, 1});
+                       },
+                       &clock_};
+};
+
+TEST_F(QuiescenceWaits, EndWithTheWeightsThatAllHave) {
+  EXPECT_EQ(wait_.Step(), Result::kQuiescent);
+  EXPECT_EQ(wait_.failure(), "");
+  EXPECT_EQ(frozen_, std::vector<float>{0});
+}
+
+TEST_F(QuiescenceWaits, GoOnWhereTheWeightsChangedBeforeTheyWereFrozen) {
+  next_ = 5;
+  EXPECT_EQ(wait_.Step(), Result::kWaiting);
+  next_ = 0;
+  EXPECT_EQ(wait_.Step(), Result::kQuiescent);
+  EXPECT_EQ(frozen_, (std::vector<float>{5, 0}));
+}
+
+TEST_F(QuiescenceWaits, NameTheNodesWithOtherWeights) {
+  Say(1, 7, {0, 2});
+  Say(2, 8, {1});
+  EXPECT_GE(Await(Result::kDiverged), 3);
+  EXPECT_EQ(wait_.failure(),
+            "the replicas are apart at the end of the run: of 3 nodes 1 have this node's weights; "
+            "others: b on segment lan, c");
+}
+
+TEST_F(QuiescenceWaits, NameTheNodesThatDoNotEnd) {
+  RunEnd training;
+  training.set_iteration_ns(1);
+  training.set_responsive(BitsOf({0, 2}));
+  Publish(1, training);
+  EXPECT_GE(Await(Result::kDiverged), 30);
+  EXPECT_EQ(wait_.failure(),
+            "the replicas are apart at the end of the run: these nodes have not ended in time, and "
+            "the saved model may lack their progress: b on segment lan");
+}
+
+}  // namespace
+}  // namespace millrace::test

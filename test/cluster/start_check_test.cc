@@ -1,0 +1,110 @@
+#include "cluster/start_check.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+// An exchange takes 2 s.
+const ExpectedSegment kSlow{"lan", 2, 1000, 2, 0.25, "max_mbps", true, "float32"};
+
+TEST(StartCheck, SaysHowLongAnExchangeTakes) {
+  const ExpectedSegment fast{"fast", 5,     431080, 0.01384, 1000, "as its interface says",
+                             true,   "int8"};
+  const ExpectedSegment unknown{"dark", 2, 10, 0, 0, "", true, "float32"};
+  EXPECT_EQ(StartCheck({fast, kSlow, unknown}).Lines(),
+            (Lines{"Segment fast: an exchange of 431080 weights between 5 nodes takes at least 14 "
+                   "ms at 1000 Mbit/s (as its interface says)",
+                   "Segment lan: an exchange of 1000 weights between 2 nodes takes at least 2 s at "
+                   "0.25 Mbit/s (max_mbps)",
+                   "Segment dark: an exchange of 10 weights between 2 nodes takes an unknown time: "
+                   "neither max_mbps, nor millrace bench, nor the interface says how fast the link "
+                   "is"}));
+}
+
+TEST(StartCheck, CountsTheIterationsOfAnExchangeOnceTheyAreKnown) {
+  StartCheck check({kSlow});
+  EXPECT_EQ(check.Check(2, 39, 10, 1'000'000), Lines{});
+  EXPECT_EQ(check.Check(2, 400, 0.5, 1'000'000), Lines{});
+  // 10 iterations per second on this node, so 20 on both nodes.
+  EXPECT_EQ(check.Check(2, 40, 4, 1'000'000),
+            Lines{"Segment lan: an exchange takes at least 40 iterations of the cluster; stale "
+                  "progress is damped"});
+  EXPECT_EQ(check.Check(2, 80, 8, 1), Lines{});  // reported only once
+}
+
+TEST(StartCheck, SaysNothingOfDampingWhereExchangesAreFresh) {
+  StartCheck check({kSlow});
+  EXPECT_EQ(check.Check(1, 20, 20, 1'000'000),
+            Lines{"Segment lan: an exchange takes at least 4 iterations of the cluster"});
+}
+
+TEST(StartCheck, SaysNothingOfDampingWhereItIsOff) {
+  ExpectedSegment undamped = kSlow;
+  undamped.damping = false;
+  EXPECT_EQ(StartCheck({undamped}).Check(2, 40, 4, 1'000'000),
+            Lines{"Segment lan: an exchange takes at least 40 iterations of the cluster"});
+}
+
+TEST(StartCheck, WarnsOfPlainMomentumOnStaleWeights) {
+  // 40 and 4 iterations of the cluster per exchange, as above.
+  const Lines stale = StartCheck({kSlow}, {.momentum = 0.9}).Check(2, 40, 4, 1'000'000);
+  ASSERT_EQ(stale.size(), 2u);
+  EXPECT_EQ(stale[1],
+            "Segment lan: plain steps with momentum 0.9 oscillate on weights as old as that; "
+            "expected momentum_lookahead: true, a smaller momentum or a smaller base_lr");
+  EXPECT_EQ(StartCheck({kSlow}, {.momentum = 0.9}).Check(1, 20, 20, 1'000'000).size(), 1u);
+}
+
+// 20 iterations per second on both nodes: 8 s are 160 iterations.
+std::string Refusal(const ExpectedSegment& segment, int64_t whole,
+                    const ExpectedSolvers& solvers = {}) {
+  return test::ErrorOf([&] { StartCheck({segment}, solvers).Check(1, 100, 10, whole); });
+}
+
+TEST(StartCheck, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther) {
+  EXPECT_NO_THROW(StartCheck({kSlow}).Check(1, 100, 10, 161));
+  EXPECT_EQ(
+      Refusal(kSlow, 159),
+      "segment lan: an exchange of its 1000 weights takes at least 2 s at 0.25 Mbit/s "
+      "(max_mbps), and the whole schedule only 8 s: expected time for 4 exchanges; any of "
+      "these helps: a higher max_mbps, codec \"bfloat16\" or \"int8\", max_iter of at least "
+      "160, strategy { type: \"local\" sync_condition { type: \"steps\" param { key: \"every\" "
+      "value: 20 } } }, which needs 1 exchange");
+}
+
+TEST(StartCheck, NamesTheRemediesThatWouldHelp) {
+  ExpectedSegment segment = kSlow;
+  segment.source = "as its interface says";
+  segment.codec = "bfloat16";
+  EXPECT_CONTAINS(Refusal(segment, 10),
+                  "any of these helps: a faster link, codec \"int8\", max_iter");
+  segment.codec = "int8";
+  EXPECT_CONTAINS(Refusal(segment, 10), "any of these helps: a faster link, max_iter");
+  EXPECT_EQ(Refusal(segment, 10).find("fewer nodes"), std::string::npos);
+  segment.members = 3;
+  EXPECT_CONTAINS(Refusal(segment, 10), ", fewer nodes on the segment");
+}
+
+// Solvers that train apart by intention need one exchange.
+TEST(StartCheck, ExpectsOneExchangeOfTheStrategyLocal) {
+  const ExpectedSolvers local{.local = true};
+  EXPECT_NO_THROW(StartCheck({kSlow}, local).Check(1, 100, 10, 41));
+  const std::string refusal = Refusal(kSlow, 39, local);
+  EXPECT_CONTAINS(refusal, "expected time for 1 exchange; any of these helps:");
+  EXPECT_CONTAINS(refusal, "max_iter of at least 40");
+  EXPECT_EQ(refusal.find("strategy"), std::string::npos) << refusal;
+}
+
+TEST(StartCheck, RefusesNothingWhereTheRateIsNotKnown) {
+  StartCheck check({{"dark", 2, 1000, 0, 0, "", true, "float32"}});
+  EXPECT_EQ(check.Check(1, 100, 10, 1), Lines{});
+}
+
+}  // namespace
+}  // namespace millrace
