@@ -136,7 +136,9 @@ const RegisterStrategy allreduce(
               {{.name = "average", .fallback = 1, .least = 0, .most = 1, .whole = true},
                {.name = "bucket_kib", .fallback = 4096, .least = 1, .most = 1 << 20, .whole = true},
                {.name = "divide_batch", .fallback = 0, .least = 0, .most = 1, .whole = true},
-               {.name = "every", .fallback = 1, .least = 1, .most = 1e9, .whole = true}}},
+               {.name = "every", .fallback = 1, .least = 1, .most = 1e9, .whole = true},
+               // Seconds of silence after which a process of mpirun or srun counts as lost.
+               {.name = "peer_timeout", .fallback = 60, .least = 1, .most = 1e6}}},
      .check = Check,
      .make = MakeAllreduce,
      .synchronous = true});
