@@ -161,6 +161,7 @@ int RunSimulate(const std::vector<std::string>& arguments) {
     if (metrics) metrics->Write(row);
   };
   const SimulationStatus end = simulation.Run(observer);
+  if (!end.stop_reason.empty()) LOG(INFO) << "Stop condition " << end.stop_reason;
   if (!FLAGS_save.empty()) simulation.Save(FLAGS_save);
   std::printf(
       "workers %d, iterations %lld, virtual seconds %.3f, loss %.6g, staleness %.3g "

@@ -9,6 +9,10 @@
 //
 // The library installs no signal handlers, parses no flags and never ends the process. It logs with
 // glog, which the program may set up.
+//
+// If mpirun or srun has started the program and the solver file has a synchronous strategy, the
+// sessions of all processes step together (docs/learning.md). An error of one of them is then an
+// Error of Open or Step in all. MPI connects a process once: only its first such session.
 #ifndef MILLRACE_SESSION_H_
 #define MILLRACE_SESSION_H_
 
@@ -69,7 +73,8 @@ class MILLRACE_API Session {
   // extension, as snapshot prefix.
   static std::unique_ptr<Session> OpenText(const std::string& text, const std::string& name,
                                            const SessionOptions& options = {});
-  // Leaves the cluster at once, without handing over; call Finish or Leave first.
+  // Leaves the cluster at once, without handing over; call Finish or Leave first. Processes that
+  // step with this one have an error without Finish.
   virtual ~Session() = default;
 
   // Gives a MemoryData layer of the train net, or of test net `test_net`, its next examples, as
@@ -89,7 +94,9 @@ class MILLRACE_API Session {
   virtual int64_t iteration() const = 0;
 
   // The live weights of all parameters, 64-byte aligned arrays with zeros between them; constant
-  // address. The program may change them between steps; in a cluster use Step() only.
+  // address. The program may change them between steps; in a cluster use Step() only. With a
+  // strategy that gives each solver weights of its own, these; Test, Snapshot, Finish and Leave
+  // merge them first, and test and save the merged ones.
   virtual std::span<float> weights() = 0;
   virtual std::vector<WeightArray> arrays() const = 0;
   // The train net. Its blobs hold the values and gradients of the last step.
@@ -100,20 +107,23 @@ class MILLRACE_API Session {
   virtual std::vector<TestOutput> Test(int index = 0) = 0;
   // Writes PREFIX_iter_N.caffemodel and .solverstate, with the prefix and in the format of the
   // solver file, and in a cluster this node's own part; returns the path of the .solverstate.
-  // Throws Error naming the file.
+  // Throws Error naming the file, or if a synchronous strategy has not merged in the last
+  // iteration. Of processes that step together, only the leader calls it.
   virtual std::string Snapshot() = 0;
 
-  // ---- In a cluster; without one, Finish and Leave return at once. ----
+  // ---- In a cluster, or where processes step together; else Finish and Leave only merge. ----
 
-  // Whether this node is the leader: the one that tests and saves for all.
+  // Whether this node is the leader, or this process the first: the one that tests and saves for
+  // all.
   virtual bool is_leader() const = 0;
   // Waits until all nodes in the cluster have ended the schedule and have the same weights, then
   // leaves. Nodes that have not started, are dead or unresponsive are not awaited. Throws
   // Error if a segment has failed; and, after leaving, with the names of the nodes, if others go on
   // for 30 s and three times their longest iteration, end with other weights, or ended with a loss
-  // that is not finite.
+  // that is not finite. Processes that step together all call it, and it waits for them.
   virtual void Finish() = 0;
-  // Sends this node's unsent progress, then leaves. The other nodes continue.
+  // Sends this node's unsent progress, then leaves. The other nodes continue. Processes that step
+  // together cannot go on without this one, and have an error.
   virtual void Leave() = 0;
 
  protected:

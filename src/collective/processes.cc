@@ -43,12 +43,12 @@ RegisterConnect::RegisterConnect(ConnectFunction connect) {
 
 bool CanConnectProcesses() { return Connect() != nullptr; }
 
-std::unique_ptr<Processes> ConnectProcesses(const Launch& launch) {
+std::unique_ptr<Processes> ConnectProcesses(const Launch& launch, double peer_timeout) {
   if (Connect() == nullptr) {
     throw Error(launch.launcher, " has started ", launch.size,
                 " processes, but this build has no MPI: install libopenmpi-dev and build again");
   }
-  std::unique_ptr<Processes> processes = Connect()();
+  std::unique_ptr<Processes> processes = Connect()(peer_timeout);
   if (processes->size() != launch.size) {
     throw Error(launch.launcher, " has started ", launch.size, " processes, but MPI connects ",
                 processes->size(), " of them",

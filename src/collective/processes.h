@@ -13,8 +13,10 @@
 
 namespace millrace::inline collective {
 
-// Connected processes. The thread that connects them also destroys the object, when this process no
-// longer needs the others; all of them do so, or the run ends by Abort.
+// Connected processes. Each of them sends heartbeats to all others. A wait for a process that has
+// been silent for the peer timeout, or that has failed, throws Error with a line that names it;
+// work of any length between the waits does not matter. The thread that connects them also destroys
+// the object.
 class Processes {
  public:
   virtual ~Processes() = default;
@@ -25,6 +27,14 @@ class Processes {
   // A new group of all processes, whose operations do not interfere with those of other groups. All
   // processes create their groups in the same order. Ends before this object.
   virtual std::unique_ptr<Collective> NewGroup() = 0;
+  // This process no longer needs the others. Returns when all of them have called it. Called after
+  // the groups have ended. The destructor calls it for an object that has not failed, and then logs
+  // its error.
+  virtual void Finish() = 0;
+  // This process cannot go on: waits of the others throw Error with `reason`. Afterwards, this
+  // object and its groups may only be destroyed; memory that was being summed has to live until
+  // this call. Later calls have no effect.
+  virtual void Fail(const std::string& reason) = 0;
   // Ends all processes with exit status 1. Does not return.
   [[noreturn]] virtual void Abort() = 0;
 };
@@ -43,7 +53,8 @@ using Environment = std::function<const char*(const char* variable)>;
 // Error for what is not a number.
 MILLRACE_API std::optional<Launch> FindLaunch(const Environment& environment);
 
-using ConnectFunction = std::unique_ptr<Processes> (*)();
+// `peer_timeout`: in seconds.
+using ConnectFunction = std::unique_ptr<Processes> (*)(double peer_timeout);
 
 // Registers a function that connects processes. Define one at namespace scope, in a file that is
 // compiled only where its library is installed.
@@ -54,9 +65,10 @@ struct RegisterConnect {
 // Whether this build has a library that connects processes.
 MILLRACE_API bool CanConnectProcesses();
 
-// Connects the processes of `launch`, once in the life of this process. Throws Error if this build
-// has no library for that, or if the library does not find all of them.
-std::unique_ptr<Processes> ConnectProcesses(const Launch& launch);
+// Connects the processes of `launch`, once in the life of this process. `peer_timeout`: seconds of
+// silence after which a process counts as lost. Throws Error if this build has no library for that,
+// or if the library does not find all of them.
+std::unique_ptr<Processes> ConnectProcesses(const Launch& launch, double peer_timeout);
 
 }  // namespace millrace::inline collective
 

@@ -39,7 +39,7 @@ bool IsSameForAll(const caffe::PartParameter& param) {
 void ApplySampler(const caffe::PartParameter& param, const caffe::LayerParameter& layer,
                   uint64_t seed, uint64_t key, LayerStream* stream) {
   if (!param.has_type()) return;
-  const SamplerEntry& entry = Samplers().Find("sampler", param.type());
+  const auto [entry, values] = Samplers().Choose("sampler", param.type(), ValuesOf(param.param()));
   if (!entry.make) return;
   if (!stream->any_order) {
     throw FieldError("type", "the records of a layer of type ", layer.type(),
@@ -55,7 +55,7 @@ void ApplySampler(const caffe::PartParameter& param, const caffe::LayerParameter
   for (const auto& source : stream->options.sources) sizes.push_back(source->size());
   data.total = Interleave(sizes).total();
   if (entry.needs_labels) data.labels = LabelsOf(*stream);
-  stream->options.sampler = entry.make(data, ValuesOf(param.param()));
+  stream->options.sampler = entry.make(data, values);
 }
 
 }  // namespace millrace::inline data

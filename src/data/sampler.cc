@@ -1,13 +1,29 @@
 // Samplers "shard", "same" and "shuffle".
 #include "data/sampler.h"
 
+#include <utility>
+
 #include "data/schedule.h"
 #include "proto/part_values.h"
 
+namespace millrace {
+
+RegisterSampler::RegisterSampler(PartDescriptor descriptor, SamplerFactory make,
+                                 bool needs_labels) {
+  Samplers().Register(
+      {.part = std::move(descriptor), .needs_labels = needs_labels, .make = std::move(make)});
+}
+
+}  // namespace millrace
 namespace millrace::inline data {
 
 SamplerRegistry& Samplers() {
-  static SamplerRegistry registry("sampler");
+  static SamplerRegistry registry = [] {
+    SamplerRegistry made("sampler");
+    made.Register({.part = {.name = "shard"}});
+    made.Register({.part = {.name = "same"}, .same_for_all = true});
+    return made;
+  }();
   return registry;
 }
 
@@ -32,12 +48,9 @@ class ShuffleSampler : public Sampler {
   const uint64_t total_, seed_, stream_;
 };
 
-const RegisterSampler shard({.part = {.name = "shard"}});
-const RegisterSampler same({.part = {.name = "same"}, .same_for_all = true});
-const RegisterSampler shuffle({.part = {.name = "shuffle"},
-                               .make = [](const SampledData& data, const PartValues&) {
-                                 return std::make_shared<ShuffleSampler>(data);
-                               }});
+const RegisterSampler shuffle({.name = "shuffle"}, [](const SampledData& data, const PartValues&) {
+  return std::make_shared<ShuffleSampler>(data);
+});
 
 }  // namespace
 }  // namespace millrace::inline data

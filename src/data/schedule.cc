@@ -208,7 +208,12 @@ RecordLocation Schedule::AtPlace(uint64_t place) const {
                       : Permutation(options_.seed, stream, epoch, size)(position);
   }
   const uint64_t number = NumberOf(own, position);
-  return interleave_.At(options_.sampler ? options_.sampler->Record(epoch, number) : number);
+  if (!options_.sampler) return interleave_.At(number);
+  const uint64_t record = options_.sampler->Record(epoch, number);
+  if (record >= interleave_.total()) {
+    throw Error("the sampler gives record ", record, ", expected one below ", interleave_.total());
+  }
+  return interleave_.At(record);
 }
 
 uint64_t Schedule::PlaceAfter(const Schedule& before, uint64_t place) const {

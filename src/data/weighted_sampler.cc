@@ -56,11 +56,12 @@ class WeightedSampler : public Sampler {
   std::vector<std::vector<uint32_t>> records_;  // by label
 };
 
-const RegisterSampler weighted({.part = {.name = "weighted", .numbered = true},
-                                .needs_labels = true,
-                                .make = [](const SampledData& data, const PartValues& values) {
-                                  return std::make_shared<WeightedSampler>(data, values);
-                                }});
+const RegisterSampler weighted(
+    {.name = "weighted", .numbered = true},
+    [](const SampledData& data, const PartValues& values) {
+      return std::make_shared<WeightedSampler>(data, values);
+    },
+    /*needs_labels=*/true);
 
 }  // namespace
 }  // namespace millrace::inline data

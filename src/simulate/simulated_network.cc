@@ -10,8 +10,6 @@ namespace millrace::inline simulate {
 namespace {
 
 constexpr uint64_t kLossStream = 1000;
-// Of Ethernet (preamble, header, checksum, gap), IP and UDP.
-constexpr size_t kOverheadBytes = 38 + 20 + 8;
 
 }  // namespace
 

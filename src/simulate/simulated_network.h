@@ -27,6 +27,9 @@ class SimulatedNetwork {
     std::vector<std::byte> frame;  // aligned for any type
   };
 
+  // Bytes of a packet beside its own: Ethernet (preamble, header, checksum, gap), IP and UDP.
+  static constexpr size_t kOverheadBytes = 38 + 20 + 8;
+
   SimulatedNetwork(const NetworkModel& model, size_t workers, uint64_t seed);
 
   // When `worker` has sent all that it was given.

@@ -1,6 +1,6 @@
-// Training by many workers in one process, in virtual time: real solvers, exchanges and merge rules
-// on a simulated network. What happens when depends on the options and the seed alone, so a run
-// repeats bit for bit, on any number of cores.
+// Training by many workers in one process, in virtual time: real solvers, strategies, exchanges and
+// merge rules on a simulated network. What happens when depends on the options and the seed alone,
+// so a run repeats bit for bit, on any number of cores.
 //
 // An iteration reads the weights that the worker has when it begins, and changes them when it ends.
 // Its virtual duration is given, not measured.
@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "exchange/kernels/chunk_op.h"
@@ -38,22 +39,26 @@ struct SimulationOptions {
 
 // What has happened up to a moment.
 struct SimulationStatus {
-  int64_t iterations = 0;   // completed, of all workers
+  // Completed, of all workers together; of workers that step together, steps that all have made.
+  int64_t iterations = 0;
   double seconds = 0;       // virtual time since training began
   double loss = 0;          // mean of the last average_loss iterations, or of one per worker
   double staleness = 0;     // iterations of all workers between two positions of a chunk, mean
   uint64_t bytes_sent = 0;  // of all workers together, since training began
+  std::string stop_reason;  // one line about the stop condition that ends the run; "": none
 };
 
 // Called in the thread that runs the simulation.
 struct SimulationObserver {
   // After every `display` iterations of the solver file.
   std::function<void(const SimulationStatus&)> iteration;
-  // A test of net `index`, of the masters' weights.
+  // A test of net `index`, of the merged weights: those of the masters, of the center, or the mean.
   std::function<void(const SimulationStatus&, int index, const Evaluation&)> test;
   // True ends the simulation early. May be null.
   std::function<bool()> stop;
 };
+
+class SimulationCore;
 
 class MILLRACE_API Simulation {
  public:
@@ -61,7 +66,8 @@ class MILLRACE_API Simulation {
   Simulation(const SolverConfig& config, const SimulationOptions& options);
   ~Simulation();
 
-  // Trains for max_iter iterations of all workers together, and brings the replicas together.
+  // Trains for max_iter iterations of all workers together, or as many steps of workers that step
+  // together, or until a stop condition is met in virtual time, and brings the replicas together.
   // Throws Error, naming the worker, if one cannot go on, or if the exchange does not come to rest.
   SimulationStatus Run(const SimulationObserver& observer);
 
@@ -74,8 +80,7 @@ class MILLRACE_API Simulation {
   void Save(const std::string& path);
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<SimulationCore> core_;
 };
 
 }  // namespace millrace::inline simulate

@@ -48,6 +48,9 @@ class Strategy {
   // Brings all progress of this solver into the run's weights. Called between iterations: before
   // this solver opens a snapshot of the run, and after its last iteration.
   virtual void Flush() {}
+  // Brings the run's weights up to date for a test, as far as that leaves the solvers' own weights
+  // as they are. Called between iterations.
+  virtual void Publish() {}
   // What the solver needs in addition if all solvers step together; null if they do not.
   virtual SynchronousStep* synchronous() { return nullptr; }
 };

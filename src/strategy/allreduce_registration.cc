@@ -92,6 +92,22 @@ void Check(const caffe::SolverParameter& param) {
   }
 }
 
+}  // namespace
+
+std::optional<SynchronousMergeConfig> SynchronousMergeOf(const caffe::SolverParameter& param,
+                                                         int solvers) {
+  const caffe::StrategyParameter& strategy = param.strategy();
+  if (!strategy.has_merge_rule()) return std::nullopt;
+  const SynchronousMergeConfig merge = MergeConfigOf(strategy, ChooseStrategy(strategy).values);
+  if (merge.pull * static_cast<float>(solvers) > 1) {
+    throw FieldError("strategy.merge_rule.param", "pull is ", merge.pull,
+                     ", expected at most 1 / number of solvers, ", 1.0 / solvers);
+  }
+  return merge;
+}
+
+namespace {
+
 StrategyMaker MakeAllreduce(const StrategyContext& context) {
   CheckRun(context);
   AllreduceSettings settings;
@@ -101,14 +117,7 @@ StrategyMaker MakeAllreduce(const StrategyContext& context) {
   settings.stopped = context.stopped;
   const auto team = std::make_shared<AllreduceTeam>(context.weights, context.solvers,
                                                     context.processes, std::move(settings));
-  const caffe::StrategyParameter& strategy = context.config->param.strategy();
-  std::optional<SynchronousMergeConfig> merge;
-  if (strategy.has_merge_rule()) merge = MergeConfigOf(strategy, context.parameters);
-  const int solvers = team->gradients().member(0).size();
-  if (merge && merge->pull * static_cast<float>(solvers) > 1) {
-    throw FieldError("strategy.merge_rule.param", "pull is ", merge->pull,
-                     ", expected at most 1 / number of solvers, ", 1.0 / solvers);
-  }
+  const auto merge = SynchronousMergeOf(context.config->param, team->gradients().member(0).size());
   return [team, merge](int index) -> std::unique_ptr<Strategy> {
     try {
       if (merge) return std::make_unique<SynchronousMergeStrategy>(team.get(), index, *merge);
@@ -127,7 +136,9 @@ const RegisterStrategy allreduce(
               {{.name = "average", .fallback = 1, .least = 0, .most = 1, .whole = true},
                {.name = "bucket_kib", .fallback = 4096, .least = 1, .most = 1 << 20, .whole = true},
                {.name = "divide_batch", .fallback = 0, .least = 0, .most = 1, .whole = true},
-               {.name = "every", .fallback = 1, .least = 1, .most = 1e9, .whole = true}}},
+               {.name = "every", .fallback = 1, .least = 1, .most = 1e9, .whole = true},
+               // Seconds of silence after which a process of mpirun or srun counts as lost.
+               {.name = "peer_timeout", .fallback = 60, .least = 1, .most = 1e6}}},
      .check = Check,
      .make = MakeAllreduce,
      .synchronous = true});

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "solver/strategy.h"
+#include "strategy/delay_compensation.h"
 #include "weights/weight_buffer.h"
 
 namespace millrace::inline strategy {
@@ -14,15 +15,18 @@ namespace millrace::inline strategy {
 class HogwildStrategy : public Strategy {
  public:
   // Registers a solver in the iteration clock of `weights`, which outlive this object. `has_peers`:
-  // whether other machines train these weights as well; null: none does. Throws Error if the clock
-  // has no room for another solver.
-  explicit HogwildStrategy(WeightBuffer* weights, std::function<bool()> has_peers = nullptr);
+  // whether other machines train these weights as well; null: none does. `lambda`: of delay
+  // compensation (delay_compensation.h), 0 for none; then `passes` is the solver's iter_size. The
+  // weights that an iteration has read are those at its start, although its layers may already see
+  // newer ones. Throws Error if the clock has no room for another solver.
+  explicit HogwildStrategy(WeightBuffer* weights, std::function<bool()> has_peers = nullptr,
+                           float lambda = 0, int passes = 1);
   ~HogwildStrategy() override;
 
   float* weights() override { return weights_.data(); }
   void Prepare(UpdateRule* rule) override { rule->LockWith(&holder_); }
   UpdateLock* lock() override { return &holder_; }
-  std::optional<int64_t> Claim(int64_t limit) override { return clock_.Claim(limit); }
+  std::optional<int64_t> Claim(int64_t limit) override;
   void Update(float rate, const float* gradients, UpdateRule* rule) override;
   void Complete() override { clock_.Done(slot_); }
 
@@ -32,6 +36,7 @@ class HogwildStrategy : public Strategy {
   const std::function<bool()> has_peers_;
   UpdateLock holder_;
   const int slot_;
+  DelayCompensation compensation_;
 };
 
 }  // namespace millrace::inline strategy

@@ -1,4 +1,5 @@
 // The default strategy: solvers on CPUs share the host's weights, each GPU has a replica.
+#include "proto/part_values.h"
 #include "solver/strategy_registry.h"
 #include "strategy/device_strategy.h"
 #include "strategy/hogwild.h"
@@ -7,16 +8,26 @@ namespace millrace::inline strategy {
 namespace {
 
 StrategyMaker MakeHogwild(const StrategyContext& context) {
-  return [context](int index) -> std::unique_ptr<Strategy> {
+  const auto lambda = static_cast<float>(context.parameters.at("delay_compensation"));
+  for (int i = 0; lambda > 0 && i < context.solvers; ++i) {
+    if (context.ReplicaOf(i) == nullptr) continue;
+    throw FieldError("strategy.param",
+                     "delay_compensation is for solvers on CPUs, expected a run without GPUs");
+  }
+  return [context, lambda](int index) -> std::unique_ptr<Strategy> {
     if (DeviceWeights* const replica = context.ReplicaOf(index)) {
       return std::make_unique<DeviceStrategy>(replica, &context.weights->clock(),
                                               context.has_peers);
     }
-    return std::make_unique<HogwildStrategy>(context.weights, context.has_peers);
+    return std::make_unique<HogwildStrategy>(context.weights, context.has_peers, lambda,
+                                             context.config->param.iter_size());
   };
 }
 
-const RegisterStrategy hogwild({.part = {.name = "hogwild"}, .make = MakeHogwild});
+const RegisterStrategy hogwild(
+    {.part = {.name = "hogwild",
+              .parameters = {{.name = "delay_compensation", .least = 0, .most = 1e6}}},
+     .make = MakeHogwild});
 
 }  // namespace
 }  // namespace millrace::inline strategy

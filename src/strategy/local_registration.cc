@@ -10,7 +10,7 @@
 namespace millrace::inline strategy {
 namespace {
 
-using Rule = LocalConfig::Rule;
+using Rule = MergerConfig::Rule;
 
 struct RuleEntry {
   PartDescriptor part;
@@ -31,9 +31,10 @@ const PartRegistry<RuleEntry>& Rules() {
   return rules;
 }
 
-// Without what the run gives. Throws FieldError.
-LocalConfig ConfigOf(const caffe::StrategyParameter& strategy) {
-  LocalConfig config;
+}  // namespace
+
+MergerConfig MergerConfigOf(const caffe::StrategyParameter& strategy) {
+  MergerConfig config;
   config.conditions = SyncConditions(strategy);
   const PartValues values = ChooseStrategy(strategy).values;
   config.fetch = static_cast<int64_t>(values.at("fetch"));
@@ -66,7 +67,9 @@ LocalConfig ConfigOf(const caffe::StrategyParameter& strategy) {
   return config;
 }
 
-void Check(const caffe::SolverParameter& param) { ConfigOf(param.strategy()); }
+namespace {
+
+void Check(const caffe::SolverParameter& param) { MergerConfigOf(param.strategy()); }
 
 StrategyMaker MakeLocal(const StrategyContext& context) {
   for (int i = 0; i < context.solvers; ++i) {
@@ -77,7 +80,7 @@ StrategyMaker MakeLocal(const StrategyContext& context) {
   }
   return [context](int /*index*/) {
     // Conditions belong to the thread of their solver.
-    LocalConfig config = ConfigOf(context.config->param.strategy());
+    LocalConfig config(MergerConfigOf(context.config->param.strategy()));
     config.solvers = context.solvers;
     config.clock = context.clock;
     config.has_peers = context.has_peers;

@@ -19,9 +19,11 @@
 #define MILLRACE_STRATEGY_SYNCHRONOUS_MERGE_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "millrace/memory_space.h"
+#include "proto/caffe.pb.h"
 #include "strategy/allreduce.h"
 
 namespace millrace::inline strategy {
@@ -35,6 +37,11 @@ struct SynchronousMergeConfig {
   float rate = 1, momentum = 0;  // kOuter
   bool nesterov = false;         // kOuter
 };
+
+// The merge rule of a solver file with the strategy allreduce, for so many solvers of the run; none
+// if it sums gradients. Throws FieldError.
+std::optional<SynchronousMergeConfig> SynchronousMergeOf(const caffe::SolverParameter& param,
+                                                         int solvers);
 
 // Moves `center` by `sum`, the sum g of the differences of all `solvers`. `velocity`: v, for
 // kOuter; else null. The arrays have `count` elements and do not overlap.

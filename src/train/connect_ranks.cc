@@ -14,6 +14,9 @@
 namespace millrace::inline train {
 namespace {
 
+// Of a strategy that does not have the parameter.
+constexpr double kPeerTimeoutSeconds = 60;
+
 std::string HostName() {
   char name[256] = "";
   gethostname(name, sizeof(name) - 1);
@@ -63,25 +66,27 @@ bool IsSynchronous(const SolverConfig& config) {
   return Strategies().Find("strategy", config.param.strategy().type()).synchronous;
 }
 
-std::unique_ptr<Processes> ConnectRanks(const TrainOptions& options, SolverConfig* config) {
+void ConnectRanks(const TrainOptions& options, bool first_rank_saves, SolverConfig* config,
+                  std::unique_ptr<Processes>* processes) {
   const auto launch = FindLaunch([](const char* variable) { return std::getenv(variable); });
-  if (!launch || !options.topology.empty() || !options.shm.empty()) return nullptr;
-  if (!IsSynchronous(*config)) {
-    throw Error(launch->launcher, " has started ", launch->size, " processes, but strategy ",
-                config->param.strategy().type(),
-                " does not combine them: expected strategy { type: \"allreduce\" } or --topology");
-  }
-  std::unique_ptr<Processes> processes = ConnectProcesses(*launch);
-  try {
-    ShareConfig(processes.get(), config);
-  } catch (const std::exception&) {
-    AbortIfConnected(processes.get());
-    throw;
-  }
-  LOG(INFO) << "Rank " << processes->rank() << " of " << processes->size() << ", process "
-            << getpid() << " on " << HostName();
-  if (processes->rank() != 0) LeaveToFirstRank(config);
-  return processes;
+  if (!launch || !options.topology.empty() || !options.shm.empty()) return;
+  const PartValues values = ChooseStrategy(config->param.strategy()).values;
+  const auto peer_timeout = values.find("peer_timeout");
+  *processes = ConnectProcesses(
+      *launch, peer_timeout == values.end() ? kPeerTimeoutSeconds : peer_timeout->second);
+  ShareConfig(processes->get(), config);
+  const int rank = (*processes)->rank();
+  LOG(INFO) << "Rank " << rank << " of " << (*processes)->size() << ", process " << getpid()
+            << " on " << HostName();
+  if (first_rank_saves && rank != 0) LeaveToFirstRank(config);
+}
+
+void RefuseSeparateRanks(const TrainOptions& options, const SolverConfig& config) {
+  const auto launch = FindLaunch([](const char* variable) { return std::getenv(variable); });
+  if (!launch || !options.topology.empty() || !options.shm.empty()) return;
+  throw Error(launch->launcher, " has started ", launch->size, " processes, but strategy ",
+              config.param.strategy().type(),
+              " does not combine them: expected strategy { type: \"allreduce\" } or --topology");
 }
 
 void AbortIfConnected(Processes* processes) {

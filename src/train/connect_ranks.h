@@ -13,13 +13,17 @@ namespace millrace::inline train {
 // Whether an iteration of the run is one step of all its solvers.
 bool IsSynchronous(const SolverConfig& config);
 
-// Connects the processes that a launcher has started together, if the strategy trains with them;
-// null if this process is alone. `config` gets the seed of rank 0; on other ranks it loses what
-// rank 0 alone does: displays, tests, stop conditions, snapshots, and loading of weights, which come
-// from rank 0.
-// Throws Error for processes that the strategy would not combine, unless `options` have a topology
-// or shared memory for that; and for solver files that differ.
-std::unique_ptr<Processes> ConnectRanks(const TrainOptions& options, SolverConfig* config);
+// Connects the processes that a launcher has started together, for a synchronous strategy; leaves
+// `processes` null if this process is alone, or if `options` have a topology or shared memory to
+// combine processes. `config` gets the seed of rank 0. With `first_rank_saves`, it loses on other
+// ranks what rank 0 alone does: displays, tests, stop conditions, snapshots, and loading of weights,
+// which come from rank 0. Throws Error for solver files that differ, with `processes` connected.
+void ConnectRanks(const TrainOptions& options, bool first_rank_saves, SolverConfig* config,
+                  std::unique_ptr<Processes>* processes);
+
+// For a strategy that is not synchronous: throws Error if a launcher has started several processes,
+// unless `options` have a topology or shared memory to combine them.
+void RefuseSeparateRanks(const TrainOptions& options, const SolverConfig& config);
 
 // In a handler of an exception: prints it as a line with the rank and ends all processes. Returns
 // if `processes` is null.

@@ -12,7 +12,9 @@
 #include "solver/moving_average.h"
 #include "solver/solver.h"
 #include "solver/stop_conditions.h"
-#include "strategy/hogwild.h"
+#include "solver/strategy_registry.h"
+#include "train/connect_ranks.h"
+#include "train/divide_batch.h"
 #include "train/evaluator.h"
 #include "train/net_view.h"
 #include "train/node_runner.h"
@@ -32,8 +34,10 @@ std::unique_ptr<NodeConfig> NodeConfigOf(const SessionOptions& options) {
 }
 
 DataOptions TrainData(const SessionOptions& options, const NodeConfig* node_config,
-                      const SolverConfig& config) {
-  DataOptions data{.seed = config.seed, .sampler = config.param.sampler()};
+                      const Processes* processes, const SolverConfig& config) {
+  DataOptions data{.seed = config.seed,
+                   .sampler = config.param.sampler(),
+                   .consumers = IsSynchronous(config) ? 1 : 0};
   if (options.shard_count > 0 && options.shard_index >= options.shard_count) {
     throw Error("SessionOptions.shard_index: ", options.shard_index, " of ", options.shard_count,
                 " shards, expected a smaller number");
@@ -41,6 +45,9 @@ DataOptions TrainData(const SessionOptions& options, const NodeConfig* node_conf
   if (options.shard_count > 0) {
     data.shard_index = options.shard_index;
     data.shard_count = options.shard_count;
+  } else if (processes != nullptr) {
+    data.shard_index = static_cast<uint64_t>(processes->rank());
+    data.shard_count = static_cast<uint64_t>(processes->size());
   } else if (node_config != nullptr) {
     data.shard_index = static_cast<uint64_t>(node_config->plan.shard);
     data.shard_count = static_cast<uint64_t>(node_config->plan.shards);
@@ -54,52 +61,33 @@ class SolverSession : public Session {
       : config_(std::move(config)),
         policy_(config_.param),
         stop_conditions_(config_.param, &clock_) {
-    const OneOmpThread one;
-    for (const std::string& notice : config_.notices) LOG(INFO) << notice;
-    for (const std::string& warning : config_.warnings) LOG(WARNING) << warning;
-    RefuseOtherParts(options);
-    std::unique_ptr<NodeConfig> node_config = NodeConfigOf(options);
-    Resume(options, node_config.get());
-    data_ = std::make_unique<DataService>(TrainData(options, node_config.get(), config_));
-    test_data_ = std::make_unique<DataService>(DataOptions{.seed = config_.seed});
-    if (resume_) {
-      data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
+    try {
+      Build(options);
+    } catch (const std::exception& error) {
+      if (processes_) processes_->Fail(error.what());
+      throw;
     }
-    CheckNetTypes(config_);
-    BuiltNetOptions net_options = TrainNetOptions(config_, data_.get());
-    net_options.keep_activations = true;  // net() shows them
-    auto net = std::make_unique<BuiltNet>(config_.train.param, config_.train.source, net_options);
-    net->LogNotices();
-    CheckSampled(config_, *data_);
-    FillWeights(net.get(), options);
-    if (node_config) RefuseSynchronizedLayers(config_);
-    if (node_config) JoinCluster(std::move(node_config), *net, options);
-    strategy_ = std::make_unique<HogwildStrategy>(
-        weights_.get(), [this] { return node_ && !node_->cluster().alone(); });
-    solver_ =
-        std::make_unique<Solver>(config_, policy_, data_.get(), strategy_.get(), std::move(net));
-    if (resume_) solver_->Restore(*resume_, 0);
-    view_ = std::make_unique<NetView>(&solver_->net(), weights());
-    MakeTestNets();
-    if (options.metrics != nullptr) {
-      counters_ = std::make_unique<RunCounters>(
-          node_ ? node_->cluster().registry() : PartOrNew(options.metrics), solver_->net().name(),
-          &weights_->clock(), solver_->net().batch_size() * config_.param.iter_size());
-    }
+  }
+
+  // Under mpirun, the others have an error if this process still trains.
+  ~SolverSession() override {
+    if (processes_ && !left_) processes_->Fail("its session has ended without Finish");
   }
 
   std::optional<SessionStep> Step() override {
     try {
       return StepOnce();
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
       if (node_ && !left_) node_->PublishFailed(std::current_exception());
+      // While the gradients exist that MPI may still sum.
+      if (processes_) processes_->Fail(error.what());
       throw;
     }
   }
   int64_t iteration() const override { return weights_->clock().global(); }
 
   std::span<float> weights() override {
-    return {weights_->data(), static_cast<size_t>(weights_->size())};
+    return {strategy_->weights(), static_cast<size_t>(weights_->size())};
   }
   std::vector<WeightArray> arrays() const override { return view_->arrays(); }
   const Net& net() const override { return *view_; }
@@ -116,6 +104,7 @@ class SolverSession : public Session {
   std::vector<TestOutput> Test(int index) override {
     BuiltNet& net = TestNet(index);
     const OneOmpThread one;
+    strategy_->Flush();
     if (merged_ && !merged_->Read([this] { return node_->failed(); })) node_->RethrowIfFailed();
     std::vector<TestOutput> outputs;
     const Evaluation result = Evaluate(
@@ -127,26 +116,32 @@ class SolverSession : public Session {
   }
 
   std::string Snapshot() override {
+    const SynchronousStep* const step = strategy_->synchronous();
+    if (step != nullptr && !step->merged()) {
+      throw Error("Session::Snapshot: the solvers have not merged at iteration ", iteration(),
+                  ", expected a call after an iteration that merges (strategy.param every)");
+    }
+    strategy_->Flush();
     millrace::Snapshot snapshot;
     snapshot.iteration = iteration();
     snapshot.current_step = policy_.StepOfState(snapshot.iteration);
     snapshot.format = config_.param.snapshot_format();
     snapshot.seed = config_.seed;
     BuiltNet& net = solver_->net();
-    const auto save = [&] { net.ToProto(&snapshot.model, config_.param.snapshot_diff()); };
+    const auto save = [&](float* weights) {
+      net.BindWeights(weights);
+      net.ToProto(&snapshot.model, config_.param.snapshot_diff());
+      net.BindWeights(strategy_->weights());
+    };
     if (merged_) {
-      const bool whole = merged_->Read([this] { return node_->failed(); },
-                                       [&] {
-                                         net.BindWeights(merged_->data());
-                                         save();
-                                         net.BindWeights(weights_->data());
-                                       });
+      const bool whole =
+          merged_->Read([this] { return node_->failed(); }, [&] { save(merged_->data()); });
       if (!whole) {
         node_->RethrowIfFailed();
         throw Error("the merged weights were not read completely: no snapshot is written");
       }
     } else {
-      save();
+      save(weights_->data());
     }
     snapshot.streams = data_->Positions("train");
     snapshot.histories.push_back(std::make_shared<const History>(solver_->ExportHistory()));
@@ -156,26 +151,90 @@ class SolverSession : public Session {
     return state;
   }
 
-  bool is_leader() const override { return !node_ || node_->cluster().is_leader(); }
+  bool is_leader() const override {
+    if (processes_) return processes_->rank() == 0;
+    return !node_ || node_->cluster().is_leader();
+  }
   void Finish() override {
-    if (node_ && !std::exchange(left_, true)) node_->Finish(longest_ns_);
+    if (std::exchange(left_, true)) return;
+    strategy_->Flush();
+    if (node_) node_->Finish(longest_ns_);
+    if (processes_) processes_->Finish();
   }
   void Leave() override {
-    if (node_ && !std::exchange(left_, true)) node_->Leave();
+    if (std::exchange(left_, true)) return;
+    strategy_->Flush();
+    if (node_) node_->Leave();
+    if (processes_) processes_->Fail("it has left the run");
   }
 
  private:
+  void Build(const SessionOptions& options) {
+    const OneOmpThread one;
+    for (const std::string& notice : config_.notices) LOG(INFO) << notice;
+    for (const std::string& warning : config_.warnings) LOG(WARNING) << warning;
+    RefuseOtherParts(options);
+    std::unique_ptr<NodeConfig> node_config = NodeConfigOf(options);
+    if (IsSynchronous(config_)) {
+      TrainOptions train;
+      train.topology = options.topology;
+      ConnectRanks(train, false, &config_, &processes_);
+      if (DividesBatch(config_)) DivideBatch(processes_ ? processes_->size() : 1, &config_.train);
+    }
+    Resume(options, node_config.get());
+    data_ = std::make_unique<DataService>(
+        TrainData(options, node_config.get(), processes_.get(), config_));
+    test_data_ = std::make_unique<DataService>(DataOptions{.seed = config_.seed});
+    if (resume_) {
+      data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
+    }
+    CheckNetTypes(config_);
+    BuiltNetOptions net_options = TrainNetOptions(config_, data_.get());
+    net_options.keep_activations = true;  // net() shows them
+    auto net = std::make_unique<BuiltNet>(config_.train.param, config_.train.source, net_options);
+    net->LogNotices();
+    CheckSampled(config_, *data_);
+    FillWeights(net.get(), options);
+    if (node_config && !IsSynchronous(config_)) RefuseSynchronizedLayers(config_);
+    make_strategy_ = MakeStrategies(ContextOfStrategy(node_config != nullptr));
+    if (node_config) JoinCluster(std::move(node_config), *net, options);
+    strategy_ = make_strategy_(0);
+    solver_ =
+        std::make_unique<Solver>(config_, policy_, data_.get(), strategy_.get(), std::move(net));
+    if (resume_) solver_->Restore(*resume_, 0);
+    view_ = std::make_unique<NetView>(&solver_->net(), weights());
+    MakeTestNets();
+    if (options.metrics != nullptr) {
+      counters_ = std::make_unique<RunCounters>(
+          node_ ? node_->cluster().registry() : PartOrNew(options.metrics), solver_->net().name(),
+          &weights_->clock(), solver_->net().batch_size() * config_.param.iter_size());
+    }
+  }
+
+  StrategyContext ContextOfStrategy(bool in_cluster) {
+    StrategyContext context;
+    context.config = &config_;
+    context.weights = weights_.get();
+    context.clock = &clock_;
+    context.in_cluster = in_cluster;
+    context.processes = processes_.get();
+    context.has_peers = [this] { return node_ && !node_->cluster().alone(); };
+    context.stopped = [this] { return ended_; };
+    return context;
+  }
+
   std::optional<SessionStep> StepOnce() {
     const OneOmpThread one;
     if (node_) node_->RethrowIfFailed();
     const int64_t begin_ns = clock_.NowNs();
-    if (ended_) return std::nullopt;
+    // Of processes that step together, all end after the iteration in which they hear of it.
+    if (ended_ && !processes_) return std::nullopt;
     const std::optional<int64_t> iteration = solver_->Claim();
     if (!iteration) return std::nullopt;
     solver_->net().set_debug_info(IsDebugInfoDue(config_.param, *iteration));
     const StepResult step = solver_->Compute(*iteration);
     longest_ns_ = std::max(longest_ns_, clock_.NowNs() - begin_ns);
-    ended_ = stop_conditions_.AfterIteration(weights_->clock().global());
+    ended_ |= stop_conditions_.AfterIteration(weights_->clock().global());
     losses_.Add(step.loss);
     if (counters_) counters_->Update(losses_.Mean(), 0);
     return SessionStep{step.iteration, step.loss, step.rate};
@@ -196,12 +255,6 @@ class SolverSession : public Session {
                                "a session in a cluster ends with max_iter only, expected "
                                "none with a topology"));
     }
-    // The program may change the run's weights between steps, which a solver on others would not
-    // see.
-    const std::string& type = config_.param.strategy().type();
-    if (type == "hogwild") return;
-    throw Located(config_.source, FieldError("strategy.type", "is ", type,
-                                             ", a session has the strategy hogwild only"));
   }
 
   void Resume(const SessionOptions& options, const NodeConfig* node_config) {
@@ -268,13 +321,15 @@ class SolverSession : public Session {
   SolverConfig config_;
   const LrPolicy policy_;
   StopConditions stop_conditions_;
+  std::unique_ptr<Processes> processes_;  // null: no other process steps with this one
   std::unique_ptr<ResumePoint> resume_;
   std::vector<std::string> weight_files_;  // that the weights were loaded from
   std::unique_ptr<DataService> data_, test_data_;
   std::unique_ptr<WeightBuffer> weights_;
   std::unique_ptr<NodeRunner> node_;  // null: no cluster
   std::unique_ptr<MergedWeights> merged_;
-  std::unique_ptr<HogwildStrategy> strategy_;
+  StrategyMaker make_strategy_;  // with what the strategy shares
+  std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<Solver> solver_;
   std::unique_ptr<NetView> view_;
   std::vector<std::unique_ptr<BuiltNet>> tests_;

@@ -108,6 +108,7 @@ void SolverWorker::RunTest(int64_t iteration) {
   if (run_.distributed_evaluation != nullptr) {
     run_.distributed_evaluation->Begin(iteration);
   } else if (IsLeader()) {
+    strategy_->Publish();
     run_.tester.Run(iteration, [&] { return run_.stop.load(); });
     Judge();
   }

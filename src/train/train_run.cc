@@ -80,7 +80,7 @@ class TrainRun {
       : node_config_(FindNodeConfig(options)),
         config_(LoadSolverConfig(options.solver_file, options.train_state)),
         synchronous_(IsSynchronous(config_)),
-        processes_((*processes = ConnectRanks(options, &config_)).get()),
+        processes_(Connected(options, processes)),
         options_(Resolved(options, config_, node_config_.get(), processes_)),
         policy_(config_.param),
         stop_conditions_(config_.param, &clock_),
@@ -140,6 +140,12 @@ class TrainRun {
   }
 
  private:
+  Processes* Connected(const TrainOptions& options, std::unique_ptr<Processes>* processes) {
+    if (!synchronous_) RefuseSeparateRanks(options, config_);
+    if (synchronous_) ConnectRanks(options, true, &config_, processes);
+    return processes->get();
+  }
+
   TrainResult RunAll() {
     if (node_config_ && !JoinCluster()) {
       TrainResult result;
@@ -739,7 +745,9 @@ TrainResult Train(const TrainOptions& options) {
   CheckOptions(options);
   std::unique_ptr<Processes> processes;
   try {
-    return TrainRun(options, &processes).Run();
+    const TrainResult result = TrainRun(options, &processes).Run();
+    if (processes) processes->Finish();
+    return result;
   } catch (const std::exception&) {
     AbortIfConnected(processes.get());
     throw;

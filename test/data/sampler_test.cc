@@ -277,6 +277,41 @@ TEST(Sampler, RefusesWeightsThatExcludeEverything) {
             "the sampler weighted: the weights of all labels are 0");
 }
 
+// A sampler of a program: every number has the record `record`.
+class OneRecord : public Sampler {
+ public:
+  explicit OneRecord(double record) : record_(static_cast<uint64_t>(record)) {}
+  uint64_t Record(uint64_t, uint64_t) const override { return record_; }
+
+ private:
+  const uint64_t record_;
+};
+
+const RegisterSampler one_record(
+    {.name = "one_record",
+     .parameters = {{.name = "record", .fallback = 3, .most = 1000, .whole = true}}},
+    [](const SampledData& data, const PartValues& values) {
+      EXPECT_EQ(data.total, 24u);
+      return std::make_shared<OneRecord>(values.at("record"));
+    });
+
+TEST(Sampler, OfAProgramHasTheDefaultsOfItsParameters) {
+  const Databases databases;
+  const caffe::LayerParameter layer = DataLayer(databases.paths, 4);
+  EXPECT_EQ(Sorted(Labels(Process(0, 1, Named("one_record")), layer, 1)).front(),
+            Sorted(Labels(Process(0, 1, Named("one_record", {{"record", 3}})), layer, 1)).back());
+  EXPECT_NE(Labels(Process(0, 1, Named("one_record", {{"record", 4}})), layer, 1),
+            Labels(Process(0, 1, Named("one_record")), layer, 1));
+}
+
+TEST(Sampler, ARecordThatTheDataDoNotHaveIsAnError) {
+  const Databases databases;
+  DataService service(Process(0, 1, Named("one_record", {{"record", 24}})));
+  const std::string error =
+      ErrorOf([&] { Labels(service.Open("train", DataLayer(databases.paths, 4)).get(), 1); });
+  EXPECT_CONTAINS(error, "the sampler gives record 24, expected one below 24");
+}
+
 TEST(Sampler, OfAnUnknownNameIsRefusedWithTheSolverFile) {
   const auto refusal = [](const caffe::PartParameter& sampler) {
     caffe::SolverParameter param;
@@ -288,11 +323,11 @@ TEST(Sampler, OfAnUnknownNameIsRefusedWithTheSolverFile) {
     }
     return std::string("none");
   };
-  EXPECT_EQ(
-      refusal(Named("random")),
-      "sampler.type: unknown sampler 'random', expected one of same, shard, shuffle, weighted");
+  EXPECT_EQ(refusal(Named("random")),
+            "sampler.type: unknown sampler 'random', expected one of one_record, same, shard, "
+            "shuffle, weighted");
   EXPECT_EQ(refusal({}),
-            "sampler.type: is missing, expected one of same, shard, shuffle, weighted");
+            "sampler.type: is missing, expected one of one_record, same, shard, shuffle, weighted");
   EXPECT_EQ(refusal(Named("shuffle", {{"x", 1}})),
             "sampler.param: sampler shuffle has no parameter 'x', expected none");
   EXPECT_EQ(refusal(Named("weighted", {{"3", -1}})),

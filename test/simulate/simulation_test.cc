@@ -45,26 +45,6 @@ class SimulationTest : public testing::Test {
   Workspace work_;
 };
 
-TEST_F(SimulationTest, RefusesStrategiesAndStopConditions) {
-  caffe::SolverParameter solver = Workspace::Solver(5);
-  solver.mutable_strategy()->set_type("local");
-  solver.mutable_strategy()->add_sync_condition()->set_type("adaptive");
-  const auto refusal = [&](const std::string& path) {
-    const SolverConfig config = LoadSolverConfig(path);
-    const std::string error = ErrorOf([&] { Simulation(config, {.workers = 1}); });
-    EXPECT_EQ(error.rfind(path + ":", 0), 0u) << error;
-    return error.substr(error.find(": ") + 2);
-  };
-  EXPECT_EQ(refusal(work_.Write("local", solver)),
-            "strategy.type: is local, a simulation has the strategy hogwild only");
-  solver.clear_strategy();
-  caffe::PartParameter& limit = *solver.add_stop_condition();
-  limit.set_type("iterations");
-  (*limit.mutable_param())["most"] = 5;
-  EXPECT_EQ(refusal(work_.Write("limited", solver)),
-            "stop_condition: a simulation ends with max_iter only");
-}
-
 TEST_F(SimulationTest, OfOneWorkerIsATrainingRun) {
   const auto solver = Workspace::Solver(20);
   TrainOptions options;

@@ -120,6 +120,31 @@ TEST_F(Guides, ASyncCondition) {
                  "expected a whole number from 1 to 1e+06"});
 }
 
+TEST_F(Guides, ASampler) {
+  const std::string plugin = "--plugins=" + Plugin("curriculum_sampler");
+  Workspace work;
+  const auto train = [&](const std::string& name, const caffe::SolverParameter& solver) {
+    const CommandResult trained =
+        InstalledMillrace({"train", "--solver=" + work.Write(name, solver), plugin});
+    EXPECT_EQ(trained.status, 0) << trained.errors;
+    return LoadModel(work.Snapshot(name, 30) + ".caffemodel").SerializeAsString();
+  };
+  caffe::SolverParameter solver = Workspace::Solver(30);
+  const std::string plain = train("plain", solver);
+  solver.mutable_sampler()->set_type("curriculum");
+  const std::string sampled = train("sampled", solver);
+  EXPECT_NE(sampled, plain);
+  EXPECT_EQ(train("again", solver), sampled);
+  // The defaults are those of its registration.
+  (*solver.mutable_sampler()->mutable_param())["share"] = 0.25;
+  EXPECT_EQ(train("default", solver), sampled);
+  (*solver.mutable_sampler()->mutable_param())["share"] = 2;
+  ExpectOneLine(InstalledMillrace({"train", "--solver=" + work.Write("bad", solver), plugin}),
+                {"sampler.param", "share is 2", "expected a number from 0 to 1"});
+  ExpectOneLine(InstalledMillrace({"train", "--solver=" + work.Write("bad", solver)}),
+                {"unknown sampler 'curriculum'"});
+}
+
 TEST_F(Guides, AnUpdateRule) {
   const std::string plugin = "--plugins=" + Plugin("lion_rule");
   Workspace work;

@@ -2,9 +2,13 @@
 #include <signal.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <map>
+#include <utility>
 
 #include "collective/processes.h"
+#include "millrace/session.h"
 #include "solver/snapshot.h"
 #include "test/tools/tools_support.h"
 
@@ -162,6 +166,113 @@ TEST_F(Mpi, AKilledRankEndsAllOthers) {
   for (const auto& [rank, pid] : ranks) {
     EXPECT_TRUE(Eventually([&] { return kill(pid, 0) != 0; })) << "rank " << rank;
   }
+}
+
+// Heartbeats come from a thread, so that only a process that is stopped or cut off is silent.
+TEST_F(Mpi, AFrozenRankEndsAllWithALineThatNamesIt) {
+  caffe::SolverParameter solver = Endless();
+  (*solver.mutable_strategy()->mutable_param())["peer_timeout"] = 3;
+  Process process(Under(3, {"train", "--solver=" + Write("run", solver, 4)}));
+  ASSERT_TRUE(WaitForLog(process, "Iteration 10 ")) << process.ErrorsSoFar();
+  const std::map<int, int> ranks = ProcessesOf(process.ErrorsSoFar());
+  ASSERT_EQ(ranks.size(), 3u);
+  ASSERT_EQ(kill(ranks.at(1), SIGSTOP), 0);
+  const CommandResult result = process.Wait(100);
+  EXPECT_EQ(result.status, 1) << result.errors;
+  EXPECT_FALSE(
+      Matches(result.errors, R"(millrace: rank [02]: .*nothing heard from rank 1 for 3 s)").empty())
+      << result.errors;
+  for (const auto& [rank, pid] : ranks) {
+    EXPECT_TRUE(Eventually([&] { return kill(pid, 0) != 0; })) << "rank " << rank;
+  }
+}
+
+// ---- Sessions of a program that mpirun has started ----
+
+constexpr char kSolver[] = "MILLRACE_TEST_SOLVER", kMode[] = "MILLRACE_TEST_MODE",
+               kFolder[] = "MILLRACE_TEST_FOLDER";
+
+// Not a test: the program that mpirun runs, which is this one with a filter. Writes the outcome to
+// FOLDER/RANK, and ends when all ranks have: mpirun kills the others when one has failed.
+TEST(SessionUnderMpi, DISABLED_Rank) {
+  const auto launch = FindLaunch([](const char* name) { return getenv(name); });
+  ASSERT_TRUE(launch);
+  const std::string mode = getenv(kMode), folder = getenv(kFolder);
+  std::string outcome = "no error";
+  std::unique_ptr<Session> session;
+  try {
+    session = Session::Open(getenv(kSolver));
+    while (const auto step = session->Step()) {
+      // Longer than the peer timeout.
+      if (mode == "pauses" && launch->rank == 0 && step->iteration == 2) sleep(9);
+      if (mode == "leaves" && launch->rank == 1 && step->iteration == 2) session.reset();
+      if (session == nullptr) break;
+    }
+    if (session && session->is_leader()) session->Snapshot();
+    if (session) session->Finish();
+  } catch (const std::exception& error) {
+    outcome = error.what();
+  }
+  WriteFile(StrCat(folder, "/", launch->rank), outcome);
+  for (int rank = 0; rank < launch->size; ++rank) {
+    EXPECT_TRUE(Eventually([&] { return FileExists(StrCat(folder, "/", rank)); }));
+  }
+}
+
+class MpiSession : public Mpi {
+ protected:
+  std::vector<std::string> RunRanks(int ranks, const std::string& mode, const std::string& solver) {
+    const std::string folder = work_ / ("outcomes_" + mode);
+    std::filesystem::create_directory(folder);
+    std::vector<std::string> command = Under(ranks, {});
+    command.back() = std::filesystem::read_symlink("/proc/self/exe");
+    command.push_back("--gtest_filter=SessionUnderMpi.DISABLED_Rank");
+    command.push_back("--gtest_also_run_disabled_tests");
+    for (const auto& [name, value] : {std::pair(kSolver, solver), {kMode, mode}, {kFolder, folder}})
+      command.insert(command.begin() + 1, StrCat(name, "=", value));
+    const CommandResult result = test::Run(command);
+    std::vector<std::string> outcomes;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::string path = StrCat(folder, "/", rank);
+      outcomes.push_back(FileExists(path) ? ReadFile(path) : "none: " + result.errors);
+    }
+    return outcomes;
+  }
+};
+
+TEST_F(MpiSession, RanksTakeTheStepsOfOneSolverWithTheBatchOfAll) {
+  const CommandResult one =
+      test::Run(Command({"train", "--solver=" + Write("one", Workspace::Solver(12), 8, "")}));
+  ASSERT_EQ(one.status, 0) << one.errors;
+  caffe::SolverParameter solver = Workspace::Solver(12);
+  (*solver.mutable_strategy()->mutable_param())["peer_timeout"] = 4;
+  EXPECT_EQ(RunRanks(2, "pauses", Write("two", solver, 4)),
+            (std::vector<std::string>{"no error", "no error"}));
+  ExpectNear(Weights("one", 12), Weights("two", 12));
+}
+
+TEST_F(MpiSession, TheErrorOfOneRankReachesTheCallersOfAll) {
+  Images images;
+  images.classes = 41;
+  images.WriteDatabase(work_ / "odd_lmdb");
+  SmallNet net = work_.Net();
+  net.train_sources = {work_ / "odd_lmdb"};
+  net.classes = 40;  // image 40 has label 40, and is in the shard of rank 40 % 3
+  net.batch = 4;
+  work_.WriteNet(net);
+  caffe::SolverParameter solver = Workspace::Solver(1000);
+  solver.mutable_strategy()->set_type("allreduce");
+  const auto outcomes = RunRanks(3, "fails", work_.Write("run", solver));
+  EXPECT_CONTAINS(outcomes[1], "label 40");
+  EXPECT_EQ(outcomes[0].find("rank 1 has failed: "), 0u) << outcomes[0];
+  EXPECT_CONTAINS(outcomes[0], "label 40");
+  EXPECT_EQ(outcomes[2].find("rank 1 has failed: "), 0u) << outcomes[2];
+}
+
+TEST_F(MpiSession, ARankThatEndsItsSessionEarlyIsAnErrorOfTheOthers) {
+  const auto outcomes = RunRanks(2, "leaves", Write("run", Workspace::Solver(1000), 4));
+  EXPECT_EQ(outcomes[1], "no error");
+  EXPECT_EQ(outcomes[0], "rank 1 has failed: its session has ended without Finish");
 }
 
 TEST_F(Mpi, AStopOfOneRankStopsAllAndSaves) {

@@ -43,6 +43,32 @@ TEST_F(Simulate, PrintsOneLineAndWritesMetricsAndWeights) {
   EXPECT_EQ(tested.status, 0) << tested.errors;
 }
 
+TEST_F(Simulate, StrategiesWithoutAnExchangeWriteTheSameRows) {
+  for (const char* strategy : {"allreduce", "gossip"}) {
+    caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(80), 20);
+    solver.mutable_strategy()->set_type(strategy);
+    caffe::PartParameter& stop = *solver.add_stop_condition();
+    stop.set_type("iterations");
+    (*stop.mutable_param())["most"] = 40;
+    const std::string metrics = work_ / (std::string(strategy) + ".jsonl");
+    const CommandResult result = Millrace({"simulate", "--solver=" + work_.Write(strategy, solver),
+                                           "--workers=3", "--metrics=" + metrics, "--mtu=600"});
+    ASSERT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(Matches(result.output, R"(^workers 3, iterations (4[012]), virtual seconds )").size(),
+              1u)
+        << result.output;
+    EXPECT_CONTAINS(result.errors, "Stop condition iterations at iteration 40: ");
+    std::vector<int> tested;
+    for (const MetricsRow& row : ReadMetrics(metrics)) {
+      if (row.has_run()) continue;
+      EXPECT_EQ(row.segments().at("simulated.staleness"), 0);
+      if (row.has_test()) tested.push_back(row.iter());
+    }
+    ASSERT_GE(tested.size(), 3u);
+    EXPECT_EQ(std::vector<int>(tested.begin(), tested.begin() + 3), (std::vector<int>{0, 20, 40}));
+  }
+}
+
 TEST_F(Simulate, RefusesBadFlagsInOneLine) {
   const auto error = [&](const std::string& flag) {
     const CommandResult result = Run({flag});

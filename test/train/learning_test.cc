@@ -1,12 +1,15 @@
 // LeNet learns images with the shape of MNIST.
 #include <google/protobuf/text_format.h>
 
+#include <utility>
+
 #include "test/train/train_support.h"
 
 namespace millrace::test {
 namespace {
 
-class Learning : public testing::TestWithParam<int> {};  // solvers
+// Solvers, and the fields of the strategy.
+class Learning : public testing::TestWithParam<std::pair<int, const char*>> {};
 
 TEST_P(Learning, LenetTellsTenNoisyPatternsApart) {
   Images images;
@@ -26,18 +29,24 @@ TEST_P(Learning, LenetTellsTenNoisyPatternsApart) {
   std::string text;
   google::protobuf::TextFormat::PrintToString(lenet, &text);
   work.WriteNet(text);
-  caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(160), 160);
+  // The mean of two solvers takes half as many steps.
+  const int iterations = GetParam().second[0] == 0 ? 160 : 320;
+  caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(iterations), iterations);
   solver.set_test_iter(0, 4);
   solver.set_base_lr(0.01f);
-  const Outcome outcome = RunNamed(work, "run", solver, WithSolvers(GetParam()));
-  ASSERT_EQ(outcome.Tests(), (std::vector<int64_t>{0, 160}));
-  if (GetParam() == 1) {  // several solvers may already have trained when the first test runs
+  ASSERT_TRUE(
+      google::protobuf::TextFormat::ParseFromString(GetParam().second, solver.mutable_strategy()));
+  const Outcome outcome = RunNamed(work, "run", solver, WithSolvers(GetParam().first));
+  ASSERT_EQ(outcome.Tests(), (std::vector<int64_t>{0, iterations}));
+  if (GetParam().first == 1) {  // several solvers may already have trained when the first test runs
     EXPECT_LE(outcome.rows.at(1).test().outputs().at("accuracy"), 0.5);
   }
   EXPECT_GE(outcome.FinalOutput("accuracy"), 0.95);
 }
 
-INSTANTIATE_TEST_SUITE_P(Solvers, Learning, testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Solvers, Learning,
+                         testing::Values(std::pair(1, ""), std::pair(2, ""),
+                                         std::pair(2, "type: 'gossip'")));
 
 }  // namespace
 }  // namespace millrace::test

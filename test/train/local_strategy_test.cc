@@ -145,6 +145,52 @@ TEST(Local, WithTheElasticRuleIsEasgd) {
   EXPECT_FALSE(workers[0]->rule.together_);
 }
 
+// EAMSGD of the same paper, algorithm 2: v = m v - rate g(x + m v); x = x + v. The solver's weights
+// are the look-ahead x + m v, and the elastic step is theirs.
+TEST(Local, WithTheElasticRuleAndNesterovMomentumIsEamsgd) {
+  const auto shared = Weights(1, 1);
+  caffe::SolverParameter param;
+  param.set_type("Nesterov");
+  param.set_momentum(0.8f);
+  struct Solver {
+    Solver(WeightBuffer* shared, LocalConfig config, const caffe::SolverParameter& param)
+        : strategy(shared, std::move(config)),
+          rule(UpdateRuleRegistry::Get().Create(param, {{"w", {1}, 0, 1}}, shared->size())) {}
+
+    LocalStrategy strategy;
+    std::unique_ptr<UpdateRule> rule;
+    double x = 1, v = 0;
+    int steps = 0;
+  };
+  std::vector<std::unique_ptr<Solver>> solvers;
+  for (int i = 0; i < 3; ++i) {
+    LocalConfig config = EverySteps(4);
+    config.rule = LocalConfig::Rule::kElastic;
+    config.pull = 0.3;
+    solvers.push_back(std::make_unique<Solver>(shared.get(), std::move(config), param));
+  }
+  double center = 1;
+  constexpr float kRate = 0.05f, kGoals[] = {-1, 0.5f, 2};
+  std::vector<float> gradients(shared->size());
+  for (const int turn : Turns(120)) {
+    Solver& solver = *solvers[turn];
+    const double momentum = param.momentum();
+    solver.v = momentum * solver.v - kRate * (solver.x + momentum * solver.v - kGoals[turn]);
+    solver.x += solver.v;
+    if (++solver.steps % 4 == 0) {
+      const double way = 0.3 * (solver.x + momentum * solver.v - center);
+      solver.x -= way;
+      center += way;
+    }
+    gradients[0] = solver.strategy.weights()[0] - kGoals[turn];
+    ASSERT_TRUE(solver.strategy.Claim(1000));
+    solver.strategy.Update(kRate, gradients.data(), solver.rule.get());
+    solver.strategy.Complete();
+    EXPECT_NEAR(solver.strategy.weights()[0], solver.x + momentum * solver.v, 1e-5);
+    EXPECT_NEAR(shared->data()[0], center, 1e-5);
+  }
+}
+
 TEST(Local, WithTheAverageRuleTheSharedWeightsAreTheMeanOfAllSolvers) {
   const auto shared = Weights(1, 1);
   std::vector<std::unique_ptr<Worker>> workers;
@@ -371,7 +417,8 @@ TEST(Strategy, OfAnUnknownNameOrWithFieldsOfAnotherIsRefused) {
   solver.mutable_strategy()->clear_merge_rule();
   (*solver.mutable_strategy()->mutable_param())["x"] = 1;
   EXPECT_EQ(Refusal(solver),
-            "strategy.param: strategy hogwild has no parameter 'x', expected none");
+            "strategy.param: strategy hogwild has no parameter 'x', expected one of "
+            "delay_compensation");
 }
 
 TEST(Strategy, AFactoryRefusesWithFileAndLine) {

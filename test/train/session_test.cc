@@ -73,7 +73,7 @@ TEST(Session, TrainsAsTheProgramDoes) {
   session->Leave();
 }
 
-TEST(Session, EndsWithAStopConditionAndRefusesStrategiesWithOtherWeights) {
+TEST(Session, EndsWithAStopCondition) {
   Workspace work;
   caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(1000), 100);
   caffe::PartParameter& limit = *solver.add_stop_condition();
@@ -90,12 +90,100 @@ TEST(Session, EndsWithAStopConditionAndRefusesStrategiesWithOtherWeights) {
   EXPECT_TRUE(tested->Step());
   tested->Test();
   EXPECT_FALSE(tested->Step());
-  solver.mutable_strategy()->set_type("local");
-  solver.mutable_strategy()->add_sync_condition()->set_type("adaptive");
-  const std::string path = work.Write("local", solver);
-  const std::string error = ErrorOf([&] { Session::Open(path); });
-  EXPECT_EQ(error.rfind(path + ":", 0), 0u);
-  EXPECT_CONTAINS(error, "strategy.type: is local, a session has the strategy hogwild only");
+}
+
+caffe::SolverParameter LocalSolver(int iterations, int every, const std::string& rule) {
+  caffe::SolverParameter solver = Workspace::Solver(iterations);
+  caffe::StrategyParameter& strategy = *solver.mutable_strategy();
+  strategy.set_type("local");
+  caffe::PartParameter& condition = *strategy.add_sync_condition();
+  condition.set_type("steps");
+  (*condition.mutable_param())["every"] = every;
+  strategy.mutable_merge_rule()->set_type(rule);
+  if (rule == "easgd") (*strategy.mutable_merge_rule()->mutable_param())["pull"] = 0.3;
+  return solver;
+}
+
+caffe::SolverParameter SynchronousSolver(int iterations, int every, const std::string& rule) {
+  caffe::SolverParameter solver = Workspace::Solver(iterations);
+  solver.mutable_strategy()->set_type("allreduce");
+  if (rule.empty()) return solver;
+  (*solver.mutable_strategy()->mutable_param())["every"] = every;
+  solver.mutable_strategy()->mutable_merge_rule()->set_type(rule);
+  return solver;
+}
+
+TEST(Session, TrainsWithEachStrategyAsTheProgramDoes) {
+  Workspace work;
+  caffe::SolverParameter gossip = Workspace::Solver(7);
+  gossip.mutable_strategy()->set_type("gossip");
+  const caffe::SolverParameter solvers[] = {gossip,
+                                            LocalSolver(7, 3, "additive"),
+                                            LocalSolver(7, 3, "easgd"),
+                                            SynchronousSolver(7, 1, ""),
+                                            SynchronousSolver(7, 4, "average"),
+                                            SynchronousSolver(7, 4, "outer")};
+  for (const caffe::SolverParameter& solver : solvers) {
+    SCOPED_TRACE(solver.strategy().ShortDebugString());
+    RunNamed(work, "whole", solver);
+    const auto session = Session::Open(work.Write("own", solver));
+    int64_t steps = 0;
+    while (session->Step()) ++steps;
+    EXPECT_EQ(steps, 7);
+    EXPECT_EQ(session->iteration(), 7);
+    session->Snapshot();
+    EXPECT_EQ(ModelFile(work, "own", 7), ModelFile(work, "whole", 7));
+    session->Finish();
+  }
+}
+
+TEST(Session, TestsAndSavesWhatItsSolverHasNotMerged) {
+  Workspace work;
+  const auto tested = [](const caffe::SolverParameter& solver) {
+    return Workspace::Tested(solver, 1000);
+  };
+  const auto plain = Session::Open(work.Write("plain", tested(Workspace::Solver(20))));
+  const auto local = Session::Open(work.Write("local", tested(LocalSolver(20, 1000, "additive"))));
+  const std::vector<float> before(local->weights().begin(), local->weights().end());
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(plain->Step());
+    ASSERT_TRUE(local->Step());
+  }
+  // Its own weights, on which the net computes.
+  EXPECT_TRUE(std::equal(plain->weights().begin(), plain->weights().end(), local->weights().begin(),
+                         local->weights().end()));
+  EXPECT_FALSE(std::equal(before.begin(), before.end(), local->weights().begin()));
+  EXPECT_EQ(local->net().weights().data(), local->weights().data());
+  const std::vector<TestOutput> expected = plain->Test(), found = local->Test();
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i].mean, expected[i].mean);
+  // A change that the program makes is progress like a step's.
+  local->weights()[0] += 1;
+  plain->weights()[0] += 1;
+  plain->Snapshot();
+  local->Snapshot();
+  EXPECT_EQ(ModelFile(work, "local", 5), ModelFile(work, "plain", 5));
+}
+
+TEST(Session, SavesOnlyWhatSynchronousSolversHaveMerged) {
+  Workspace work;
+  const auto session = Session::Open(work.Write("run", SynchronousSolver(20, 4, "average")));
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(session->Step());
+  session->Snapshot();
+  ASSERT_TRUE(session->Step());
+  EXPECT_CONTAINS(ErrorOf([&] { session->Snapshot(); }),
+                  "the solvers have not merged at iteration 5, expected a call after");
+}
+
+TEST(Session, RefusesAStrategyThatItsClusterDoesNotHave) {
+  Workspace work;
+  SessionOptions options;
+  options.topology = TwoNodes(work / "");
+  options.node = "a";
+  const std::string path = work.Write("run", SynchronousSolver(20, 1, ""));
+  const std::string error = ErrorOf([&] { Session::Open(path, options); });
+  EXPECT_EQ(error.rfind(path + ":", 0), 0u) << error;
+  EXPECT_CONTAINS(error, "strategy.type: is allreduce");
 }
 
 TEST(Session, ContinuesFromASnapshotExactly) {

@@ -2,12 +2,14 @@
 // Compensation", ICML 2017) of a worker's unsent progress. The paper corrects a gradient g,
 // computed at weights that have moved since, to first order with g g for the Hessian:
 //   g + lambda g g (w_now - w_then)
-// Progress u is -rate times the sum of gradients. When a position moves the base by `moved`, it
-// becomes
-//   Compensate(u, moved) = u min(2, max(0, 1 - strength u moved))       strength = lambda / rate
-// so u never changes its sign nor more than doubles. Otherwise as the additive rule. A solver with
-// Caffe's Nesterov momentum, which looks ahead by its own momentum (DANA-Slim), makes it DANA-DC
-// (Hakimi et al.: "Taming Momentum in a Distributed Asynchronous Environment", 2019).
+// When a position moves the base by `moved`, progress u becomes
+//   Compensate(u, moved) = u min(2, max(0, 1 - strength u moved))
+// so u never changes its sign nor more than doubles. Otherwise as the additive rule.
+//
+// Were u = -rate g, of one gradient without momentum, this would be the paper's correction with
+// strength = lambda / rate. But u is the progress of k iterations since the last diff with momentum
+// m, about k / (1 - m) times as large, and so is the correction. That of gradients is in
+// strategy/delay_compensation.h.
 //
 // No state. Fixed point: u = 0.
 #ifndef MILLRACE_EXCHANGE_KERNELS_DELAY_COMPENSATED_RULE_H_

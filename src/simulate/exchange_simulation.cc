@@ -1,0 +1,203 @@
+// Workers that exchange weights through a segment, as the nodes of a cluster do: the real exchange
+// over the simulated network.
+#include <algorithm>
+#include <utility>
+
+#include "exchange/protocol/ownership.h"
+#include "proto/part_values.h"
+#include "segment/net_segment.h"
+#include "simulate/simulation_core.h"
+#include "solver/strategy_registry.h"
+
+namespace millrace::inline simulate {
+namespace {
+
+constexpr int64_t kLongestRestNs = 300'000'000'000;  // for forming and for coming to rest
+constexpr size_t kFramesAtOnce = 4;
+constexpr int kIpUdpBytes = 28;
+
+class ExchangeSimulation : public SimulationCore {
+ public:
+  ExchangeSimulation(const SolverConfig& solver, const SimulationOptions& given)
+      : SimulationCore(solver, given), poll_at_ns_(given.workers, INT64_MAX) {
+    const MergeRuleDescriptor& rule = MergeRuleRegistry::Get().Check(given.rule);
+    MergeRuleRegistry::Get().CheckCodec(given.rule.name, given.codec);
+    MakeWorkers([&](WorkerConfig* worker) {
+      WorkerExchange exchange{ExchangeOf(worker->index, rule), given.rule};
+      exchange.chunk_floats = chunk_floats_ =
+          ChunkFloatsFor(static_cast<size_t>(given.mtu - kIpUdpBytes), exchange.config);
+      if (chunk_floats_ < 1) RefuseOption("mtu", given.mtu, "more: a chunk does not fit");
+      worker->exchange = std::move(exchange);
+      worker->make_strategy = [this](const WorkerWeights& weights) { return StrategyOf(weights); };
+    });
+    owners_.resize(several() ? exchange(0).table().size() : 0);
+  }
+
+ private:
+  Exchange& exchange(int w) const { return worker(w).exchange(); }
+
+  std::unique_ptr<SimulatedStrategy> StrategyOf(const WorkerWeights& weights) {
+    const caffe::StrategyParameter& strategy = config().param.strategy();
+    if (strategy.type() == "local") {
+      return std::make_unique<SimulatedLocal>(weights, schedule(), MergerConfigOf(strategy),
+                                              several());
+    }
+    const PartValues values = ChooseStrategy(strategy).values;
+    return std::make_unique<DeferredStrategy>(weights, schedule(), several(),
+                                              static_cast<float>(values.at("delay_compensation")),
+                                              config().param.iter_size());
+  }
+
+  ExchangeConfig ExchangeOf(uint16_t index, const MergeRuleDescriptor& rule) const {
+    const auto delay_ns = static_cast<int64_t>(options().network.delay_ms * 1e6);
+    ExchangeConfig exchange;
+    exchange.run = 1;
+    exchange.node = index;
+    exchange.max_nodes = static_cast<uint16_t>(std::max(workers(), 2));
+    exchange.codec = options().codec;
+    exchange.damping = options().damping;
+    exchange.rest_distance = rule.RestDistance(options().rule.parameters);
+    exchange.sole_bootstrapper = index == 0;
+    if (index != 0) exchange.bootstrap_after_ns = -1;
+    // As on a machine, but with room for delays that no local network has.
+    exchange.peer_timeout_ns = std::max(exchange.peer_timeout_ns, 20 * delay_ns);
+    exchange.resend_ns = std::max(exchange.resend_ns, 4 * delay_ns);
+    return exchange;
+  }
+
+  void PollAt(int w, int64_t at_ns) {
+    if (poll_at_ns_[w] <= at_ns) return;
+    poll_at_ns_[w] = at_ns;
+    At(at_ns, [this, w] {
+      // An earlier poll may have taken its place.
+      if (poll_at_ns_[w] != now_ns()) return;
+      poll_at_ns_[w] = INT64_MAX;
+      Poll(w);
+    });
+  }
+
+  // Sends what the worker's link has room for.
+  void Poll(int w) {
+    PostedFrame room[kFramesAtOnce];
+    while (network().FreeAt(static_cast<uint16_t>(w)) <= now_ns()) {
+      const size_t count = exchange(w).Send(room, now_ns());
+      exchange(w).SetThrottled(count == kFramesAtOnce);
+      if (count == 0) break;
+      arrivals_.clear();
+      for (const PostedFrame& frame : std::span(room).first(count)) {
+        network().Send(static_cast<uint16_t>(w), frame.destination, frame.head, frame.payload,
+                       now_ns(), &arrivals_);
+        exchange(w).Release(frame.slot);
+      }
+      for (SimulatedNetwork::Arrival& arrival : arrivals_) {
+        ++in_flight_;
+        At(arrival.at_ns, [this, to = arrival.to, bytes = std::move(arrival.frame)] {
+          --in_flight_;
+          const std::span<const std::byte> frame(bytes);
+          exchange(to).Receive({&frame, 1}, now_ns());
+          Poll(to);
+        });
+      }
+    }
+    constexpr int64_t kShortestNs = 1000;
+    PollAt(w, std::max({network().FreeAt(static_cast<uint16_t>(w)), exchange(w).NextEvent(now_ns()),
+                        now_ns() + kShortestNs}));
+  }
+
+  void AfterIteration(int w) override {
+    if (several()) Poll(w);
+  }
+
+  void Form() override {
+    if (!several()) return;
+    for (int w = 0; w < workers(); ++w) PollAt(w, 0);
+    const auto formed = [&] {
+      for (int w = 0; w < workers(); ++w) {
+        if (!exchange(w).in_sync() ||
+            exchange(w).view().members.size() != static_cast<size_t>(workers())) {
+          return false;
+        }
+      }
+      return true;
+    };
+    while (!formed()) {
+      if (now_ns() > kLongestRestNs) throw Error("the workers did not find each other");
+      Step();
+    }
+    // No node leaves or joins from here on.
+    AssignOwners(exchange(0).view(), owners_);
+    taken_before_ = PositionsTaken();
+  }
+
+  void Train() override {
+    StartAll();
+    while (!AllFinished()) Step();
+  }
+
+  void ComeToRest() override {
+    if (!several()) return;
+    const int64_t begin_ns = now_ns();
+    for (int w = 0; w < workers(); ++w) {
+      exchange(w).Flush();
+      PollAt(w, now_ns());
+    }
+    const auto at_rest = [&] {
+      if (in_flight_ > 0) return false;
+      for (int w = 0; w < workers(); ++w) {
+        if (!exchange(w).quiescent()) return false;
+      }
+      return true;
+    };
+    while (!at_rest()) {
+      if (now_ns() - begin_ns > kLongestRestNs) {
+        throw Error("after the last iteration, the exchange did not come to rest in ",
+                    kLongestRestNs / 1'000'000'000, " s of virtual time");
+      }
+      Step();
+    }
+  }
+
+  // Those of each chunk's master.
+  void ReadMerged(std::vector<float>* merged) override {
+    if (!several()) {
+      *merged = weights();
+      return;
+    }
+    const auto chunk = static_cast<size_t>(chunk_floats_);
+    for (size_t c = 0; c < owners_.size(); ++c) {
+      const size_t begin = c * chunk, end = std::min(begin + chunk, merged->size());
+      const std::vector<float>& of = worker(owners_[c]).weights();
+      std::copy(of.begin() + begin, of.begin() + end, merged->begin() + begin);
+    }
+  }
+
+  uint64_t PositionsTaken() const {
+    uint64_t taken = 0;
+    for (int w = 0; w < workers(); ++w) taken += exchange(w).stats().positions_taken;
+    return taken;
+  }
+
+  // A worker gets positions of the chunks that others master.
+  void AddTo(SimulationStatus* status) const override {
+    if (!several()) return;
+    const auto sweeps = static_cast<double>(PositionsTaken() - taken_before_);
+    const double foreign = static_cast<double>(owners_.size()) * (workers() - 1);
+    if (sweeps > 0) status->staleness = static_cast<double>(completed()) * foreign / sweeps;
+  }
+
+  int64_t chunk_floats_ = 0;
+  std::vector<uint16_t> owners_;  // masters of the chunks
+  std::vector<int64_t> poll_at_ns_;
+  uint64_t taken_before_ = 0;
+  int64_t in_flight_ = 0;  // frames
+  std::vector<SimulatedNetwork::Arrival> arrivals_;
+};
+
+}  // namespace
+
+std::unique_ptr<SimulationCore> MakeExchangeSimulation(const SolverConfig& config,
+                                                       const SimulationOptions& options) {
+  return std::make_unique<ExchangeSimulation>(config, options);
+}
+
+}  // namespace millrace::inline simulate

@@ -1,0 +1,144 @@
+// Workers that average their weights in pairs (strategy gossip), without a center: GoSGD (Blot et
+// al. 2016) over the simulated network. After an iteration, when its sync condition fires, a worker
+// sends its weights to a peer that it draws, in packets that each have half of the mass of their
+// chunk (strategy/push_sum.h). While its link is still sending, it waits for another iteration.
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "simulate/simulation_core.h"
+#include "strategy/push_sum.h"
+#include "strategy/sync_conditions.h"
+
+namespace millrace::inline simulate {
+namespace {
+
+constexpr uint64_t kPeerStream = 1002;
+constexpr int kIpUdpBytes = 28;
+
+class GossipSimulation : public SimulationCore {
+ public:
+  GossipSimulation(const SolverConfig& solver, const SimulationOptions& given)
+      : SimulationCore(solver, given),
+        chunk_floats_((given.mtu - kIpUdpBytes - static_cast<int>(sizeof(Head))) /
+                      static_cast<int>(sizeof(float))) {
+    MakeWorkers([&](WorkerConfig* worker) {
+      worker->make_strategy = [this](WorkerWeights weights) -> std::unique_ptr<SimulatedStrategy> {
+        return std::make_unique<DeferredStrategy>(std::move(weights), schedule(), false);
+      };
+    });
+    const size_t chunks = (weights().size() + chunk_floats_ - 1) / chunk_floats_;
+    for (int w = 0; w < workers(); ++w) {
+      peers_.push_back(
+          {SyncConditions(solver.param.strategy()), std::vector<double>(chunks, 1.0), weights()});
+    }
+  }
+
+ private:
+  struct Head {
+    double mass = 0;
+    uint64_t chunk = 0;
+  };
+  struct Peer {
+    SyncConditions conditions;
+    std::vector<double> masses;  // by chunk
+    std::vector<float> base;     // the weights when it has sent last
+    int64_t since = 0;           // own iterations since then
+    MergeTime sent = {};
+    uint64_t round = 0;
+  };
+
+  void Train() override {
+    StartAll();
+    while (!AllFinished()) Step();
+  }
+
+  void AfterIteration(int w) override {
+    if (!several()) return;
+    Peer& peer = peers_[w];
+    ++peer.since;
+    const SyncState state{.iterations = peer.since,
+                          .shared_iterations = completed() - peer.sent.iterations,
+                          .seconds = Now().seconds - peer.sent.seconds,
+                          .weights = worker(w).weights(),
+                          .base = peer.base};
+    if (!peer.conditions.empty() && !peer.conditions.Fires(state)) return;
+    if (network().FreeAt(static_cast<uint16_t>(w)) > now_ns()) return;
+    peer.conditions.Merging(state);
+    Send(w);
+    peer.base = worker(w).weights();
+    peer.since = 0;
+    peer.sent = Now();
+  }
+
+  void Send(int w) {
+    Peer& peer = peers_[w];
+    Rng rng(options().seed, {kPeerStream, static_cast<uint64_t>(w), peer.round++});
+    auto to = static_cast<uint16_t>(rng.Below(static_cast<uint64_t>(workers() - 1)));
+    if (to >= w) ++to;
+    std::vector<SimulatedNetwork::Arrival> arrivals;
+    for (size_t c = 0; c < peer.masses.size(); ++c) {
+      const Head head{TakeHalf(&peer.masses[c]), c};
+      network().Send(static_cast<uint16_t>(w), to, std::as_bytes(std::span(&head, 1)),
+                     std::as_bytes(ChunkOf(w, c)), now_ns(), &arrivals);
+    }
+    for (SimulatedNetwork::Arrival& arrival : arrivals) {
+      ++in_flight_;
+      At(arrival.at_ns, [this, to, bytes = std::move(arrival.frame)] { Receive(to, bytes); });
+    }
+  }
+
+  void Receive(int w, const std::vector<std::byte>& frame) {
+    --in_flight_;
+    Head head;
+    std::memcpy(&head, frame.data(), sizeof(head));
+    const std::span<float> chunk = ChunkOf(w, head.chunk);
+    arrived_.resize(chunk.size());
+    std::memcpy(arrived_.data(), frame.data() + sizeof(head), chunk.size_bytes());
+    MergeByMass(head.mass, static_cast<int64_t>(chunk.size()), arrived_.data(),
+                &peers_[w].masses[head.chunk], chunk.data());
+  }
+
+  std::span<float> ChunkOf(int w, size_t chunk) {
+    std::vector<float>& of = worker(w).weights();
+    const size_t begin = chunk * chunk_floats_;
+    return {of.data() + begin, std::min(of.size() - begin, static_cast<size_t>(chunk_floats_))};
+  }
+
+  // All become the mean of all, weighted by their masses.
+  void ComeToRest() override {
+    while (in_flight_ > 0) Step();
+    std::vector<float> mean(weights().size());
+    ReadMerged(&mean);
+    for (int w = 0; w < workers(); ++w) {
+      std::copy(mean.begin(), mean.end(), worker(w).weights().begin());
+    }
+  }
+
+  void ReadMerged(std::vector<float>* merged) override {
+    std::copy(weights().begin(), weights().end(), merged->begin());
+    for (size_t c = 0; c < peers_[0].masses.size(); ++c) {
+      double mass = peers_[0].masses[c];
+      for (int w = 1; w < workers(); ++w) {
+        const std::span<float> chunk = ChunkOf(w, c);
+        MergeByMass(peers_[w].masses[c], static_cast<int64_t>(chunk.size()), chunk.data(), &mass,
+                    merged->data() + c * chunk_floats_);
+      }
+    }
+  }
+
+  const int chunk_floats_;
+  std::vector<Peer> peers_;
+  std::vector<float> arrived_;
+  int64_t in_flight_ = 0;  // packets
+};
+
+}  // namespace
+
+std::unique_ptr<SimulationCore> MakeGossipSimulation(const SolverConfig& config,
+                                                     const SimulationOptions& options) {
+  return std::make_unique<GossipSimulation>(config, options);
+}
+
+}  // namespace millrace::inline simulate

@@ -1,0 +1,160 @@
+// Workers that step together (strategy allreduce): a step lasts as long as that of the slowest
+// worker, and then an allreduce in a ring,
+//   2 (N - 1) (bytes / N / rate + delay)
+// with the headers of packets in `bytes`. With a merge rule, workers go on by themselves between
+// merges, and only a merge waits and communicates. What a real run hides behind its backward pass
+// is not hidden here.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "simulate/simulation_core.h"
+#include "solver/strategy_registry.h"
+#include "strategy/synchronous_merge.h"
+#include "train/divide_batch.h"
+
+namespace millrace::inline simulate {
+namespace {
+
+class SynchronousSimulation : public SimulationCore {
+ public:
+  SynchronousSimulation(const SolverConfig& solver, const SimulationOptions& given)
+      : SimulationCore(solver, given),
+        merge_(SynchronousMergeOf(solver.param, given.workers)),
+        averages_(ChooseStrategy(solver.param.strategy()).values.at("average") != 0),
+        ready_ns_(given.workers, 0) {
+    MakeWorkers([&](WorkerConfig* worker) {
+      worker->make_strategy = [index = worker->index, workers = given.workers](
+                                  WorkerWeights weights) -> std::unique_ptr<SimulatedStrategy> {
+        return std::make_unique<SimulatedSynchronous>(std::move(weights), index, workers);
+      };
+    });
+    center_ = weights();
+    sum_.resize(center_.size());
+    if (merge_ && merge_->rule == SynchronousMergeConfig::Rule::kOuter) {
+      velocity_.resize(center_.size());
+    }
+  }
+
+ private:
+  void Train() override {
+    const int64_t every = merge_ ? merge_->every : 1;
+    const int64_t last = config().param.max_iter();
+    while (true) {
+      // All go on until they have merged.
+      if (completed() % every == 0 && Stopped()) return;
+      for (int w = 0; w < workers(); ++w) {
+        if (!Begin(w)) return;
+      }
+      double loss = 0;
+      for (int w = 0; w < workers(); ++w) loss += FinishCompute(w);
+      for (int64_t& at : ready_ns_) at += DurationNs(static_cast<int>(&at - ready_ns_.data()));
+      if (!merge_) SumGradients();
+      ForAll([this](int w) { worker(w).End(Now()); });
+      if ((completed() + 1) % every == 0 || completed() + 1 == last) {
+        if (merge_) Merge();
+        Meet();
+      }
+      AdvanceTo(*std::max_element(ready_ns_.begin(), ready_ns_.end()));
+      CountIteration(static_cast<float>(loss / workers()));
+    }
+  }
+
+  // All workers in their threads; returns when they have ended.
+  void ForAll(const std::function<void(int w)>& work) {
+    std::vector<std::future<void>> done;
+    for (int w = 0; w < workers(); ++w) done.push_back(Post(w, [&work, w] { work(w); }));
+    for (std::future<void>& each : done) each.get();
+  }
+
+  std::vector<float>& gradients(int w) const {
+    return static_cast<SimulatedSynchronous&>(worker(w).strategy()).gradients();
+  }
+
+  // Gives each worker the sum or the mean of the gradients of all, in the order of the workers.
+  void SumGradients() {
+    const float share = averages_ ? 1 / static_cast<float>(workers()) : 1;
+    std::fill(sum_.begin(), sum_.end(), 0.0f);
+    for (int w = 0; w < workers(); ++w) {
+      const std::vector<float>& of = gradients(w);
+      for (size_t i = 0; i < sum_.size(); ++i) sum_[i] += share * of[i];
+    }
+    ForAll([this](int w) { std::copy(sum_.begin(), sum_.end(), gradients(w).begin()); });
+  }
+
+  // As SynchronousMergeStrategy does.
+  void Merge() {
+    const bool elastic = merge_->rule == SynchronousMergeConfig::Rule::kElastic;
+    std::fill(sum_.begin(), sum_.end(), 0.0f);
+    for (int w = 0; w < workers(); ++w) {
+      std::vector<float>& of = worker(w).weights();
+      for (size_t i = 0; i < sum_.size(); ++i) {
+        const float difference = of[i] - center_[i];
+        sum_[i] += difference;
+        if (elastic) of[i] -= merge_->pull * difference;
+      }
+    }
+    MoveCenter(*merge_, workers(), static_cast<int64_t>(sum_.size()), sum_.data(), velocity_.data(),
+               center_.data());
+    if (!elastic) TakeCenter();
+  }
+
+  void TakeCenter() {
+    for (int w = 0; w < workers(); ++w) {
+      std::copy(center_.begin(), center_.end(), worker(w).weights().begin());
+    }
+  }
+
+  // The workers wait for the slowest, and send in a ring.
+  void Meet() {
+    int64_t at = *std::max_element(ready_ns_.begin(), ready_ns_.end());
+    if (several()) {
+      const double part = static_cast<double>(sum_.size() * sizeof(float)) / workers();
+      const double packets = std::ceil(part / (options().mtu - kIpUdpBytes));
+      const double bytes = part + packets * SimulatedNetwork::kOverheadBytes;
+      const NetworkModel& model = options().network;
+      const int steps = 2 * (workers() - 1);
+      at += static_cast<int64_t>(steps * (bytes * 8e3 / model.max_mbps + model.delay_ms * 1e6));
+      bytes_sent_ += bytes * steps * workers();
+    }
+    std::fill(ready_ns_.begin(), ready_ns_.end(), at);
+  }
+
+  void ComeToRest() override {
+    if (!merge_) center_ = weights();
+    TakeCenter();
+  }
+
+  void ReadMerged(std::vector<float>* merged) override {
+    const std::vector<float>& of = merge_ ? center_ : weights();
+    std::copy(of.begin(), of.end(), merged->begin());
+  }
+
+  void AddTo(SimulationStatus* status) const override {
+    status->bytes_sent += static_cast<uint64_t>(bytes_sent_);
+  }
+
+  static constexpr int kIpUdpBytes = 28;
+
+  const std::optional<SynchronousMergeConfig> merge_;  // none: gradients are summed
+  const bool averages_;                                // gradients; else their sum
+  std::vector<int64_t> ready_ns_;                      // by worker: end of its last iteration
+  std::vector<float> center_, sum_, velocity_;
+  double bytes_sent_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<SimulationCore> MakeSynchronousSimulation(const SolverConfig& config,
+                                                          const SimulationOptions& options) {
+  SolverConfig divided = config;
+  if (DividesBatch(divided)) DivideBatch(options.workers, &divided.train);
+  try {
+    return std::make_unique<SynchronousSimulation>(divided, options);
+  } catch (const FieldError& error) {
+    throw Located(config.source, error);
+  }
+}
+
+}  // namespace millrace::inline simulate

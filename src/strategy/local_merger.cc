@@ -1,0 +1,92 @@
+#include "strategy/local_merger.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "millrace/device.h"
+#include "strategy/local_merge.h"
+
+namespace millrace::inline strategy {
+
+LocalMerger::LocalMerger(float* shared, int64_t size, MergerConfig config, Blocks blocks)
+    : shared_(shared),
+      size_(size),
+      config_(std::move(config)),
+      blocks_(std::move(blocks)),
+      weights_(HostDevice().memory(), size * sizeof(float)),
+      base_(HostDevice().memory(), size * sizeof(float)) {
+  Clear();
+}
+
+void LocalMerger::Clear() {
+  std::fill_n(weights_.get<float>(), size_, 0.0f);
+  std::fill_n(base_.get<float>(), size_, 0.0f);
+}
+
+void LocalMerger::Begin(const MergeTime& now) {
+  merged_ = now;
+  Clear();  // else a fetch would keep what the weights hold as progress
+  Fetch();
+}
+
+SyncState LocalMerger::StateAt(const MergeTime& now) const {
+  const auto size = static_cast<size_t>(size_);
+  return {.iterations = since_merge_,
+          .shared_iterations = now.iterations - merged_.iterations,
+          .seconds = now.seconds - merged_.seconds,
+          .weights = {weights_.get<float>(), size},
+          .base = {base_.get<float>(), size}};
+}
+
+void LocalMerger::Complete(const MergeTime& now) {
+  ++since_merge_, ++since_push_, ++since_fetch_;
+  const SyncState state = StateAt(now);
+  if (config_.conditions.Fires(state)) {
+    config_.conditions.Merging(state);
+    Merge(now);
+    return;
+  }
+  if (config_.push > 0 && since_push_ >= config_.push) Push(now);
+  if (config_.fetch > 0 && since_fetch_ >= config_.fetch) Fetch();
+}
+
+void LocalMerger::Flush(const MergeTime& now) {
+  config_.conditions.Merging(StateAt(now));
+  Merge(now);
+}
+
+void LocalMerger::Merge(const MergeTime& now) {
+  if (config_.rule == MergerConfig::Rule::kElastic) {
+    blocks_([&](int64_t begin, int64_t count) {
+      HogwildUpdateElastic(static_cast<float>(config_.pull), count, shared_ + begin,
+                           weights() + begin, base_.get<float>() + begin);
+    });
+  } else {
+    Push(now);
+    Fetch();
+  }
+  since_merge_ = since_push_ = 0;
+  merged_ = now;
+}
+
+void LocalMerger::Push(const MergeTime& now) {
+  since_push_ = 0;
+  float share = 1;
+  if (config_.rule == MergerConfig::Rule::kAverage) {
+    // Solvers that have ended have given their share.
+    solvers_ = std::max(solvers_, now.solvers);
+    share = static_cast<float>(config_.share > 0 ? config_.share : 1.0 / solvers_);
+  }
+  blocks_([&](int64_t begin, int64_t count) {
+    HogwildUpdatePush(share, count, shared_ + begin, weights() + begin, base_.get<float>() + begin);
+  });
+}
+
+void LocalMerger::Fetch() {
+  since_fetch_ = 0;
+  blocks_([&](int64_t begin, int64_t count) {
+    HogwildUpdateFetch(count, shared_ + begin, weights() + begin, base_.get<float>() + begin);
+  });
+}
+
+}  // namespace millrace::inline strategy

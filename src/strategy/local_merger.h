@@ -1,0 +1,87 @@
+// The part of the strategy "local" that needs neither a clock nor a lock: a solver's own weights,
+// and when and how they are merged with the shared ones. Runs use it in LocalStrategy (local.h),
+// and simulations in virtual time.
+//
+// With the additive rule, this is asynchronous SGD with communication periods, and with separate
+// periods for pushes and fetches Downpour SGD (Dean et al.: "Large Scale Distributed Deep
+// Networks", NIPS 2012, section 4.1). Unlike there, a fetch keeps the progress that has not been
+// pushed. The rule "average" makes the shared weights the mean of all solvers' weights, if all
+// merge equally often. The rule "easgd" is elastic averaging (local_merge.h).
+#ifndef MILLRACE_STRATEGY_LOCAL_MERGER_H_
+#define MILLRACE_STRATEGY_LOCAL_MERGER_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "millrace/memory_space.h"
+#include "proto/caffe.pb.h"
+#include "strategy/sync_conditions.h"
+
+namespace millrace::inline strategy {
+
+struct MergerConfig {
+  enum class Rule { kAdditive, kAverage, kElastic };
+
+  SyncConditions conditions;
+  // Periods in iterations of the solver, besides the conditions; 0: none. For kAdditive.
+  int64_t fetch = 0, push = 0;
+  Rule rule = Rule::kAdditive;
+  double share = 0;  // kAverage: factor of a solver's progress; 0: 1 / number of solvers
+  double pull = 0;   // kElastic
+};
+
+// The fields of a solver file. Throws FieldError.
+MergerConfig MergerConfigOf(const caffe::StrategyParameter& strategy);
+
+// A moment of the run, as a solver sees it.
+struct MergeTime {
+  int64_t iterations = 0;  // completed, of all solvers
+  double seconds = 0;      // since any origin
+  int solvers = 1;         // that share the weights
+};
+
+// Not thread-safe; others may change the shared weights.
+class LocalMerger {
+ public:
+  // Calls its argument, work(begin, count), for all elements of the shared weights in blocks, each
+  // under their lock if they have one.
+  using Blocks = std::function<void(const std::function<void(int64_t begin, int64_t count)>& work)>;
+
+  // `shared` has `size` elements and outlives this object. Call Begin before all else. Throws Error
+  // if there is not enough memory.
+  LocalMerger(float* shared, int64_t size, MergerConfig config, Blocks blocks);
+
+  // Copies the shared weights.
+  void Begin(const MergeTime& now);
+  // The solver's own weights; constant address.
+  float* weights() const { return weights_.get<float>(); }
+  // The solver has completed an iteration, which `now` counts: merges if it is time.
+  void Complete(const MergeTime& now);
+  // Merges.
+  void Flush(const MergeTime& now);
+  // Own iterations whose progress the shared weights do not have.
+  int64_t unmerged() const { return since_push_; }
+  // Whether the progress of all solvers adds up, so that momentum has to look ahead as in Hogwild.
+  // The other rules take the mean of solvers that each see fresh weights.
+  bool is_additive() const { return config_.rule == MergerConfig::Rule::kAdditive; }
+
+ private:
+  void Clear();
+  SyncState StateAt(const MergeTime& now) const;
+  void Merge(const MergeTime& now);
+  void Push(const MergeTime& now);
+  void Fetch();
+
+  float* const shared_;
+  const int64_t size_;
+  const MergerConfig config_;
+  const Blocks blocks_;
+  const Buffer weights_, base_;
+  int solvers_ = 1;  // the most that have been seen to share the weights
+  int64_t since_merge_ = 0, since_push_ = 0, since_fetch_ = 0;  // own iterations
+  MergeTime merged_;                                            // time of the last merge
+};
+
+}  // namespace millrace::inline strategy
+
+#endif  // MILLRACE_STRATEGY_LOCAL_MERGER_H_

@@ -1,0 +1,159 @@
+#include "strategy/pair_averaging.h"
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include "base/locked_blocks.h"
+#include "base/rng.h"
+#include "millrace/device.h"
+
+namespace millrace::inline strategy {
+namespace {
+
+constexpr uint64_t kPartnerStream = 2000;
+constexpr int64_t kBlock = 4096;  // floats that are averaged within some microseconds
+
+}  // namespace
+
+// Not static: the thread sanitizer's suppressions match names with their namespace.
+
+// Solvers read their weights meanwhile.
+__attribute__((noinline)) void HogwildUpdateAverage(int64_t count, float* a, float* b) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float mean = 0.5f * (a[i] + b[i]);
+    a[i] = mean;
+    b[i] = mean;
+  }
+}
+
+__attribute__((noinline)) void HogwildReadCopy(int64_t count, const float* from, float* to) {
+  std::copy_n(from, count, to);
+}
+
+// Tests may read the run's weights meanwhile.
+__attribute__((noinline)) void HogwildUpdateMean(const std::vector<float*>& parts, int64_t count,
+                                                 float* mean) {
+  const double share = 1.0 / static_cast<double>(parts.size());
+  for (int64_t i = 0; i < count; ++i) {
+    double sum = 0;
+    for (const float* part : parts) sum += part[i];
+    mean[i] = static_cast<float>(sum * share);
+  }
+}
+
+PairTeam::Array::Array(int64_t size, int solvers)
+    : weights(HostDevice().memory(), size * sizeof(float)), lock(weights.get<float>()) {
+  for (int i = 0; i < solvers; ++i) {
+    holders.push_back(std::make_unique<RangeLock::Exclusive>(&lock));
+  }
+}
+
+PairTeam::PairTeam(WeightBuffer* weights, int solvers, uint64_t seed)
+    : run_(*weights), seed_(seed), all_(solvers) {
+  std::iota(all_.begin(), all_.end(), 0);
+  for (int i = 0; i < solvers; ++i) {
+    arrays_.push_back(std::make_unique<Array>(weights->size(), solvers));
+    std::copy_n(weights->data(), weights->size(), this->weights(i));
+  }
+}
+
+PairTeam::~PairTeam() = default;
+
+int PairTeam::PartnerOf(int solver, uint64_t round) const {
+  Rng rng(seed_, {kPartnerStream, static_cast<uint64_t>(solver), round});
+  const auto partner = static_cast<int>(rng.Below(static_cast<uint64_t>(solvers() - 1)));
+  return partner + (partner >= solver);
+}
+
+template <typename Work>
+void PairTeam::WithBlocks(int solver, const std::vector<int>& which, int64_t begin, int64_t count,
+                          Work work) {
+  // In the same order in all threads. Updates hold their range for a microsecond.
+  for (const int i : which) {
+    while (!arrays_[i]->holders[solver]->TryLock(weights(i) + begin, count)) {
+      std::this_thread::yield();
+    }
+  }
+  work();
+  for (const int i : which) arrays_[i]->holders[solver]->Unlock();
+}
+
+void PairTeam::Average(int solver, int partner) {
+  const std::vector<int> both = {std::min(solver, partner), std::max(solver, partner)};
+  for (int64_t begin = 0; begin < run_.size(); begin += kBlock) {
+    const int64_t count = std::min(kBlock, run_.size() - begin);
+    WithBlocks(solver, both, begin, count, [&] {
+      HogwildUpdateAverage(count, weights(solver) + begin, weights(partner) + begin);
+    });
+  }
+}
+
+void PairTeam::SetRunToMean(int solver, UpdateLock* holder) {
+  std::vector<float*> parts(solvers());
+  for (int64_t begin = 0; begin < run_.size(); begin += kBlock) {
+    const int64_t count = std::min(kBlock, run_.size() - begin);
+    for (int i = 0; i < solvers(); ++i) parts[i] = weights(i) + begin;
+    WithBlocks(solver, all_, begin, count, [&] {
+      ForLockedBlocks(holder, run_.data(), begin, count, [&](int64_t first, int64_t size) {
+        std::vector<float*> from(parts);
+        for (float*& part : from) part += first - begin;
+        HogwildUpdateMean(from, size, run_.data() + first);
+      });
+    });
+  }
+}
+
+PairAveraging::PairAveraging(PairTeam* team, int index, SyncConditions conditions,
+                             const Clock* clock)
+    : team_(*team),
+      index_(index),
+      conditions_(std::move(conditions)),
+      time_(*clock),
+      clock_(team->run().clock()),
+      own_holder_(team->lock(index)),
+      run_holder_(&team->run().locks()),
+      slot_(clock_.RegisterSolver()),
+      merged_global_(clock_.global()),
+      merged_seconds_(time_.NowSeconds()) {
+  if (conditions_.empty()) return;
+  base_.assign(weights(), weights() + team->run().size());
+  seen_ = base_;
+}
+
+PairAveraging::~PairAveraging() { clock_.ReleaseSolver(slot_); }
+
+// Each solver's progress counts 1 / N in the mean, so that momentum need not look ahead.
+void PairAveraging::Update(float rate, const float* gradients, UpdateRule* rule) {
+  rule->Apply(rate, false, gradients, weights());
+}
+
+bool PairAveraging::IsDue() {
+  if (conditions_.empty()) return true;
+  const int64_t size = team_.run().size();
+  HogwildReadCopy(size, weights(), seen_.data());
+  const SyncState state{.iterations = since_merge_,
+                        .shared_iterations = clock_.global() + 1 - merged_global_,
+                        .seconds = time_.NowSeconds() - merged_seconds_,
+                        .weights = seen_,
+                        .base = base_};
+  if (!conditions_.Fires(state)) return false;
+  conditions_.Merging(state);
+  return true;
+}
+
+void PairAveraging::Complete() {
+  ++since_merge_;
+  if (team_.solvers() > 1 && IsDue()) {
+    team_.Average(index_, team_.PartnerOf(index_, round_++));
+    if (!base_.empty()) HogwildReadCopy(team_.run().size(), weights(), base_.data());
+    since_merge_ = 0;
+    merged_global_ = clock_.global() + 1;
+    merged_seconds_ = time_.NowSeconds();
+  }
+  clock_.Done(slot_);
+}
+
+}  // namespace millrace::inline strategy

@@ -1,0 +1,110 @@
+// Strategy "gossip": each solver of a process trains on weights of its own, and averages them with
+// those of another solver that it draws, without a center: AD-PSGD (Lian, Zhang, Zhang, Liu:
+// "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML 2018). For solvers i and
+// j,
+//   w_i = w_j = (w_i + w_j) / 2
+// which leaves the mean of all solvers' weights as it is. The run's weights are this mean after
+// each Flush and Publish.
+#ifndef MILLRACE_STRATEGY_PAIR_AVERAGING_H_
+#define MILLRACE_STRATEGY_PAIR_AVERAGING_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/range_lock.h"
+#include "millrace/memory_space.h"
+#include "solver/strategy.h"
+#include "strategy/sync_conditions.h"
+#include "weights/weight_buffer.h"
+
+namespace millrace::inline strategy {
+
+// The arrays of all solvers. Thread-safe. Memory: one array of weights for each solver.
+class PairTeam {
+ public:
+  static constexpr int kMostSolvers = RangeLockTable::kExclusive;
+
+  // Copies `weights`, the run's, which outlive this object. `solvers`: at most kMostSolvers.
+  // `seed`: of the draws.
+  PairTeam(WeightBuffer* weights, int solvers, uint64_t seed);
+  ~PairTeam();
+
+  WeightBuffer& run() { return run_; }
+  int solvers() const { return static_cast<int>(arrays_.size()); }
+  float* weights(int solver) { return arrays_[solver]->weights.get<float>(); }
+  // The lock that solver `solver` shares with those that average.
+  RangeLock* lock(int solver) { return &arrays_[solver]->lock; }
+
+  // The partner of solver `solver` in its `round`, another one; pseudo-random.
+  int PartnerOf(int solver, uint64_t round) const;
+  // Averages the weights of two solvers, in the thread of `solver`.
+  void Average(int solver, int partner);
+  // Sets the run's weights to the mean of all solvers' weights, in the thread of `solver`. No pair
+  // is averaged in between. `holder`: of the run's weights.
+  void SetRunToMean(int solver, UpdateLock* holder);
+
+ private:
+  struct Array {
+    Array(int64_t size, int solvers);
+
+    const Buffer weights;
+    RangeLock lock;
+    // By solver that averages: what it holds while it does.
+    std::vector<std::unique_ptr<RangeLock::Exclusive>> holders;
+  };
+
+  // Waits for the range [begin, begin + count) of the arrays `which`, which are in ascending order,
+  // calls work(), and gives them back.
+  template <typename Work>
+  void WithBlocks(int solver, const std::vector<int>& which, int64_t begin, int64_t count,
+                  Work work);
+
+  WeightBuffer& run_;
+  const uint64_t seed_;
+  std::vector<std::unique_ptr<Array>> arrays_;  // by solver
+  std::vector<int> all_;                        // all solvers
+};
+
+class PairAveraging : public Strategy {
+ public:
+  // `conditions`: when this solver averages; empty: after each iteration. `clock` and `team`
+  // outlive this object. Memory: two more arrays of weights if there are conditions. Throws Error
+  // if the run's clock has no room for another solver.
+  PairAveraging(PairTeam* team, int index, SyncConditions conditions, const Clock* clock);
+  ~PairAveraging() override;
+
+  float* weights() override { return team_.weights(index_); }
+  void Prepare(UpdateRule* rule) override { rule->LockWith(&own_holder_); }
+  UpdateLock* lock() override { return &own_holder_; }
+  std::optional<int64_t> Claim(int64_t limit) override { return clock_.Claim(limit); }
+  void Update(float rate, const float* gradients, UpdateRule* rule) override;
+  // Averages if it is time.
+  void Complete() override;
+  void Flush() override { team_.SetRunToMean(index_, &run_holder_); }
+  void Publish() override { Flush(); }
+
+ private:
+  bool IsDue();
+
+  PairTeam& team_;
+  const int index_;
+  const SyncConditions conditions_;
+  const Clock& time_;
+  IterationClock& clock_;
+  UpdateLock own_holder_, run_holder_;
+  const int slot_;
+  // Copies of the weights for conditions, since others may average them: now, and after the last
+  // merge.
+  std::vector<float> seen_, base_;
+  uint64_t round_ = 0;
+  int64_t since_merge_ = 0;    // own iterations
+  int64_t merged_global_ = 0;  // the run's iterations at the last merge
+  double merged_seconds_ = 0;  // time of the last merge
+};
+
+}  // namespace millrace::inline strategy
+
+#endif  // MILLRACE_STRATEGY_PAIR_AVERAGING_H_
