@@ -49,12 +49,15 @@ TEST(TakeDelay, TakesNoShortPauseForAFreshExchange) {
   EXPECT_EQ(delay.Last(2), 1);  // many short intervals do
 }
 
-TEST(TakeDelay, TakesNoneOfTheRestUntilThisNodeHasTrained) {
-  TakeDelay delay;
-  EXPECT_GT(delay.Share({100, 50, 2}), 0);
-  delay.OnTaken({100, 50, 2});
-  EXPECT_EQ(delay.Share({150, 50, 2}), 0);  // other nodes have trained
-  EXPECT_GT(delay.Share({150, 51, 2}), 0);
+TEST(TakeDelay, TakesNoneOfTheRestUntilSolversOnCopiesHaveMerged) {
+  for (const bool on_copies : {false, true}) {
+    TakeDelay delay;
+    EXPECT_GT(delay.Share({100, 50, 2, on_copies}), 0);
+    delay.OnTaken({100, 50, 2, on_copies});
+    EXPECT_EQ(delay.Share({100, 50, 2, on_copies}), 0);
+    EXPECT_EQ(delay.Share({150, 50, 2, on_copies}) == 0, on_copies);  // other nodes have trained
+    EXPECT_GT(delay.Share({150, 51, 2, on_copies}), 0);
+  }
 }
 
 TEST(TakeDelay, CountsOthersThatItHasNotHeardAsQuickAsItself) {

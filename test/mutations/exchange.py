@@ -742,10 +742,10 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
 """, """\
       std::max(context_.merged_iterations, iterations);
 """)]),
-    ("the-rest-is-added-before-its-node-has-trained", [(DAMPING, """\
-    if (Between(own_, now.own) == 0 && iterations_ > kFreshIterations) return 0;
+    ("the-rest-is-added-before-its-solvers-have-merged", [(DAMPING, """\
+    const double seen = now.on_copies ? Between(own_, now.own) : passed;
 """, """\
-    if (passed == 0 && iterations_ > kFreshIterations) return 0;
+    const double seen = passed;
 """)]),
     ("rules-change-what-damping-withholds", [(HOST_TYPES, """\
     if constexpr (!kChangesUnsent<Rule>) return Rule::Residual(u, d);
@@ -758,7 +758,7 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
   header.number = chunk->number;
 """)]),
     ("held-back-progress-is-added-without-training", [(DAMPING, """\
-    if (Between(own_, now.own) == 0 && iterations_ > kFreshIterations) return 0;
+    if (seen == 0 && iterations_ > kFreshIterations) return 0;
 """, "")]),
     ("the-rest-is-added-at-the-end", [(WORKER, """\
   if (!exact_ || x_.delays.empty() || x_.config.passes_all_on) return false;

@@ -30,6 +30,8 @@ struct TrainingClock {
   uint64_t cluster = 0;  // of all members, as far as this node knows; may fall at a change of view
   uint64_t own = 0;      // of this node, those whose progress is in the weights
   size_t members = 1;
+  // Solvers of this node train on copies of the weights, which they merge from time to time.
+  bool on_copies = false;
 };
 
 // Staleness of one chunk at a worker.
@@ -40,12 +42,13 @@ class TakeDelay {
     cluster_ = static_cast<uint32_t>(now.cluster);
     own_ = static_cast<uint32_t>(now.own);
   }
-  // Returns the share that may be taken now. Returns 0 if none of this node's iterations has
-  // reached the weights since progress was held back: no gradient has taken the held-back rest into
-  // account yet.
+  // Returns the share that may be taken now. Returns 0 if no iteration has passed since progress
+  // was held back, or none of this node was merged where solvers train on copies: no gradient has
+  // taken the held-back rest into account yet.
   float Share(const TrainingClock& now) {
     const double passed = PassedAt(now);
-    if (Between(own_, now.own) == 0 && iterations_ > kFreshIterations) return 0;
+    const double seen = now.on_copies ? Between(own_, now.own) : passed;
+    if (seen == 0 && iterations_ > kFreshIterations) return 0;
     // A single short interval among long ones does not make an exchange fresh.
     iterations_ = static_cast<float>(std::max(passed, kKept * iterations_));
     return Last(now.members);

@@ -123,6 +123,7 @@ void Exchange::SetProgress(uint64_t iterations, uint64_t unmerged) {
   if (iterations == progress_ && merged == context_.merged_iterations) return;
   progress_ = iterations;
   context_.merged_iterations = merged;
+  context_.on_copies |= unmerged > 0;
   membership_.SetClock(iterations - clock_base_);
   WeightsChanged();
 }

@@ -95,6 +95,7 @@ struct ExchangeContext {
   int64_t largest_sent_at = INT64_MIN / 2;  // when a full-size frame was last sent to all, ns
   TrainingClock clock = {};                 // as of the last Receive, Send or change of view
   uint64_t merged_iterations = 0;           // of this node, whose progress is in the weights
+  bool on_copies = false;                   // TrainingClock::on_copies
   bool throttled = false;                   // Exchange::SetThrottled
 
   int64_t floats_of(uint32_t chunk) const { return arrays.floats_of(chunk); }
@@ -160,7 +161,8 @@ struct ExchangeContext {
   int64_t push_after() const { return std::max(config.push_after_ns, answer_wait()); }
 
   void ReadClock() {
-    clock = {membership.global_clock(), merged_iterations, membership.view().members.size()};
+    clock = {membership.global_clock(), merged_iterations, membership.view().members.size(),
+             on_copies};
   }
 
   // Returns a header with all fields that do not depend on the frame's content.
