@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "data/data_service.h"
+#include "nn/net_text.h"
 #include "solver/snapshot.h"
 #include "tools/command.h"
 #include "tools/flags.h"
@@ -22,7 +23,7 @@ int RunTime(const std::vector<std::string>& arguments) {
   if (FLAGS_iterations < 1) throw Error("--iterations=", FLAGS_iterations, ": expected at least 1");
   caffe::NetParameter param;
   SourceMap source;
-  LoadText(FLAGS_model, &param, &source);
+  LoadNet(FLAGS_model, &param, &source);
   DataService data(DataOptions{});
   BuiltNetOptions options;
   options.state = NetStateFromFlags(param);
