@@ -8,6 +8,7 @@
 #include "linktest/result.h"
 #include "linktest/table.h"
 #include "nn/net.h"
+#include "nn/net_text.h"
 #include "solver/solver.h"
 #include "solver/solver_config.h"
 #include "tools/command.h"
@@ -56,7 +57,7 @@ int64_t WeightsFromFlags() {
   if (FLAGS_model.empty()) return kDefaultFloats;
   caffe::NetParameter param;
   SourceMap source;
-  LoadText(FLAGS_model, &param, &source);
+  LoadNet(FLAGS_model, &param, &source);
   BuiltNetOptions options;
   options.state = NetStateFromFlags(param);
   options.data = &data;

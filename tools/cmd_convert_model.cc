@@ -4,6 +4,7 @@
 
 #include "model/loaded_net.h"
 #include "model/model_format.h"
+#include "nn/net_text.h"
 #include "tools/command.h"
 #include "tools/flags.h"
 
@@ -22,7 +23,7 @@ int RunConvert(const std::vector<std::string>& arguments) {
   const WriteModelFile write = FindModelFormat(FLAGS_to);
   caffe::NetParameter param;
   SourceMap source;
-  LoadText(FLAGS_model, &param, &source);
+  LoadNet(FLAGS_model, &param, &source);
   LoadedNet loaded(param, source, NetStateFromFlags(param, caffe::TEST), FLAGS_weights,
                    &HostDevice(), Layout::kPlain);
   write(loaded.net(), FLAGS_output);

@@ -7,6 +7,7 @@
 #include "data/data_service.h"
 #include "model/net_diagram.h"
 #include "nn/net.h"
+#include "nn/net_text.h"
 #include "tools/command.h"
 #include "tools/flags.h"
 
@@ -42,7 +43,7 @@ int RunDrawNet(const std::vector<std::string>& arguments) {
   const DiagramDirection direction = ParseDiagramDirection(FLAGS_rankdir);
   caffe::NetParameter param;
   SourceMap source;
-  LoadText(FLAGS_model, &param, &source);
+  LoadNet(FLAGS_model, &param, &source);
   DataService data(DataOptions{});
   BuiltNetOptions options;
   options.state = NetStateFromFlags(param);

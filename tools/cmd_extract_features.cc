@@ -6,6 +6,7 @@
 #include "base/parse_number.h"
 #include "model/extract_features.h"
 #include "model/loaded_net.h"
+#include "nn/net_text.h"
 #include "tools/command.h"
 #include "tools/flags.h"
 #include "train/choose_gpus.h"
@@ -70,7 +71,7 @@ int RunExtractFeatures(const std::vector<std::string>& arguments) {
   const std::vector<FeatureOutput> outputs = OutputsOf(paths);
   caffe::NetParameter param;
   SourceMap source;
-  LoadText(FLAGS_model, &param, &source);
+  LoadNet(FLAGS_model, &param, &source);
   LoadedNet loaded(param, source, NetStateFromFlags(param, caffe::TEST), FLAGS_weights,
                    &ChooseDevice(FLAGS_gpu));
   const std::vector<int64_t> records =

@@ -7,6 +7,7 @@
 
 #include "data/data_service.h"
 #include "nn/gpu/gpu_precision.h"
+#include "nn/net_text.h"
 #include "solver/snapshot.h"
 #include "tools/command.h"
 #include "tools/flags.h"
@@ -23,7 +24,7 @@ int RunTime(const std::vector<std::string>& arguments) {
   if (FLAGS_iterations < 1) throw Error("--iterations=", FLAGS_iterations, ": expected at least 1");
   caffe::NetParameter param;
   SourceMap source;
-  LoadText(FLAGS_model, &param, &source);
+  LoadNet(FLAGS_model, &param, &source);
   DataService data(DataOptions{});
   BuiltNetOptions options;
   options.state = NetStateFromFlags(param);

@@ -1,5 +1,7 @@
 #include "data/batch_transform.h"
 
+#include <glog/logging.h>
+
 #include <utility>
 
 namespace millrace::inline data {
@@ -8,19 +10,21 @@ namespace {
 class PerRecordTransform : public BatchTransform {
  public:
   PerRecordTransform(std::unique_ptr<RecordTransform> transform, uint64_t batch_size)
-      : transform_(std::move(transform)), shapes_(transform_->shapes()) {
-    for (Shape& shape : shapes_) {
-      counts_.push_back(ShapeCount(shape));
-      shape.insert(shape.begin(), static_cast<int64_t>(batch_size));
-    }
+      : transform_(std::move(transform)), batch_size_(static_cast<int64_t>(batch_size)) {
+    CHECK(!transform_->varies() || batch_size == 1);
+    TakeShapes();
+    first_shapes_ = shapes_;
   }
 
-  bool varies() const override { return false; }
-  const std::vector<Shape>& first_shapes() const override { return shapes_; }
+  bool varies() const override { return transform_->varies(); }
+  const std::vector<Shape>& first_shapes() const override { return first_shapes_; }
   const std::vector<Shape>& shapes() const override { return shapes_; }
 
   void Add(const std::string& source, const RecordView& record, uint64_t item) override {
     records_.push_back({&source, &record, item});
+    if (!transform_->varies()) return;
+    transform_->Read(source, record, item);
+    TakeShapes();
   }
   void Write(float* const* tops) override {
     std::vector<float*> at(tops, tops + counts_.size());
@@ -38,8 +42,18 @@ class PerRecordTransform : public BatchTransform {
     uint64_t item;
   };
 
+  void TakeShapes() {
+    shapes_ = transform_->shapes();
+    counts_.clear();
+    for (Shape& shape : shapes_) {
+      counts_.push_back(ShapeCount(shape));
+      shape.insert(shape.begin(), batch_size_);
+    }
+  }
+
   const std::unique_ptr<RecordTransform> transform_;
-  std::vector<Shape> shapes_;
+  const int64_t batch_size_;
+  std::vector<Shape> first_shapes_, shapes_;
   std::vector<int64_t> counts_;  // of each top, per record
   std::vector<Added> records_;
 };

@@ -33,7 +33,8 @@ class BatchTransform {
   virtual void Write(float* const* tops) = 0;
 };
 
-// Batches of records each of which has values of a constant shape in each top.
+// Batches of records that have values of one shape in each top, or of one record whose transform
+// varies().
 std::unique_ptr<BatchTransform> PerRecord(std::unique_ptr<RecordTransform> transform,
                                           uint64_t batch_size);
 

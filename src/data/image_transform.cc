@@ -7,31 +7,63 @@
 #include "data/datum_view.h"
 
 namespace millrace::inline data {
+namespace {
+
+// Runs `body`, whose errors do not name the record.
+template <typename Body>
+void NamingRecord(const std::string& source, const RecordView& record, Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    throw Error(RecordName(source, record.key), ": ", error.what());
+  }
+}
+
+}  // namespace
 
 ImageTransform::ImageTransform(const PixelReader& reader, const Transformer& transformer,
-                               std::optional<ImageChanges> changes)
-    : reader_(reader), changes_(std::move(changes)), transformer_(transformer) {
+                               std::optional<ImageChanges> changes, bool any_size)
+    : reader_(reader),
+      changes_(std::move(changes)),
+      transformer_(transformer),
+      any_size_(any_size) {
   const ImageSize& size = transformer_.output();
   shapes_ = {{size.channels, size.height, size.width}, {}};
 }
 
+DatumView ImageTransform::Changed(const std::string& source, const RecordView& record,
+                                  uint64_t item) {
+  DatumView datum = reader_.Read(source, record.key, record.value);
+  if (!changes_) return datum;
+  NamingRecord(source, record, [&] {
+    if (datum.data.empty()) throw Error("holds floats, expected bytes or an image file");
+    ResizeImage(datum.channels, datum.height, datum.width, &changed_);
+    std::copy(datum.data.begin(), datum.data.end(), changed_.values.begin());
+    changes_->Apply(item, &changed_);
+  });
+  const int32_t label = datum.label;
+  datum = PixelsOf(changed_);
+  datum.label = label;
+  return datum;
+}
+
+void ImageTransform::Read(const std::string& source, const RecordView& record, uint64_t item) {
+  read_ = Changed(source, record, item);
+  NamingRecord(source, record, [&] {
+    const ImageSize size = transformer_.OutputOf(read_);
+    shapes_[0] = {size.channels, size.height, size.width};
+  });
+}
+
 void ImageTransform::Apply(const std::string& source, const RecordView& record, uint64_t item,
                            float* const* tops) {
-  DatumView datum = reader_.Read(source, record.key, record.value);
-  const int32_t label = datum.label;
-  try {
-    if (changes_) {
-      if (datum.data.empty()) throw Error("holds floats, expected bytes or an image file");
-      ResizeImage(datum.channels, datum.height, datum.width, &changed_);
-      std::copy(datum.data.begin(), datum.data.end(), changed_.values.begin());
-      changes_->Apply(item, &changed_);
-      datum = PixelsOf(changed_);
-    }
-    transformer_.Apply(datum, item, tops[0]);
-  } catch (const Error& error) {
-    throw Error(RecordName(source, record.key), ": ", error.what());
+  const DatumView datum = any_size_ ? read_ : Changed(source, record, item);
+  if (any_size_) {
+    transformer_.Write(datum, transformer_.Choose(datum, item), tops[0]);
+  } else {
+    NamingRecord(source, record, [&] { transformer_.Apply(datum, item, tops[0]); });
   }
-  *tops[1] = static_cast<float>(label);
+  *tops[1] = static_cast<float>(datum.label);
 }
 
 }  // namespace millrace::inline data

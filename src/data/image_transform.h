@@ -14,22 +14,29 @@
 
 namespace millrace::inline data {
 
-// Tops: C x H x W values, and the label.
+// Tops: C x H x W values, and the label. `any_size`: images may have sizes of their own.
 class ImageTransform : public RecordTransform {
  public:
   // `changes`: may be none.
   ImageTransform(const PixelReader& reader, const Transformer& transformer,
-                 std::optional<ImageChanges> changes = {});
+                 std::optional<ImageChanges> changes = {}, bool any_size = false);
 
   const std::vector<Shape>& shapes() const override { return shapes_; }
+  bool varies() const override { return any_size_; }
+  void Read(const std::string& source, const RecordView& record, uint64_t item) override;
   void Apply(const std::string& source, const RecordView& record, uint64_t item,
              float* const* tops) override;
 
  private:
+  // Decodes and changes the image; the result is valid until the next call.
+  DatumView Changed(const std::string& source, const RecordView& record, uint64_t item);
+
   PixelReader reader_;
   std::optional<ImageChanges> changes_;
   Image changed_;
   Transformer transformer_;
+  bool any_size_;
+  DatumView read_;  // by Read
   std::vector<Shape> shapes_;
 };
 

@@ -19,6 +19,14 @@ class RecordTransform {
   // For each top, the shape of one record's values: the top's shape without its first axis.
   virtual const std::vector<Shape>& shapes() const = 0;
 
+  // Whether records may have shapes of their own. shapes() are those of the first record, and after
+  // Read those of that record. Only for batches of one record.
+  virtual bool varies() const { return false; }
+  // If shapes vary, called with each record before Apply. Throws as Apply does.
+  virtual void Read(const std::string& source, const RecordView& record, uint64_t item) {
+    (void)source, (void)record, (void)item;
+  }
+
   // Writes the values of `record`, which is item `item` of the stream, to tops[i], which has
   // ShapeCount(shapes()[i]) floats. The result depends only on the record, the item, and the
   // settings. Throws Error naming `source`, the path of the record's source, and the record.

@@ -42,8 +42,8 @@ int PrefetchOf(const caffe::LayerParameter& layer) {
     caffe::DataParameter rest = param;
     rest.clear_prefetch();
     if (rest.ByteSizeLong() > 0) {
-      throw FieldError("data_param", "holds fields other than prefetch, which a layer of type ",
-                       layer.type(), " does not read");
+      LOG(INFO) << "layer '" << layer.name() << "': data_param: ignored except for prefetch, a "
+                << "layer of type " << layer.type() << " does not read its other fields";
     }
   }
   return static_cast<int>(param.prefetch());

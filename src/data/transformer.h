@@ -40,6 +40,8 @@ class Transformer {
               uint64_t stream, const DatumView& first);
 
   const ImageSize& output() const { return output_; }
+  // Whether all images get output(), or are refused: by a crop or a mean image.
+  bool constant_size() const { return crops() || !mean_image_.empty(); }
 
   // Writes output().count() floats to `out`. `datum` is raw pixels that passed CheckDatum. The
   // random choices are a function of the seed, the stream and `item`, the datum's number in the

@@ -47,6 +47,10 @@ void CheckTypes(const std::vector<PlacedLayer>& layers, const Device& device,
   throw Error(missing, unknown && !known.empty() ? "; known: " + known : "");
 }
 
+// What Caffe calls a top that the net file does not name. No layer can read it, and it is no
+// output.
+constexpr const char* kAutomaticTop = "(automatic)";
+
 void CheckCount(const char* what, int count, int least, int most) {
   if (count >= least && count <= most) return;
   const std::string expected = least == most ? StrCat(least)
@@ -116,6 +120,7 @@ BuiltNet::BuiltNet(const caffe::NetParameter& param, const SourceMap& source,
   for (const Node& node : nodes_) {
     for (const std::string& name : node.bottom_names) consumed.insert(name);
     for (size_t i = 0; i < node.top.size(); ++i) {
+      if (node.top_names[i] == kAutomaticTop) continue;
       // A layer that works in place writes its blob again.
       consumed.erase(node.top_names[i]);
       std::erase_if(tops, [&](const auto& top) { return top.name == node.top_names[i]; });
@@ -250,9 +255,14 @@ void BuiltNet::AddLayer(const PlacedLayer& placed, const SourceMap& source) {
       node.bottom_names.push_back(name);
     }
     for (int i = 0; i < param.top_size() || (auto_top && i < arity.min_top); ++i) {
-      const std::string name =
-          i < param.top_size() ? param.top(i) : StrCat(param.name(), "_top_", i);
+      const bool automatic = i >= param.top_size();
+      const std::string name = automatic ? kAutomaticTop : param.top(i);
       node.top_names.push_back(name);
+      if (automatic) {
+        blobs_.push_back(std::make_unique<Blob>(device().memory()));
+        node.top.push_back(blobs_.back().get());
+        continue;
+      }
       if (i < param.bottom_size() && name == param.bottom(i)) {
         if (!layer.MayWorkInPlace()) {
           throw FieldError(StrCat("top[", i, "]"), "a layer of type ", layer.type(),

@@ -43,6 +43,7 @@ NetUpgrade Upgraded(const SourceMap& source, caffe::NetParameter* net,
                               ", a form of earlier versions; upgrade_net_proto_text rewrites it"));
   }
   notices->insert(notices->end(), upgrade.problems.begin(), upgrade.problems.end());
+  notices->insert(notices->end(), upgrade.ignored.begin(), upgrade.ignored.end());
   return upgrade;
 }
 

@@ -1,6 +1,7 @@
 #include "proto/parse.h"
 
 #include <fcntl.h>
+#include <glog/logging.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
@@ -10,10 +11,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/file.h"
+#include "proto/ignored_fields.h"
+#include "proto/unknown_fields.h"
 
 namespace millrace::inline proto {
 
@@ -81,22 +86,62 @@ std::string WithoutPackage(std::string message) {
   return message;
 }
 
-// Keeps the first complaint only: what follows it is usually its echo.
-class FirstError : public google::protobuf::io::ErrorCollector {
+// Keeps the first error only: what follows it is usually its echo. Unknown fields are warnings of
+// the parser; all of them are kept.
+class Complaints : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int, const std::string& message) override {
-    if (line_ >= 0) return;
-    line_ = std::max(line, 0);
-    message_ = WithoutPackage(message);
+    if (any_error_) return;
+    any_error_ = true;
+    lines_.emplace_back(std::max(line, 0), WithoutPackage(message));
   }
+  void AddWarning(int line, int, const std::string& message) override {
+    // Message type "millrace.caffe.LayerParameter" has no field named "x".
+    if (message.find("has no field named") == std::string::npos) return;
+    const auto quoted = [&](size_t from) {
+      const size_t begin = message.find('"', from) + 1;
+      return message.substr(begin, message.find('"', begin) - begin);
+    };
+    const std::string type = quoted(0), field = quoted(message.find("named"));
+    const std::string why = WhyIgnored(type.substr(type.rfind('.') + 1), field);
+    if (why.empty()) {
+      lines_.emplace_back(std::max(line, 0), WithoutPackage(message));
+      return;
+    }
+    Ignored& ignored = ignored_[{type, field}];
+    if (ignored.count++ == 0) ignored.line = line, ignored.why = why;
+  }
+  // All of them, in one line.
   std::string Text(const std::string& name) const {
-    return StrCat(name, ":", line_ + 1, ": ", message_);
+    constexpr size_t kMost = 20;
+    std::string text;
+    for (size_t i = 0; i < lines_.size() && i < kMost; ++i) {
+      std::string message = lines_[i].second;
+      if (lines_.size() > 1 && message.ends_with('.')) message.pop_back();
+      text += StrCat(i == 0 ? "" : "; also ", name, ":", lines_[i].first + 1, ": ", message);
+    }
+    if (lines_.size() > kMost) text += StrCat("; and ", lines_.size() - kMost, " more");
+    return text;
   }
-  bool any() const { return line_ >= 0; }
+  bool any() const { return !lines_.empty(); }
+
+  void LogIgnored(const std::string& name) const {
+    for (const auto& [field, ignored] : ignored_) {
+      const std::string message = field.first.substr(field.first.rfind('.') + 1);
+      LOG(INFO) << name << ":" << ignored.line + 1 << ": " << field.second << " of " << message
+                << (ignored.count > 1 ? StrCat(", ", ignored.count, " times,") : "")
+                << " is ignored: " << ignored.why;
+    }
+  }
 
  private:
-  int line_ = -1;
-  std::string message_;
+  struct Ignored {
+    int line = 0, count = 0;
+    std::string why;
+  };
+  bool any_error_ = false;
+  std::vector<std::pair<int, std::string>> lines_;
+  std::map<std::pair<std::string, std::string>, Ignored> ignored_;  // by message and field
 };
 
 }  // namespace
@@ -105,21 +150,24 @@ void ParseText(const std::string& text, const std::string& name, Message* messag
                SourceMap* source) {
   auto tree = std::make_shared<SourceMap::Tree>();
   tree->root = message->GetDescriptor();
-  FirstError error;
+  Complaints complaints;
   TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
+  parser.RecordErrorsTo(&complaints);
+  parser.AllowUnknownField(true);
   parser.WriteLocationsTo(&tree->info);
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
     throw Error(name, ": is empty, expected a ", tree->root->name(), " in text form");
   }
   if (!parser.ParseFromString(text, message)) {
-    throw Error(error.any() ? error.Text(name) : StrCat(name, ": cannot be parsed"));
+    throw Error(complaints.any() ? complaints.Text(name) : StrCat(name, ": cannot be parsed"));
   }
   if (source) {
     source->file_ = name;
     source->prefix_.clear();
     source->tree_ = std::move(tree);
   }
+  if (complaints.any()) throw UnknownFields(complaints.Text(name));
+  complaints.LogIgnored(name);
 }
 
 void LoadText(const std::string& path, Message* message, SourceMap* source) {

@@ -1,5 +1,6 @@
 // Reading and writing the formats. Errors name the file, the line and the
-// field; text that a message has no field for is refused, never skipped.
+// field; text that a message has no field for is refused (unknown_fields.h),
+// but for fields of Caffe's forks that change nothing (ignored_fields.h).
 #ifndef MILLRACE_PROTO_PARSE_H_
 #define MILLRACE_PROTO_PARSE_H_
 

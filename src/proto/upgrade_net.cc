@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
+#include "proto/crop_offsets.h"
 #include "proto/upgrade_v0.h"
 #include "proto/upgrade_v1.h"
 
@@ -46,18 +48,33 @@ void UpgradeOldLayers(const SourceMap& source, NetParameter* net, NetUpgrade* up
     upgrade->changes.push_back("transformation fields of data layers");
     for (auto& layer : *net->mutable_layers()) MoveTransformationFields(&layer);
   }
-  for (auto& layer : *net->mutable_layers()) *net->add_layer() = UpgradeV1Layer(&layer);
+  std::set<int> crops;
+  for (auto& layer : *net->mutable_layers()) {
+    if (layer.type() == caffe::V1LayerParameter::CROP) crops.insert(net->layer_size());
+    *net->add_layer() = UpgradeV1Layer(&layer);
+  }
   net->clear_layers();
+  try {
+    SetCropOffsets(crops, net);
+  } catch (const FieldError& error) {
+    throw Located(source, error);
+  }
   for (int index : indices) upgrade->layer_paths.push_back(StrCat("layers[", index, "]"));
 }
 
 // The Input layer for the input fields, which give a shape, or four dimensions, per input.
-caffe::LayerParameter InputLayer(const SourceMap& source, const NetParameter& net) {
+caffe::LayerParameter InputLayer(const SourceMap& source, const NetParameter& net,
+                                 NetUpgrade* upgrade) {
   const bool by_shape = net.input_shape_size() > 0;
   const int expected = by_shape ? net.input_size() : 4 * net.input_size();
   const int given = by_shape ? net.input_shape_size() : net.input_dim_size();
-  if (given != expected) {
-    const char* field = by_shape ? "input_shape" : "input_dim";
+  const char* field = by_shape ? "input_shape" : "input_dim";
+  if (given > expected) {
+    upgrade->ignored.push_back(StrCat(source.Where(field), ": ", field, ": ", given - expected,
+                                      " ignored, beyond those of the ", net.input_size(),
+                                      " input blobs"));
+  }
+  if (given < expected) {
     throw Error(source.Where(field), ": ", field, ": ", given, " given, expected ", expected,
                 " for ", net.input_size(), " input blobs");
   }
@@ -78,7 +95,7 @@ caffe::LayerParameter InputLayer(const SourceMap& source, const NetParameter& ne
 
 void UpgradeInputs(const SourceMap& source, NetParameter* net, NetUpgrade* upgrade) {
   if (net->input_shape_size() > 0 || net->input_dim_size() > 0) {
-    *net->add_layer() = InputLayer(source, *net);
+    *net->add_layer() = InputLayer(source, *net, upgrade);
     for (int i = net->layer_size() - 1; i > 0; --i) {
       net->mutable_layer()->SwapElements(i - 1, i);
     }

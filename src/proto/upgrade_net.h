@@ -8,6 +8,10 @@
 //   input, with input_shape or input_dim         an Input layer before all others
 //   input alone (in old models)                  nothing
 //   BatchNorm with three param entries           their lr_mult and decay_mult are 0
+//
+// and, of the fork for fully convolutional nets,
+//
+//   layers { type: CROP } without an offset      Crop with one, see crop_offsets.h
 #ifndef MILLRACE_PROTO_UPGRADE_NET_H_
 #define MILLRACE_PROTO_UPGRADE_NET_H_
 
@@ -26,6 +30,8 @@ struct NetUpgrade {
   // One line each, with the position in the file: what has no meaning in today's format and was
   // dropped. Caffe drops the same.
   std::vector<std::string> problems;
+  // The same, of what Caffe ignores without a word.
+  std::vector<std::string> ignored;
   // For each layer of the upgraded net its path in the net as written ("layers[3]"), for
   // SourceMap::Where.
   std::vector<std::string> layer_paths;

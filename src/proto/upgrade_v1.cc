@@ -147,6 +147,8 @@ const char* TypeNameOf(V1LayerParameter::LayerType type) {
       return "Exp";
     case V1LayerParameter::DECONVOLUTION:
       return "Deconvolution";
+    case V1LayerParameter::CROP:
+      return "Crop";
   }
   return "";  // the parser of a closed enumeration admits no other number
 }

@@ -28,6 +28,10 @@ LrPolicy::LrPolicy(const caffe::SolverParameter& param)
       power_(param.power()),
       stepsize_(param.stepsize()),
       max_iter_(param.max_iter()),
+      warmup_iter_(param.warmup_iter()),
+      warmup_start_lr_(param.warmup_start_lr()),
+      stage_rates_(param.stagelr().begin(), param.stagelr().end()),
+      stage_ends_(param.stageiter().begin(), param.stageiter().end()),
       steps_(StepsOf(param)) {
   static const struct {
     const char* name;
@@ -41,6 +45,7 @@ LrPolicy::LrPolicy(const caffe::SolverParameter& param)
       {"multistep", Kind::kMultistep, true},
       {"poly", Kind::kPoly, false},
       {"sigmoid", Kind::kSigmoid, true},
+      {"multifixed", Kind::kMultifixed, false},
   };
   if (param.lr_policy() == "plateau") {
     throw FieldError("lr_policy", "\"plateau\" is not there: rates depend on the iteration alone, ",
@@ -56,6 +61,8 @@ LrPolicy::LrPolicy(const caffe::SolverParameter& param)
     throw FieldError("lr_policy", "there is no policy \"", param.lr_policy(), "\"; known: ", known);
   }
   kind_ = policy->kind;
+  if (warmup_iter_ < 0) throw FieldError("warmup_iter", warmup_iter_, " given, expected >= 0");
+  if (kind_ == Kind::kMultifixed) CheckStages();
   if (policy->gamma && !(gamma_ >= 0)) {
     throw FieldError("gamma", param.gamma(), " given, expected a number >= 0");
   }
@@ -66,12 +73,32 @@ LrPolicy::LrPolicy(const caffe::SolverParameter& param)
   if (stepsize_ <= 0) throw FieldError("stepsize", stepsize_, " given, expected > 0");
 }
 
+void LrPolicy::CheckStages() const {
+  if (stage_rates_.empty()) {
+    throw FieldError("stagelr", "missing; lr_policy \"multifixed\" needs it");
+  }
+  if (stage_rates_.size() != stage_ends_.size()) {
+    throw FieldError("stageiter", stage_ends_.size(), " given, expected ", stage_rates_.size(),
+                     ", one for each stagelr");
+  }
+}
+
 float LrPolicy::Rate(int64_t iteration) const {
+  if (iteration < warmup_iter_) {
+    const double share = static_cast<double>(iteration) / static_cast<double>(warmup_iter_);
+    return static_cast<float>(warmup_start_lr_ + (base_lr_ - warmup_start_lr_) * share);
+  }
+  if (kind_ == Kind::kMultifixed) {
+    size_t stage = 0;
+    while (stage + 1 < stage_ends_.size() && iteration > stage_ends_[stage]) ++stage;
+    return stage_rates_[stage];
+  }
   if (base_lr_ == 0) return 0;  // factors may be infinite
   const auto i = static_cast<double>(iteration);
   double factor = 1;
   switch (kind_) {
     case Kind::kFixed:
+    case Kind::kMultifixed:
       break;
     case Kind::kStep:
     case Kind::kMultistep:

@@ -22,11 +22,17 @@ namespace millrace::inline solver {
 //   multistep  b * gamma ^ (number of stepvalues that are <= i)
 //   poly       b * (1 - i / max_iter) ^ power; 0 from max_iter on
 //   sigmoid    b / (1 + exp(-gamma * (i - stepsize)))
+// and of forks
+//   multifixed the stagelr of the first stage whose stageiter is >= i, that of the last stage after
+//              all of them
+// Before iteration warmup_iter (Intel's fork), the rate is on the line from warmup_start_lr at
+// iteration 0 to b at warmup_iter, whatever the policy.
 // Fields that are not given are 0, as in Caffe. Of stepvalues that do not increase, each counts
 // from the iteration after that of the one before it. Immutable and thread-safe.
 class LrPolicy {
  public:
-  // Throws FieldError for what stops Caffe: an unknown policy, gamma < 0, stepsize <= 0.
+  // Throws FieldError for what stops Caffe: an unknown policy, gamma < 0, stepsize <= 0, stages
+  // without an end.
   explicit LrPolicy(const caffe::SolverParameter& param);
 
   // The rate at `iteration` >= 0.
@@ -40,11 +46,16 @@ class LrPolicy {
   std::string Notice(int64_t iteration) const;
 
  private:
-  enum class Kind { kFixed, kStep, kExp, kInv, kMultistep, kPoly, kSigmoid };
+  enum class Kind { kFixed, kStep, kExp, kInv, kMultistep, kPoly, kSigmoid, kMultifixed };
+
+  void CheckStages() const;
 
   Kind kind_;
   double base_lr_, gamma_, power_;
-  int64_t stepsize_, max_iter_;
+  int64_t stepsize_, max_iter_, warmup_iter_;
+  double warmup_start_lr_;
+  std::vector<float> stage_rates_;  // of multifixed
+  std::vector<int64_t> stage_ends_;
   std::vector<int64_t> steps_;  // of multistep: iterations, strictly increasing
 };
 

@@ -16,6 +16,7 @@
 #include "millrace/device.h"
 #include "millrace/layer.h"
 #include "nn/boxes/detection_scores.h"
+#include "nn/net_text.h"
 #include "proto/parse.h"
 #include "solver/lr_policy.h"
 #include "solver/solver_warnings.h"
@@ -265,7 +266,7 @@ SolverFiles SolverFiles::OnDisk() {
                       caffe::NetParameter* net, SourceMap* source) {
     const std::string found = ResolveBeside(path, named_in);
     if (!FileExists(found)) throw FieldError("net", found, ": ", ErrnoText(ENOENT));
-    LoadText(found, net, source);
+    LoadNet(found, net, source);
   };
   files.is_folder = [](const std::string& path) {
     std::error_code ignored;

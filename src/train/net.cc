@@ -2,6 +2,7 @@
 #include "millrace/net.h"
 
 #include "data/data_service.h"
+#include "nn/net_text.h"
 #include "proto/parse.h"
 #include "train/net_view.h"
 #include "train/one_omp_thread.h"
@@ -58,7 +59,7 @@ std::unique_ptr<Net> Make(const caffe::NetParameter& param, const SourceMap& sou
 std::unique_ptr<Net> Net::Open(const std::string& net_file, const NetOptions& options) {
   caffe::NetParameter param;
   SourceMap source;
-  LoadText(net_file, &param, &source);
+  LoadNet(net_file, &param, &source);
   return Make(param, source, options);
 }
 
@@ -66,7 +67,7 @@ std::unique_ptr<Net> Net::OpenText(const std::string& text, const std::string& n
                                    const NetOptions& options) {
   caffe::NetParameter param;
   SourceMap source;
-  ParseText(text, name, &param, &source);
+  ParseNet(text, name, &param, &source);
   return Make(param, source, options);
 }
 

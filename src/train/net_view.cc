@@ -110,7 +110,8 @@ std::vector<NetBlob> NetView::blobs() const {
   std::set<std::string> known;
   for (const BuiltNet::Node& node : net_.nodes()) {
     for (const std::string& top : node.top_names) {
-      if (known.insert(top).second) blobs.push_back({top, net_.FindBlob(top)->shape()});
+      const Blob* const blob = net_.FindBlob(top);  // null: a top that the file does not name
+      if (blob && known.insert(top).second) blobs.push_back({top, blob->shape()});
     }
   }
   return blobs;

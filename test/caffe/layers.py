@@ -76,12 +76,14 @@ BETWEEN = {
     "mvn": layer("MVN"),
     "mvn_across": layer("MVN", "mvn_param { across_channels: true normalize_variance: false }"),
     "lrn_across": layer("LRN", "lrn_param { local_size: 3 alpha: 0.5 beta: 0.6 k: 1.5 }"),
+    "lrn_within_k": layer("LRN", "lrn_param { local_size: 3 alpha: 0.5 k: 3 norm_region: WITHIN_CHANNEL }"),
     "lrn_within": layer("LRN", "lrn_param { local_size: 3 alpha: 0.5 norm_region: WITHIN_CHANNEL }"),
     "deconvolution": layer("Deconvolution", f"convolution_param {{ num_output: 3 kernel_size: 4 stride: 2 pad: 1 {FILLERS} }}"),
     "deconvolution_groups": layer("Deconvolution", "convolution_param { num_output: 4 group: 4 kernel_size: 4 stride: 2 "
                                   'bias_term: false weight_filler { type: "bilinear" } }'),
     "convolution_dilated": layer("Convolution", f"convolution_param {{ num_output: 3 kernel_size: 3 dilation: 2 {FILLERS} }}"),
     "convolution_depthwise": layer("Convolution", f"convolution_param {{ num_output: 8 group: 4 kernel_size: 3 pad: 1 {FILLERS} }}"),
+    "convolution_exceeding": layer("Convolution", f"convolution_param {{ num_output: 3 kernel_size: 12 stride: 3 {FILLERS} }}"),
     "convolution_nd": layer("Convolution", f"convolution_param {{ num_output: 3 kernel_size: 3 force_nd_im2col: true {FILLERS} }}"),
     "convolution_3d": layer("Reshape", "reshape_param { shape { dim: 0 dim: 1 dim: 4 dim: 10 dim: 10 } }", "x", "v") +
                       layer("Convolution", f"convolution_param {{ num_output: 3 kernel_size: 2 kernel_size: 3 kernel_size: 3 pad: 1 pad: 0 pad: 1 stride: 1 stride: 2 stride: 2 {FILLERS} }}", "v"),
@@ -99,6 +101,7 @@ BETWEEN = {
     "eltwise_sum": again() + layer("Eltwise", "eltwise_param { coeff: 0.5 coeff: -1 }", "x z"),
     "eltwise_product": again() + layer("Eltwise", "eltwise_param { operation: PROD }", "x z"),
     "eltwise_quotient": again() + layer("Eltwise", "eltwise_param { operation: PROD stable_prod_grad: false }", "x z"),
+    "eltwise_max_coefficients": again() + layer("Eltwise", "eltwise_param { operation: MAX coeff: 2 coeff: -1 }", "x z"),
     "eltwise_max": again() + layer("Eltwise", "eltwise_param { operation: MAX }", "x z"),
     "flatten": layer("Flatten", "flatten_param { axis: 1 end_axis: 2 }"),
     "reshape": layer("Reshape", "reshape_param { shape { dim: 2 dim: -1 } axis: 1 num_axes: 2 }"),

@@ -196,13 +196,44 @@ TEST_F(DataLayerTest, RefusesEncodedImagesThatAreNotLikeTheFirst) {
       {test::EncodedDatum(0, png(3, 6).data().substr(0, 60)), "is a damaged PNG: "}};
   for (size_t i = 0; i < std::size(cases); ++i) {
     const std::string path = folder_ / StrCat("odd", i);
-    test::WriteDb(path, {png(3, 6), cases[i].first});
+    test::WriteDb(path, {png(3, 6), png(3, 6), cases[i].first});
     DataService service{DataOptions()};
-    Instance instance(LayerOver(path, 1), &service);
+    Instance instance(LayerOver(path, 2), &service);
     instance.Forward();
     EXPECT_CONTAINS(test::ErrorOf([&] { instance.Forward(); }),
-                    path + ": record '00000001': " + cases[i].second);
+                    path + ": record '00000002': " + cases[i].second);
   }
+}
+
+// Batches of one image have its size, as in Caffe, but all have the same channels.
+TEST_F(DataLayerTest, ABatchOfOneImageHasItsSize) {
+  const auto png = [](int channels, int height) {
+    const Image pixels = test::SmoothPixels(channels, height, 5, height);
+    return test::EncodedDatum(height, test::EncodePng(pixels, {channels == 1 ? 0 : 2}));
+  };
+  test::WriteDb(folder_ / "sizes", {png(3, 6), png(3, 9), png(3, 2), png(1, 6)});
+  DataService service{DataOptions()};
+  Instance instance(LayerOver(folder_ / "sizes", 1), &service);
+  EXPECT_TRUE(instance.layer().ReshapesInForward());
+  for (const int height : {6, 9, 2}) {
+    instance.Forward();
+    ASSERT_EQ(instance.data.shape(), Shape({1, 3, height, 5}));
+    EXPECT_EQ(instance.Labels(), std::vector<int>{height});
+    const Image pixels = test::SmoothPixels(3, height, 5, height);
+    EXPECT_EQ(instance.data.data()[0], static_cast<float>(pixels.values[2]));  // blue
+  }
+  EXPECT_CONTAINS(test::ErrorOf([&] { instance.Forward(); }),
+                  "record '00000003': has 1 channels, expected 3 like the first record");
+  // With a mean image, all need its size.
+  caffe::LayerParameter param = LayerOver(folder_ / "sizes", 1);
+  caffe::BlobProto mean;
+  mean.set_num(1), mean.set_channels(3), mean.set_height(6), mean.set_width(5);
+  mean.mutable_data()->Resize(90, 1.0f);
+  SaveBinary(folder_ / "mean.binaryproto", mean);
+  param.mutable_transform_param()->set_mean_file(folder_ / "mean.binaryproto");
+  DataService other{DataOptions()};
+  Instance with_mean(param, &other);
+  EXPECT_FALSE(with_mean.layer().ReshapesInForward());
 }
 
 TEST_F(DataLayerTest, WorksWithoutALabelTop) {

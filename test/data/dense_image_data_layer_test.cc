@@ -119,6 +119,55 @@ TEST_F(DenseImageDataLayerTest, ResizesLabelsToTheirNearestPixels) {
   }
 }
 
+// Of nets whose output is smaller than their input, as the encoder of ENet.
+TEST_F(DenseImageDataLayerTest, DividesTheSizeOfLabels) {
+  DataService service{DataOptions()};
+  LayerInstance layer(Param("new_height: 9 new_width: 6 label_divide_factor: 3"), &service);
+  EXPECT_EQ(layer.top(0).shape(), Shape({4, 3, 9, 6}));
+  EXPECT_EQ(layer.top(1).shape(), Shape({4, 1, 3, 2}));
+  layer.Forward();
+  for (int y = 0; y < 3; ++y) {
+    for (int x = 0; x < 2; ++x) {
+      const auto expected = static_cast<float>(LabelAt(0, y * kHeight / 3, x * kWidth / 2));
+      EXPECT_EQ(layer.Values(1)[y * 2 + x], expected) << y << " " << x;
+    }
+  }
+  const std::string at = "dense_image_data_param.label_divide_factor: is ";
+  EXPECT_CONTAINS(test::SetUpError(Param("label_divide_factor: 2")),
+                  at + "2, expected a new_height");
+  EXPECT_CONTAINS(test::SetUpError(Param("label_divide_factor: 0")), at + "0, expected 1 to");
+  EXPECT_CONTAINS(test::SetUpError(Param("label_divide_factor: 2 new_height: 8 new_width: 8 "
+                                         "crop_height: 2 crop_width: 2")),
+                  at + "2, expected a new_width of at least that, and no crop");
+}
+
+TEST_F(DenseImageDataLayerTest, ABatchOfOnePairHasItsSize) {
+  Image labels{1, 2, 3, {1, 2, 3, 4, 5, 6}};
+  test::PngKind grey;
+  grey.color_type = 0;
+  test::WriteFile(folder_ / "image1.png", test::EncodePng(test::SmoothPixels(3, 2, 3, 1), {}));
+  test::WriteFile(folder_ / "label1.png", test::EncodePng(labels, grey));
+  caffe::LayerParameter param = Param("");
+  param.mutable_dense_image_data_param()->set_batch_size(1);
+  DataService service{DataOptions()};
+  LayerInstance layer(param, &service);
+  for (int pass = 0; pass < 8; ++pass) {
+    layer.Reshape();
+    layer.Forward();
+    const bool small = pass % 6 == 1;
+    ASSERT_EQ(layer.top(0).shape(), small ? Shape({1, 3, 2, 3}) : Shape({1, 3, kHeight, kWidth}));
+    ASSERT_EQ(layer.top(1).shape(), small ? Shape({1, 1, 2, 3}) : Shape({1, 1, kHeight, kWidth}));
+    if (small) {
+      EXPECT_EQ(layer.Values(1), (std::vector<float>{1, 2, 3, 4, 5, 6}));
+    } else {
+      EXPECT_EQ(layer.Values(1)[6], static_cast<float>(LabelAt(pass % 6, 1, 1)));
+    }
+  }
+  DataService batches{DataOptions()};
+  LayerInstance four(Param(""), &batches);
+  EXPECT_CONTAINS(test::ErrorOf([&] { four.Forward(); }), "like the first record");
+}
+
 TEST_F(DenseImageDataLayerTest, ShufflesPairsAndIsAFunctionOfTheSeed) {
   std::vector<std::vector<float>> runs;
   for (const uint64_t seed : {1, 1, 2}) {

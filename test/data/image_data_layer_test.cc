@@ -146,6 +146,70 @@ TEST_F(ImageDataLayerTest, CopiesItsBatchesToADevice) {
   }
 }
 
+// Batches of one image have its size, as in Caffe.
+TEST_F(ImageDataLayerTest, ABatchOfOneImageHasItsSize) {
+  const int sizes[][2] = {{6, 5}, {9, 7}, {3, 4}, {9, 2}};
+  std::string list;
+  for (int i = 0; i < 4; ++i) {
+    const std::string name = "size " + std::to_string(i) + ".png";
+    const Image pixels = test::SmoothPixels(3, sizes[i][0], sizes[i][1], i);
+    test::WriteFile(folder_ / name, test::EncodePng(pixels, {}));
+    list += name + " " + std::to_string(i) + "\n";
+  }
+  test::WriteFile(folder_ / "list.txt", list);
+  test::FakeDevice device({.mode = test::FakeMode::kThread});
+  const auto queue = device.MakeQueue(QueuePriority::kNormal);
+  for (Queue* const on : {&HostQueue(), queue.get()}) {
+    caffe::LayerParameter param = Param("", "transform_param { scale: 2 mean_value: 3 }");
+    param.mutable_image_data_param()->set_batch_size(1);
+    DataService service{DataOptions()};
+    LayerInstance layer(param, &service, caffe::TRAIN, *on);
+    EXPECT_TRUE(layer.layer().ReshapesInForward());
+    EXPECT_EQ(layer.top(0).shape(), Shape({1, 3, 6, 5}));
+    for (int pass = 0; pass < 9; ++pass) {
+      layer.Reshape();
+      layer.Forward();
+      on->Synchronize();
+      const int number = pass % 4, h = sizes[number][0], w = sizes[number][1];
+      ASSERT_EQ(layer.top(0).shape(), Shape({1, 3, h, w}));
+      EXPECT_EQ(layer.Values(1), std::vector<float>{static_cast<float>(number)});
+      const Image pixels = test::SmoothPixels(3, h, w, number);
+      const std::vector<float> values = layer.Values(0);
+      for (int c = 0; c < 3; ++c) {
+        for (int i = 0; i < h * w; ++i) {
+          ASSERT_EQ(values[c * h * w + i],
+                    2.0f * static_cast<float>(pixels.values[i * 3 + 2 - c] - 3));
+        }
+      }
+    }
+  }
+  // A crop makes them alike; larger batches and mean images need one size.
+  caffe::LayerParameter param = Param("", "transform_param { crop_size: 2 }");
+  param.mutable_image_data_param()->set_batch_size(1);
+  DataService service{DataOptions()};
+  LayerInstance crops(param, &service);
+  EXPECT_FALSE(crops.layer().ReshapesInForward());
+  for (int pass = 0; pass < 4; ++pass) crops.Forward();
+  DataService other{DataOptions()};
+  LayerInstance batches(Param(""), &other);
+  EXPECT_FALSE(batches.layer().ReshapesInForward());
+  EXPECT_CONTAINS(test::ErrorOf([&] { batches.Forward(); }), "like the first record");
+}
+
+// As Caffe, which reads labels with atoi.
+TEST_F(ImageDataLayerTest, CutsLabelsToWholeNumbers) {
+  test::WriteFile(folder_ / "list.txt",
+                  "image 0.png 0.75\nimage 1.png -2.5\nimage 2.png 3\n"
+                  "image 3.png 1e1\n");
+  DataService service{DataOptions()};
+  LayerInstance layer(Param(""), &service);
+  EXPECT_EQ(layer.Next(1), (std::vector<float>{0, -2, 3, 1}));
+  for (const char* line : {"image 0.png cat", "image 0.png 1x", "image 0.png", "image 0.png\t3"}) {
+    test::WriteFile(folder_ / "list.txt", line);
+    EXPECT_CONTAINS(test::SetUpError(Param("")), "a space and a label (an integer)") << line;
+  }
+}
+
 TEST_F(ImageDataLayerTest, NamesFilesThatCannotBeUsed) {
   test::WriteFile(folder_ / "image 5.png", "\x89PNG\r\n\x1a\n damaged");
   DataService service{DataOptions()};
@@ -182,8 +246,9 @@ TEST_F(ImageDataLayerTest, NamesTheFieldThatIsWrong) {
   EXPECT_CONTAINS(test::SetUpError(Param("", "transform_param { crop_size: 7 }")),
                   "transform_param.crop_size: is 7, more than the images of 6 x 5");
   EXPECT_EQ(test::SetUpError(Param("", "data_param { prefetch: 2 }")), "");
-  EXPECT_CONTAINS(test::SetUpError(Param("", "data_param { prefetch: 2 batch_size: 3 }")),
-                  "data_param: holds fields other than prefetch");
+  // Caffe reads no other field of data_param here.
+  EXPECT_EQ(test::SetUpError(Param("", "data_param { prefetch: 2 batch_size: 3 source: 'x' }")),
+            "");
 }
 
 }  // namespace

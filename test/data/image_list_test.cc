@@ -28,7 +28,7 @@ TEST(ImageList, NamesTheLineWithoutALabel) {
   EXPECT_EQ(ListError("a.jpg 3\n\nb.jpg\n"),
             "list.txt:3: 'b.jpg': expected the name of an image, a space and a label (an integer)");
   EXPECT_CONTAINS(ListError("a.jpg x"), "list.txt:1: 'a.jpg x'");
-  EXPECT_CONTAINS(ListError("a.jpg 3.5"), "list.txt:1: ");
+  EXPECT_CONTAINS(ListError("a.jpg 3.5x"), "list.txt:1: ");
   EXPECT_CONTAINS(ListError("a.jpg 99999999999"), "list.txt:1: ");
   EXPECT_CONTAINS(ListError(" 3"), "list.txt:1: ");
   EXPECT_EQ(ListError(" \n\n"), "list.txt: lists no images");

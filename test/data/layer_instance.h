@@ -44,6 +44,8 @@ class LayerInstance {
 
   Layer& layer() { return *layer_; }
   Blob& top(int i = 0) { return *tops_[i]; }
+  // As a net does before each Forward of a layer that reshapes there.
+  void Reshape() { layer_->Reshape({}, tops_); }
   void Forward() { layer_->Forward({}, tops_); }
   // The values of a top.
   std::vector<float> Values(int i = 0) const {

@@ -117,6 +117,32 @@ TEST(ConvolutionLayer, MatchesTheReferenceInStridedOneByOneConvolutions) {
   }
 }
 
+// One window results as long as the kernel exceeds the padded bottom by less than the stride, as in
+// Caffe, whose division rounds towards zero.
+TEST(ConvolutionLayer, AcceptsAWindowLargerThanTheBottom) {
+  Rng rng(Seed(), {9});
+  for (const int64_t channels : {1, 3, 16}) {
+    for (const int64_t pad : {0, 1}) {
+      Convolution g;
+      g.n = 2, g.c = channels, g.outputs = 5, g.h = 3, g.w = 4;
+      g.kernel_h = 5 + 2 * pad, g.kernel_w = 3, g.stride_h = 3, g.stride_w = 2, g.pad_h = pad;
+      EXPECT_EQ(g.out_h(), 1);
+      ExpectMatch(g, true, &rng);
+      LayerRunner runner(Text(g, true));
+      runner.AddBottom({g.n, g.c, g.h, g.w}, Uniform(g.in_count(), -1, 1, &rng));
+      runner.SetUp();
+      EXPECT_EQ(runner.CheckGradients(), "");
+      // Another bottom may fit.
+      g.h = 9;
+      const Array x = Uniform(g.in_count(), -1, 1, &rng);
+      runner.Reshape({g.n, g.c, g.h, g.w}, x);
+      EXPECT_EQ(Diff(g.Forward(x, GetData(runner.param(0)), GetData(runner.param(1))),
+                     runner.Output(), 2e-5),
+                "");
+    }
+  }
+}
+
 TEST(ConvolutionLayer, GradientsAreRight) {
   Rng rng(Seed(), {3});
   for (int trial = 0; trial < 12; ++trial) {

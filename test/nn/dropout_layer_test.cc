@@ -119,11 +119,62 @@ TEST(DropoutLayer, FollowsABottomThatGrows) {
   EXPECT_NEAR(sum / 7000, 1, 6 / std::sqrt(7000));
 }
 
-TEST(DropoutLayer, RefusesARatioOutsideOfZeroToBelowOne) {
-  for (const char* ratio : {"-0.1", "1", "1.5", "nan"}) {
+TEST(DropoutLayer, DropsEverythingWithRatioOne) {
+  LayerRunner runner(Text(1));
+  runner.AddBottom({300}, Array(300, 2.0));
+  runner.SetUp();
+  EXPECT_EQ(runner.Output(), Array(300, 0.0));
+  runner.Backward(Array(300, 1.0));
+  EXPECT_EQ(GetDiff(runner.bottom()), Array(300, 0.0));
+  LayerRunner test(Text(1), caffe::TEST);
+  test.AddBottom({2}, {3, 4});
+  test.SetUp();
+  EXPECT_EQ(test.Output(), (Array{3, 4}));
+}
+
+// scale_train: false, of Fast R-CNN: the scale is that of tests.
+TEST(DropoutLayer, ScalesTestsInPlaceOfTraining) {
+  Rng rng(Seed(), {4});
+  const std::string text =
+      "type: 'Dropout' dropout_param { dropout_ratio: 0.25 scale_train: false }";
+  for (const bool in_place : {false, true}) {
+    Array values = Uniform(200, 1, 2, &rng);
+    LayerRunner train(text);
+    train.context().seed = Seed();
+    train.AddBottom({200}, values);
+    in_place ? train.SetUpInPlace() : train.SetUp();
+    const Array mask = ExpectedMask(Seed(), 3, 1, 0.25, 200), out = train.Output();
+    for (int i = 0; i < 200; ++i) EXPECT_EQ(out[i], mask[i] * values[i]);
+    EXPECT_EQ(train.CheckGradients(), "");
+    LayerRunner test(text, caffe::TEST);
+    test.AddBottom({200}, values);
+    in_place ? test.SetUpInPlace() : test.SetUp();
+    for (double& value : values) value *= 0.75;
+    EXPECT_EQ(Diff(values, test.Output(), 1e-6), "");
+    EXPECT_EQ(test.CheckGradients(), "");
+  }
+}
+
+// sample_weights_test: true, of SegNet.
+TEST(DropoutLayer, DropsInTestsIfAsked) {
+  const std::string field = "dropout_ratio: 0.5 sample_weights_test: true }";
+  LayerRunner train("type: 'Dropout' dropout_param { " + field);
+  LayerRunner test("type: 'Dropout' dropout_param { " + field, caffe::TEST);
+  for (LayerRunner* runner : {&train, &test}) {
+    runner->context().seed = Seed();
+    runner->AddBottom({500}, Array(500, 1.0));
+    runner->SetUp();
+  }
+  EXPECT_EQ(test.Output(), train.Output());
+  EXPECT_NE(test.Output(), Array(500, 1.0));
+  EXPECT_EQ(test.CheckGradients(), "");
+}
+
+TEST(DropoutLayer, RefusesARatioOutsideOfZeroToOne) {
+  for (const char* ratio : {"-0.1", "1.5", "nan"}) {
     LayerRunner runner(StrCat("type: 'Dropout' dropout_param { dropout_ratio: ", ratio, " }"));
     runner.AddBottom({1}, {1});
-    EXPECT_CONTAINS(ErrorOf([&] { runner.SetUp(); }), "expected a number from 0 to below 1");
+    EXPECT_CONTAINS(ErrorOf([&] { runner.SetUp(); }), "expected a number from 0 to 1");
   }
 }
 

@@ -104,6 +104,46 @@ TEST(EltwiseLayer, WritesOnlyTheGradientsThatAreAskedFor) {
   }
 }
 
+TEST(EltwiseLayer, AMaximumIgnoresCoefficients) {
+  LayerRunner runner("type: 'Eltwise' eltwise_param { operation: MAX coeff: -1 coeff: 5 }");
+  runner.AddBottom({2}, {3, -4});
+  runner.AddBottom({2}, {2, -3});
+  runner.SetUp();
+  EXPECT_EQ(runner.Output(), (Array{3, -3}));
+  runner.Backward({1, 2});
+  EXPECT_EQ(GetDiff(runner.bottom(0)), (Array{1, 0}));
+  EXPECT_EQ(GetDiff(runner.bottom(1)), (Array{0, 2}));
+}
+
+TEST(EltwiseLayer, ProductsAndMaximaWorkInPlace) {
+  Rng rng(Seed(), {4});
+  for (const Case& each : Cases()) {
+    LayerRunner runner("type: 'Eltwise' eltwise_param { " + each.param + " }");
+    const Array all = Apart(36, 0.1, &rng);
+    std::vector<Array> x;
+    for (int k = 0; k < 3; ++k) {
+      x.emplace_back(all.begin() + k * 12, all.begin() + (k + 1) * 12);
+      runner.AddBottom({3, 4}, x[k]);
+    }
+    const bool sum =
+        each.param.find("PROD") == std::string::npos && each.param.find("MAX") == std::string::npos;
+    if (sum) continue;
+    SCOPED_TRACE(each.param);
+    runner.SetUpInPlace();
+    EXPECT_TRUE(runner.layer().MayWorkInPlace());
+    Array expected;
+    for (int i = 0; i < 12; ++i) expected.push_back(each.value({x[0][i], x[1][i], x[2][i]}));
+    EXPECT_EQ(Diff(expected, runner.Output(), 1e-6), "");
+    SetData(x[0], &runner.bottom());  // which the pass has overwritten
+    EXPECT_EQ(runner.CheckGradients(), "");
+  }
+  LayerRunner sum("type: 'Eltwise'");
+  sum.AddBottom({1}, {1});
+  sum.AddBottom({1}, {1});
+  sum.SetUp();
+  EXPECT_FALSE(sum.layer().MayWorkInPlace());
+}
+
 TEST(EltwiseLayer, FollowsBottomsOfAnotherSize) {
   LayerRunner runner("type: 'Eltwise' eltwise_param { operation: MAX }");
   runner.AddBottom({1}, {1});
@@ -127,7 +167,7 @@ TEST(EltwiseLayer, RefusesBadSettings) {
   };
   EXPECT_CONTAINS(complaint("coeff: 1"), "1 given, expected 2, one per bottom");
   EXPECT_CONTAINS(complaint("operation: PROD coeff: 1 coeff: 1"), "only the operation SUM");
-  EXPECT_CONTAINS(complaint("operation: MAX coeff: 1 coeff: 1"), "only the operation SUM");
+  EXPECT_CONTAINS(complaint("operation: MAX coeff: 1"), "1 given, expected 2, one per bottom");
   EXPECT_CONTAINS(complaint("", {3, 2}), "expected that of bottom[0]");
 }
 

@@ -22,7 +22,8 @@ const RegisterFakeKernels<
     FocalBackward, LossParts<HingeTerms>, HingeBackward, LossParts<InfogainTerms>, InfogainRowSums,
     InfogainBackward, LossParts<MultinomialLogisticTerms>, MultinomialLogisticBackward,
     LossParts<SigmoidCrossEntropyTerms>, SigmoidCrossEntropyBackward, LossParts<SmoothL1Terms>,
-    SmoothL1Backward, LstmForward, LstmBackward, ContinueState, TanhForward, TanhStepBackward>
+    SmoothL1OfPlaces, SmoothL1Backward, LstmForward, LstmBackward, ContinueState, TanhForward,
+    TanhStepBackward>
     kernels;
 
 }  // namespace

@@ -123,9 +123,19 @@ std::vector<GpuCase> Cases() {
   return {
       {"Relu", LayerText("ReLU", "")},
       {"LeakyRelu", LayerText("ReLU", "relu_param { negative_slope: 0.2 }")},
+      {"NegativeReluInPlace",
+       convolution("num_output: 4 kernel_size: 3") +
+           LayerText("ReLU", "relu_param { negative_slope: -0.5 }", "y", "y")},
       {"ReluInPlace",
        convolution("num_output: 4 kernel_size: 3") + LayerText("ReLU", "", "y", "y")},
       {"Dropout", LayerText("Dropout", "dropout_param { dropout_ratio: 0.4 }")},
+      {"DropoutOfAll", LayerText("Dropout", "dropout_param { dropout_ratio: 1 }")},
+      {"DropoutUnscaled", LayerText("Dropout", "dropout_param { scale_train: false }")},
+      {"DropoutScaledInTest",
+       LayerText("Dropout", "dropout_param { dropout_ratio: 0.3 scale_train: false }"), "4 6 7 9",
+       caffe::TEST},
+      {"DropoutSampledInTest", LayerText("Dropout", "dropout_param { sample_weights_test: true }"),
+       "4 6 7 9", caffe::TEST},
       {"DropoutInTest", LayerText("Dropout", ""), "4 6 7 9", caffe::TEST},
       {"Convolution", convolution("num_output: 8 kernel_size: 3")},
       {"ConvolutionOfGroups",
@@ -133,6 +143,7 @@ std::vector<GpuCase> Cases() {
       {"ConvolutionOblong",
        convolution("num_output: 3 kernel_h: 2 kernel_w: 5 pad_h: 1 pad_w: 2 stride_h: 2 stride_w: "
                    "3 dilation: 2")},
+      {"ConvolutionLargerThanItsBottom", convolution("num_output: 3 kernel_size: 9 stride: 3")},
       {"ConvolutionWithoutBias", convolution("num_output: 5 kernel_size: 1 bias_term: false ")},
       {"ConvolutionOfTwoBottoms",
        "layer { name: 'c' type: 'Convolution' bottom: 'x' bottom: 'x' top: 'a' top: 'b'"
@@ -149,12 +160,24 @@ std::vector<GpuCase> Cases() {
       {"MaxPooling", pooling("kernel_size: 3 stride: 2")},
       {"MaxPoolingPadded", pooling("kernel_size: 3 stride: 2 pad: 1")},
       {"MaxPoolingOblong", pooling("kernel_h: 2 kernel_w: 3 stride_h: 1 stride_w: 2")},
+      {"MaxPoolingBeyondTheBottom",
+       LayerText("Pooling", "pooling_param { kernel_size: 1 stride: 3 }", "x", "p") +
+           LayerText("Clip", "clip_param { min: -9 max: 9 }", "p")},
+      {"AveragePoolingBeyondTheBottom", pooling("pool: AVE kernel_size: 1 stride: 4")},
       {"AveragePooling", pooling("pool: AVE kernel_size: 3 stride: 2")},
       {"AveragePoolingPadded", pooling("pool: AVE kernel_size: 3 stride: 2 pad: 2")},
       {"AveragePoolingOfAll", pooling("pool: AVE global_pooling: true")},
       {"LrnAcross", LayerText("LRN", "lrn_param { local_size: 5 alpha: 0.5 beta: 0.75 k: 2 }")},
       {"LrnWithin",
        LayerText("LRN", "lrn_param { local_size: 3 alpha: 0.5 norm_region: WITHIN_CHANNEL }")},
+      {"LrnInPlace", convolution("num_output: 4 kernel_size: 3") +
+                         LayerText("LRN", "lrn_param { local_size: 3 alpha: 0.5 k: 2 }", "y", "y") +
+                         LayerText("ReLU", "", "y", "y")},
+      {"LrnWithinInPlace",
+       convolution("num_output: 4 kernel_size: 3") +
+           LayerText("LRN",
+                     "lrn_param { local_size: 3 alpha: 0.5 k: 2 norm_region: WITHIN_CHANNEL }", "y",
+                     "y")},
       {"InnerProduct",
        LayerText("InnerProduct", "inner_product_param { num_output: 7 " + filler + "}")},
       {"InnerProductTransposed",
@@ -180,6 +203,18 @@ std::vector<GpuCase> Cases() {
        " shape { dim: 4 dim: 1 dim: 7 dim: 9 } } }"
        "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'labels' top: 'l'"
        " top: 'p' loss_weight: 0.7 loss_weight: 0 loss_param { ignore_label: 2 } }"},
+      {"LossWithClassWeights",
+       "layer { name: 'more' type: 'Input' top: 'labels' input_param {"
+       " shape { dim: 4 dim: 1 dim: 7 dim: 9 } } }"
+       "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'labels' top: 'l'"
+       " loss_param { ignore_label: 2 weight_by_label_freqs: true"
+       " class_weighting: [0.5, 1, 2, 0, 1.5, 3] } }"},
+      {"LossWithTheLossOfEachPosition",
+       "layer { name: 'more' type: 'Input' top: 'labels' input_param {"
+       " shape { dim: 4 dim: 1 dim: 7 dim: 9 } } }"
+       "layer { name: 'loss' type: 'SoftmaxWithLossOHEM' bottom: 'x' bottom: 'labels' top: 'l'"
+       " top: 'p' top: 'each' loss_param { ignore_label: 2 normalization: PRE_FIXED"
+       " pre_fixed_normalizer: 11 } }"},
       {"LossOfBatch",
        "layer { name: 'more' type: 'Input' top: 'labels' input_param {"
        " shape { dim: 4 dim: 1 dim: 7 dim: 9 } } }"

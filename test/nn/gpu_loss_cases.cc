@@ -67,6 +67,13 @@ const RegisterGpuCases cases({
                                     InputText("out", "dim: 4 dim: 6 dim: 7 dim: 9") +
                                     LossText("SmoothL1Loss", kPair + " bottom: 'in' bottom: 'out'",
                                              "smooth_l1_loss_param { sigma: 2 }")},
+    {"SmoothL1LossWithInsideWeights", kTarget + InputText("in", "dim: 4 dim: 6 dim: 7 dim: 9") +
+                                          LossText("SmoothL1Loss", kPair + " bottom: 'in'")},
+    {"SmoothL1LossOhem", kTarget + InputText("in", "dim: 4 dim: 6 dim: 7 dim: 9") +
+                             LossText("SmoothL1LossOHEM", kPair + " bottom: 'in'",
+                                      "loss_param { normalization: PRE_FIXED "
+                                      "pre_fixed_normalizer: 9 }",
+                                      "top: 'l' top: 'each'")},
     {"CenterLoss",
      LossText("CenterLoss", "bottom: 'x' bottom: 'label'",
               "center_loss_param { num_output: 5 center_filler { type: 'gaussian' } }")},

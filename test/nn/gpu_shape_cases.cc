@@ -41,6 +41,12 @@ const RegisterGpuCases cases({
     {"SliceOfRows", Sliced("axis: 2 slice_point: 3")},
     {"EltwiseSum", TwoBlobs() + OfTwo("Eltwise", "")},
     {"EltwiseSumWithCoefficients", OfThree("coeff: 1 coeff: -2 coeff: 0.5")},
+    {"EltwiseProductInPlace", TwoBlobs() +
+                                  OfTwo("Eltwise", "eltwise_param { operation: PROD }", "a") +
+                                  LayerText("Split", "", "a")},
+    {"EltwiseMaxInPlace", TwoBlobs() + OfTwo("Eltwise", "eltwise_param { operation: MAX }", "a") +
+                              LayerText("Split", "", "a")},
+    {"SliceWithAnEmptyPart", Sliced("slice_point: 6")},
     {"EltwiseProduct", OfThree("operation: PROD")},
     {"EltwiseMax", OfThree("operation: MAX")},
     {"Flatten", LayerText("Flatten", "flatten_param { axis: 1 end_axis: 2 }")},

@@ -42,7 +42,7 @@ TEST(InputLayer, RefusesShapesThatMakeNoBlob) {
   EXPECT_CONTAINS(Complaint("shape { dim: 1 } shape { dim: 2 }", 1), "2 given, expected 1");
   EXPECT_CONTAINS(Complaint("shape { dim: 1 } shape { dim: 2 }", 3),
                   "expected 1 or 3 (one per top)");
-  EXPECT_CONTAINS(Complaint("shape { dim: 2 dim: 0 }", 1), "expected a positive number");
+  EXPECT_CONTAINS(Complaint("shape { dim: 2 dim: -1 }", 1), "expected a positive number or 0");
   EXPECT_CONTAINS(Complaint("shape { dim: -4 }", 1), "-4 given");
   EXPECT_CONTAINS(Complaint("shape { dim: 1000000 dim: 1000000 }", 1), "more than 2147483647");
   EXPECT_CONTAINS(Complaint("shape { dim: 9000000000000000000 dim: 9000000000000000000 }", 1),
@@ -50,7 +50,7 @@ TEST(InputLayer, RefusesShapesThatMakeNoBlob) {
 }
 
 TEST(InputLayer, NamesTheDimensionThatIsWrong) {
-  LayerRunner runner("type: 'Input' input_param { shape { dim: 1 } shape { dim: 2 dim: 0 } }");
+  LayerRunner runner("type: 'Input' input_param { shape { dim: 1 } shape { dim: 2 dim: -1 } }");
   try {
     runner.SetUp(2);
     FAIL() << "no error";

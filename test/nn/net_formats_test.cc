@@ -78,8 +78,8 @@ TEST(NetFormatErrors, PointToTheLineOfTheOldFile) {
             }),
             "net.prototxt:9: layer 'r': bottom[1]: 'p' is the top of a padding layer: expected a "
             "layer of type conv or pool, not 'relu'");
-  EXPECT_CONTAINS(ErrorOf([] { TestNet net("input: 'x'\ninput_shape { dim: 2 dim: 0 }\n"); }),
-                  "net.prototxt:1: layer 'input': input_param.shape[0].dim[1]: 0 given");
+  EXPECT_CONTAINS(ErrorOf([] { TestNet net("input: 'x'\ninput_shape { dim: 2 dim: -1 }\n"); }),
+                  "net.prototxt:1: layer 'input': input_param.shape[0].dim[1]: -1 given");
   EXPECT_EQ(ErrorOf([] {
               TestNet net(
                   "input: 'x' input_shape { dim: 2 }\n"

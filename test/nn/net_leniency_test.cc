@@ -2,6 +2,7 @@
 // other types, weights in the description, a phase per layer; and what both refuse.
 #include <algorithm>
 
+#include "nn/net_text.h"
 #include "test/nn/net_support.h"
 #include "test/support/support.h"
 
@@ -163,6 +164,50 @@ TEST(NetTypes, OfOtherPhasesAreNotAsked) {
   EXPECT_NO_THROW(check(caffe::TRAIN));
   EXPECT_CONTAINS(ErrorOf([&] { check(caffe::TEST); }),
                   "net.prototxt:2: layer 'l': type: there is no layer type");
+}
+
+TEST(NetTypes, AreNamedTogetherWithFieldsThatNoMessageHas) {
+  caffe::NetParameter net;
+  SourceMap source;
+  const std::string text =
+      kInput + std::string(
+                   "layer { name: 'l' type: 'Foo' bottom: 'data' top: 'l'\n"
+                   "  foo_param { size: 3 more { x: 'y' } } }\n"
+                   "layer { name: 'r' type: 'ReLU' bottom: 'l' top: 'r' relu_param {\n"
+                   "  slpoe: 1 } }\n"
+                   "layers { }");
+  EXPECT_EQ(ErrorOf([&] { ParseNet(text, "net.prototxt", &net, &source); }),
+            "net.prototxt:3: Message type \"caffe.LayerParameter\" has no field named "
+            "\"foo_param\"; also net.prototxt:5: Message type \"caffe.ReLUParameter\" has no field "
+            "named \"slpoe\"");
+  const std::string one_format = text.substr(0, text.find("layers { }"));
+  net.Clear();
+  EXPECT_CONTAINS(ErrorOf([&] { ParseNet(one_format, "net.prototxt", &net, &source); }),
+                  "named \"slpoe\"; also net.prototxt:2: layer 'l': type: there is no layer type "
+                  "'Foo' on cpu");
+}
+
+// ---- Tops that the description does not name ----
+
+TEST(NetTops, WithoutANameAreNoOutputsAndHaveNone) {
+  const std::string text =
+      kInput +
+      std::string(
+          "layer { name: 'label' type: 'Input' top: 'label' input_param { shape { dim: 2 } "
+          "} }\n") +
+      Ip("a", "data", "loss_top_0", 3) +
+      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'loss_top_0' bottom: 'label' }\n"
+      "layer { name: 'again' type: 'HingeLoss' bottom: 'loss_top_0' bottom: 'label' top: 'named' "
+      "}\n";
+  TestNet net(text);
+  ASSERT_EQ(net->outputs().size(), 1u);
+  EXPECT_EQ(net->outputs()[0].name, "named");
+  EXPECT_EQ(net->FindBlob("(automatic)"), nullptr);
+  FillRandom(net->FindBlob("data"), 1);
+  // The loss counts all the same.
+  EXPECT_GT(net.Pass(), net->OutputValues()[0]);
+  TestNet named(text.substr(0, text.find("layer { name: 'again'")));
+  EXPECT_TRUE(named->outputs().empty());
 }
 
 // ---- The description's own weights, phases and gradients ----

@@ -123,7 +123,7 @@ TEST(NetInPlace, ALayerMayOverwriteItsBottom) {
 }
 
 TEST(NetInPlace, LayersThatReadTheirBottomAgainAreRefused) {
-  for (const std::string type : {"Pooling", "LRN", "InnerProduct"}) {
+  for (const std::string type : {"Pooling", "Concat", "InnerProduct"}) {
     const std::string field = type == "Pooling"        ? "pooling_param { kernel_size: 1 }"
                               : type == "InnerProduct" ? "inner_product_param { num_output: 6 }"
                                                        : "";

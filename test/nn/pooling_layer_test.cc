@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "test/nn/layer_runner.h"
 #include "test/nn/reference.h"
 
@@ -81,17 +83,50 @@ TEST(PoolingLayer, RoundsUpAndClipsAsInKnownNets) {
   }
 }
 
-// With a stride larger than the kernel, the last window could lie completely outside the bottom.
-TEST(PoolingLayer, HasNoWindowOutsideOfTheBottom) {
+// With a stride larger than the kernel, the last window can lie completely outside the bottom. It
+// is dropped if there is padding along any axis, as by Caffe.
+TEST(PoolingLayer, HasAWindowOutsideOfTheBottomWithoutPaddingOnly) {
   Rng rng(Seed(), {4});
   for (bool average : {false, true}) {
-    Pooling g;
-    g.average = average, g.c = 2, g.h = 5, g.w = 8, g.stride_h = 3, g.stride_w = 2;
-    EXPECT_EQ(g.out_h(), 2);
-    EXPECT_EQ(g.out_w(), 4);
-    ExpectMatch(Text(g), g, Apart(80, 0.01, &rng), &rng);
-    g.kernel_h = 2, g.pad_h = 1;
-    ExpectMatch(Text(g), g, Apart(80, 0.01, &rng), &rng);
+    for (int64_t channels : {2, 16}) {
+      Pooling g;
+      g.average = average, g.c = channels, g.h = 5, g.w = 8, g.stride_h = 3, g.stride_w = 2;
+      EXPECT_EQ(g.out_h(), 3);
+      EXPECT_EQ(g.out_w(), 5);
+      ExpectMatch(Text(g), g, Apart(channels * 40, 0.01, &rng), &rng);
+      g.kernel_h = 2, g.pad_h = 1;
+      EXPECT_EQ(g.out_h(), 2);
+      EXPECT_EQ(g.out_w(), 4);
+      ExpectMatch(Text(g), g, Apart(channels * 40, 0.01, &rng), &rng);
+    }
+  }
+}
+
+TEST(PoolingLayer, AWindowWithoutValuesHasNeitherAMaximumNorAMean) {
+  for (const bool average : {false, true}) {
+    LayerRunner runner(
+        StrCat("type: 'Pooling' bottom: 'x' pooling_param { kernel_size: 1 stride: 2 ",
+               average ? "pool: AVE }" : "pool: MAX }"));
+    runner.AddBottom({1, 1, 2, 1}, {3, 4});
+    runner.SetUp(average ? 1 : 2);
+    EXPECT_EQ(runner.Output(), (Array{3, average ? 0 : -std::numeric_limits<float>::max()}));
+    if (!average) {
+      EXPECT_EQ(GetData(runner.top(1)), (Array{0, -1}));
+    }
+    runner.Backward({5, 7});
+    EXPECT_EQ(GetDiff(runner.bottom()), (Array{5, 0}));
+  }
+}
+
+TEST(PoolingLayer, RoundsDownIfEitherFieldSaysSo) {
+  for (const char* field : {"round_mode: FLOOR", "ceil_mode: false", "ceil_mode: true", ""}) {
+    LayerRunner runner(StrCat(
+        "type: 'Pooling' bottom: 'x' pooling_param { kernel_size: 2 stride: 2 ", field, " }"));
+    runner.AddBottom({1, 1, 5, 7}, Array(35));
+    runner.SetUp();
+    const bool down = std::string(field).find("FLOOR") != std::string::npos ||
+                      std::string(field).find("false") != std::string::npos;
+    EXPECT_EQ(runner.top().shape(), (down ? Shape{1, 1, 2, 3} : Shape{1, 1, 3, 4})) << field;
   }
 }
 
@@ -133,6 +168,10 @@ TEST(PoolingLayer, TellsThePositionsOfTheMaxima) {
       const int64_t plane = g.out_h() * g.out_w();
       for (size_t i = 0; i < y.size(); ++i) {
         const int64_t image = static_cast<int64_t>(i) / plane * g.h * g.w;
+        if (mask[i] == -1) {
+          ASSERT_EQ(y[i], -std::numeric_limits<float>::max());
+          continue;
+        }
         ASSERT_EQ(x[image + static_cast<int64_t>(mask[i])], y[i]);
       }
       runner.Backward(dy);

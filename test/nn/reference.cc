@@ -56,8 +56,8 @@ void Convolution::Backward(const Array& x, const Array& weight, const Array& dy,
 int64_t Pooling::Out(int64_t size, int64_t kernel, int64_t pad, int64_t stride) const {
   const int64_t room = size + 2 * pad - kernel;
   int64_t out = (round_up ? (room + stride - 1) / stride : room / stride) + 1;
-  // The last window has to start inside the image or the leading padding.
-  if ((out - 1) * stride >= size + pad) --out;
+  // With padding, the last window has to start inside the image or the leading padding.
+  if (padded() && (out - 1) * stride >= size + pad) --out;
   return out;
 }
 
@@ -80,13 +80,14 @@ Array Pooling::Forward(const Array& x) const {
   for (int64_t i = 0; i < out_count(); ++i) {
     const Window window = At(i / out_w() % out_h(), i % out_w());
     const double* image = x.data() + i / (out_h() * out_w()) * h * w;
-    double sum = 0, largest = -DBL_MAX;
+    double sum = 0, largest = -FLT_MAX;
     for (int64_t row = window.h0; row < window.h1; ++row)
       for (int64_t column = window.w0; column < window.w1; ++column) {
         sum += image[row * w + column];
         largest = std::max(largest, image[row * w + column]);
       }
-    y[i] = average ? sum / window.area : largest;
+    const bool empty = window.h0 >= window.h1 || window.w0 >= window.w1;
+    y[i] = !average ? largest : empty ? 0 : sum / window.area;
   }
   return y;
 }
@@ -103,7 +104,7 @@ Array Pooling::Backward(const Array& x, const Array& dy) const {
         if (average) dx[place] += dy[i] / window.area;
         if (best < 0 || x[place] > x[best]) best = place;
       }
-    if (!average) dx[best] += dy[i];
+    if (!average && best >= 0) dx[best] += dy[i];
   }
   return dx;
 }

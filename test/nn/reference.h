@@ -43,6 +43,7 @@ struct Pooling {
 
   int64_t out_h() const { return Out(h, kernel_h, pad_h, stride_h); }
   int64_t out_w() const { return Out(w, kernel_w, pad_w, stride_w); }
+  bool padded() const { return pad_h > 0 || pad_w > 0; }
   int64_t out_count() const { return n * c * out_h() * out_w(); }
 
   Array Forward(const Array& x) const;

@@ -27,7 +27,7 @@ TEST(ReluLayer, MatchesTheReferenceInEveryMemoryOrder) {
 
 TEST(ReluLayer, GradientsAreRightInPlaceAndNot) {
   Rng rng(Seed(), {2});
-  for (double slope : {0.0, 0.25}) {
+  for (double slope : {0.0, 0.25, -0.5}) {
     for (bool in_place : {false, true}) {
       SCOPED_TRACE(StrCat(slope, in_place ? " in place" : ""));
       LayerRunner runner(Text(slope));
@@ -48,10 +48,13 @@ TEST(ReluLayer, FollowsABottomThatGrows) {
   EXPECT_EQ(Diff(reference::ReluForward(x, 0), runner.Output()), "");
 }
 
-TEST(ReluLayer, RefusesToHideSignsInPlace) {
-  LayerRunner runner(Text(-1));
+TEST(ReluLayer, RemembersSignsThatItHidesInPlace) {
+  LayerRunner runner(Text(-2));
   runner.AddBottom({2}, {1, -1});
-  EXPECT_CONTAINS(ErrorOf([&] { runner.SetUpInPlace(); }), "must not be negative");
+  runner.SetUpInPlace();
+  EXPECT_EQ(runner.Output(), (Array{1, 2}));
+  runner.Backward({3, 3});
+  EXPECT_EQ(GetDiff(runner.bottom()), (Array{3, -6}));
 }
 
 }  // namespace

@@ -57,6 +57,8 @@ TEST(SliceLayer, DividesAtThePointsOrEvenly) {
   ExpectSliced("slice_dim: 2", {1, 2, 4, 3}, 2, {0, 2}, plain, &rng);
   ExpectSliced("axis: 4 slice_point: 3", {2, 1, 2, 1, 4, 2, 1, 2}, 4, {0, 3}, plain, &rng);
   ExpectSliced("", {3, 4}, 1, {0}, plain, &rng);
+  ExpectSliced("slice_point: 5", {2, 5, 3}, 1, {0, 5}, plain, &rng);  // the last one is empty
+  ExpectSliced("slice_point: 2 slice_point: 6", {2, 6, 2, 3}, 1, {0, 2, 6}, plain, &rng);
 }
 
 TEST(SliceLayer, AcceptsEveryMemoryOrder) {
@@ -100,7 +102,7 @@ TEST(SliceLayer, RefusesBadSettings) {
   EXPECT_CONTAINS(complaint("", 2), "give slice_point");
   EXPECT_CONTAINS(complaint("slice_point: 1", 3), "expected 2, one less than tops");
   EXPECT_CONTAINS(complaint("slice_point: 3 slice_point: 3", 3), "expected a number above 3");
-  EXPECT_CONTAINS(complaint("slice_point: 5", 2), "below 5");
+  EXPECT_CONTAINS(complaint("slice_point: 6", 2), "up to 5");
   EXPECT_CONTAINS(complaint("slice_point: 0", 2), "above 0");
   EXPECT_CONTAINS(complaint("axis: 2", 1), "the bottom has 2 axes");
   EXPECT_CONTAINS(complaint("axis: 1 slice_dim: 1", 1), "expected one of them");

@@ -28,12 +28,14 @@ double Full(const Classes& view, int) { return view.positions(); }
 double Valid(const Classes&, int valid) { return std::max(valid, 1); }
 double BatchSize(const Classes& view, int) { return view.outer; }
 double One(const Classes&, int) { return 1; }
+double Seven(const Classes&, int) { return 7; }
 
 const Norm kNorms[] = {{"", Valid},
                        {"normalization: FULL", Full},
                        {"normalization: VALID", Valid},
                        {"normalization: BATCH_SIZE", BatchSize},
                        {"normalization: NONE", One},
+                       {"normalization: PRE_FIXED pre_fixed_normalizer: 7", Seven},
                        {"normalize: true", Valid},
                        {"normalize: false", BatchSize},
                        {"normalize: false normalization: FULL", Full}};
@@ -83,6 +85,68 @@ TEST(SoftmaxWithLossLayer, MatchesTheReferenceInEveryNormalization) {
       }
     }
   }
+}
+
+// SegNet's weights of classes scale the terms of the sum, not the number that it is divided by.
+TEST(SoftmaxWithLossLayer, WeighsClasses) {
+  Rng rng(Seed(), {7});
+  const Classes view{4, 3, 2};
+  const double weights[] = {0.5, 0, 2.5};
+  const Array x = Uniform(24, -2, 2, &rng);
+  const std::vector<int> labels = {0, 1, 2, 2, 1, 0, 2, 0};
+  LayerRunner runner(Text(1,
+                          "weight_by_label_freqs: true class_weighting: 0.5 class_weighting: 0 "
+                          "class_weighting: 2.5 ignore_label: 1"));
+  runner.AddBottom({4, 3, 2}, x);
+  runner.AddBottom({4, 2}, Floats(labels));
+  runner.SetUp();
+  const Array p = view.Softmax(x);
+  double loss = 0;
+  Array dx(24, 0.0);
+  for (int i = 0; i < 8; ++i) {
+    if (labels[i] == 1) continue;
+    const int first = i / 2 * 6 + i % 2;
+    loss -= weights[labels[i]] * std::log(p[first + 2 * labels[i]]) / 6;
+    for (int c = 0; c < 3; ++c) {
+      dx[first + 2 * c] = weights[labels[i]] * (p[first + 2 * c] - (c == labels[i])) / 6;
+    }
+  }
+  EXPECT_EQ(Diff({loss}, runner.Output(), 1e-5), "");
+  runner.Backward({1});
+  EXPECT_EQ(Diff(dx, GetDiff(runner.bottom()), 1e-6), "");
+  EXPECT_EQ(runner.CheckGradients(), "");
+}
+
+TEST(SoftmaxWithLossLayer, RefusesAnotherNumberOfClassWeights) {
+  LayerRunner runner(Text(1, "weight_by_label_freqs: true class_weighting: 1"));
+  runner.AddBottom({4, 3}, Array(12, 0.0));
+  runner.AddBottom({4}, Array(4, 0.0));
+  EXPECT_CONTAINS(ErrorOf([&] { runner.SetUp(); }), "1 given, expected 3, one per class");
+}
+
+TEST(SoftmaxWithLossOhemLayer, TellsTheLossOfEachPosition) {
+  Rng rng(Seed(), {8});
+  const Classes view{5, 4, 1};
+  const Array x = Uniform(20, -2, 2, &rng);
+  const std::vector<int> labels = {0, 3, 1, 2, 3};
+  LayerRunner runner(
+      "name: 'loss' type: 'SoftmaxWithLossOHEM' loss_param { ignore_label: 1 "
+      "normalization: PRE_FIXED pre_fixed_normalizer: 20 }");
+  runner.AddBottom({5, 4}, x);
+  runner.AddBottom({5, 1}, Floats(labels));
+  runner.SetUp(3);
+  EXPECT_EQ(Diff({view.Loss(x, labels, 1, 20)}, runner.Output(), 1e-5), "");
+  const Array p = view.Softmax(x);
+  EXPECT_EQ(Diff(p, GetData(runner.top(1)), 1e-6), "");
+  EXPECT_EQ(runner.top(2).shape(), (Shape{5, 1}));
+  Array losses;
+  for (int i = 0; i < 5; ++i)
+    losses.push_back(labels[i] == 1 ? 0 : -std::log(p[i * 4 + labels[i]]));
+  EXPECT_EQ(Diff(losses, GetData(runner.top(2)), 1e-5), "");
+  GradientCheck check;
+  check.top_scale = {1, 0, 0};
+  EXPECT_EQ(runner.CheckGradients(check), "");
+  EXPECT_EQ(runner.layer().arity().max_top, 3);
 }
 
 TEST(SoftmaxWithLossLayer, GradientsAreRight) {

@@ -152,6 +152,10 @@ TEST(InterpLayer, InterpolatesBetweenEqualCorners) {
   ExpectInterpolated("zoom_factor: 3", 4, 5, 10, 13, 0, 0, &rng);
   ExpectInterpolated("shrink_factor: 2", 7, 10, 4, 5, 0, 0, &rng);
   ExpectInterpolated("shrink_factor: 2 zoom_factor: 3", 7, 9, 10, 13, 0, 0, &rng);
+  // Beside a size, one factor alone counts, and both do not.
+  ExpectInterpolated("height: 3 width: 4 zoom_factor: 3", 4, 5, 10, 13, 0, 0, &rng);
+  ExpectInterpolated("shrink_factor: 2 height: 3 width: 4", 7, 10, 4, 5, 0, 0, &rng);
+  ExpectInterpolated("shrink_factor: 2 zoom_factor: 3 height: 3 width: 4", 7, 9, 3, 4, 0, 0, &rng);
   ExpectInterpolated("zoom_factor: 2 pad_beg: -1 pad_end: -2", 7, 8, 7, 9, 1, 2, &rng);
 }
 
@@ -171,7 +175,7 @@ TEST(InterpLayer, RefusesBadSettings) {
   };
   EXPECT_CONTAINS(complaint(""), "give height and width");
   EXPECT_CONTAINS(complaint("height: 3"), "give height and width");
-  EXPECT_CONTAINS(complaint("height: 3 width: 3 zoom_factor: 2"), "give height and width");
+  EXPECT_CONTAINS(complaint("height: 3 shrink_factor: 2 zoom_factor: 2"), "give height and width");
   EXPECT_CONTAINS(complaint("zoom_factor: 0"), "expected at least 1");
   EXPECT_CONTAINS(complaint("shrink_factor: -1"), "expected at least 1");
   EXPECT_CONTAINS(complaint("zoom_factor: 2 pad_beg: 1"), "0 or a negative number");

@@ -33,6 +33,14 @@ TEST(ReshapeLayer, CopiesAndInfersSizes) {
   EXPECT_EQ(TopShape(Reshaped(Dims({192})), bottom), (Shape{192}));
 }
 
+TEST(ReshapeLayer, InfersSizesOfAnEmptyBottom) {
+  EXPECT_EQ(TopShape(Reshaped(Dims({0, 2, -1})), {0, 6}), (Shape{0, 2, 3}));
+  EXPECT_EQ(TopShape(Reshaped(Dims({2, -1}) + "axis: 1"), {0, 6}), (Shape{0, 2, 3}));
+  EXPECT_EQ(TopShape(Reshaped(Dims({-1, 6})), {0, 6}), (Shape{0, 6}));
+  EXPECT_EQ(TopShape(Reshaped(Dims({3, -1})), {0, 6}), (Shape{3, 0}));
+  EXPECT_EQ(TopShape(Reshaped(Dims({0, 6}) + "axis: 0"), {0, 2, 3}), (Shape{0, 6}));
+}
+
 TEST(ReshapeLayer, ReplacesARangeOfAxes) {
   const Shape bottom = {2, 8, 3, 4};
   EXPECT_EQ(TopShape(Reshaped(Dims({4, 2}) + "axis: 1 num_axes: 1"), bottom),

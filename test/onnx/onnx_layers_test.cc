@@ -133,7 +133,7 @@ std::vector<Case> PoolingCases() {
                                   "kernel_size: 3 stride: 2",
                                   "kernel_size: 3 stride: 2 pad: 1",
                                   "kernel_size: 3 stride: 1 pad: 1",
-                                  "kernel_h: 3 kernel_w: 2 stride_h: 2 stride_w: 3",
+                                  "kernel_h: 3 kernel_w: 2 stride_h: 2 stride_w: 3 pad_w: 1",
                                   "kernel_size: 4 stride: 3 pad: 1",
                                   "kernel_size: 3 stride: 2 round_mode: FLOOR",
                                   "kernel_size: 5 stride: 4 pad: 2",
@@ -161,6 +161,10 @@ std::vector<Case> NormalisationCases() {
            Layer("type: 'LRN' lrn_param { local_size: 5 alpha: 0.3 beta: 0.75 k: 2 }")},
           {"LrnWithin", kImages,
            Layer("type: 'LRN' lrn_param { local_size: 3 alpha: 0.5 norm_region: WITHIN_CHANNEL }")},
+          {"LrnWithinWithK", kImages,
+           Layer("type: 'LRN' lrn_param { local_size: 3 k: 4 norm_region: WITHIN_CHANNEL }")},
+          {"DropoutThatScalesTests", kImages,
+           Layer("type: 'Dropout' dropout_param { dropout_ratio: 0.3 scale_train: false }")},
           {"BatchNorm", kImages, Layer("type: 'BatchNorm' batch_norm_param { eps: 0.01 }")},
           {"BatchNormOfRows", "x 6 5", Layer("type: 'BatchNorm'")},
           {"BatchNormOfOneAxis", "x 6", Layer("type: 'BatchNorm'")},
@@ -194,6 +198,8 @@ std::vector<Case> CombinationCases() {
       two("WeightedSum", "type: 'Eltwise' eltwise_param { coeff: 1 coeff: -0.5 }"),
       two("Product", "type: 'Eltwise' eltwise_param { operation: PROD }"),
       two("Maximum", "type: 'Eltwise' eltwise_param { operation: MAX }"),
+      two("MaximumWithCoefficients",
+          "type: 'Eltwise' eltwise_param { operation: MAX coeff: 2 coeff: -3 }"),
       {"SumOfThree", "x 2 3; z 2 3; w 2 3",
        "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'z' bottom: 'w' top: 'y' }"},
       two("Concat", "type: 'Concat'"),
@@ -366,10 +372,16 @@ TEST(OnnxGraph, NamesAllLayersThatItHasNothingFor) {
   RandomNet net(InputLayers("x 2 3 8 8") + R"(
     layer { name: 'one' type: 'SPP' bottom: 'x' top: 'y' spp_param { pyramid_height: 2 } }
     layer { name: 'two' type: 'Pooling' bottom: 'x' top: 'z'
-            pooling_param { pool: STOCHASTIC kernel_size: 2 } })");
+            pooling_param { pool: STOCHASTIC kernel_size: 2 } }
+    layer { name: 'three' type: 'Dropout' bottom: 'x' top: 'w'
+            dropout_param { sample_weights_test: true } }
+    layer { name: 'four' type: 'Convolution' bottom: 'x' top: 'v'
+            convolution_param { num_output: 1 kernel_size: 9 stride: 2 } })");
   const std::string error = ErrorOf([&] { onnx_export::ModelOf(net.net()); });
   EXPECT_CONTAINS(error, "layer 'one': a layer of type SPP has no form in ONNX");
   EXPECT_CONTAINS(error, "; layer 'two': pooling_param.pool: ");
+  EXPECT_CONTAINS(error, "; layer 'three': type: a Dropout layer that draws random numbers");
+  EXPECT_CONTAINS(error, "; layer 'four': convolution_param: the kernel is larger");
 }
 
 }  // namespace

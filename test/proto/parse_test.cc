@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "proto/caffe.pb.h"
+#include "proto/unknown_fields.h"
 #include "test/support/support.h"
 
 namespace millrace::test {
@@ -58,6 +59,45 @@ TEST(ParseText, RefusesWhatItHasNoFieldFor) {
   EXPECT_CONTAINS(error("layer { phase: TRIAN }"), "f:1:");
   EXPECT_CONTAINS(error("layer {"), "f:1:");
   EXPECT_EQ(error(" \n"), "f: is empty, expected a NetParameter in text form");
+}
+
+TEST(ParseText, NamesAllUnknownFieldsInOneLine) {
+  caffe::NetParameter net;
+  SourceMap source;
+  const auto error = [&](const std::string& text) {
+    net.Clear();
+    return ErrorOf([&] { ParseText(text, "f", &net, &source); });
+  };
+  const std::string layer = "Message type \"caffe.LayerParameter\" has no field named ";
+  EXPECT_EQ(error("name: 'n'\nlayer { nmae: 'x'\n foo_param { a: 1 b { c: <d: 'e'> } }\n"
+                  "name: 'l' }\nnames: [1, 2]"),
+            "f:2: " + layer + "\"nmae\"; also f:3: " + layer + "\"foo_param\"; also f:5: " +
+                "Message type \"caffe.NetParameter\" has no field named \"names\"");
+  EXPECT_EQ(net.layer(0).name(), "l");  // the rest has been read
+  EXPECT_EQ(source.Where("layer[0].name"), "f:4");
+  EXPECT_CONTAINS(error("nmae: 1\nlayer {"), "has no field named \"nmae\"; also f:2: ");
+  std::string many;
+  for (int i = 0; i < 25; ++i) many += StrCat("x", i, ": 1\n");
+  EXPECT_CONTAINS(error(many), "\"x19\"; and 5 more");
+  EXPECT_THROW(ParseText("x: 1", "f", &net, nullptr), UnknownFields);
+}
+
+// Fields of other forks of Caffe that choose implementations; where a field of the same name means
+// something else, or changes what is computed, it is refused.
+TEST(ParseText, IgnoresFieldsThatOnlyChooseImplementations) {
+  caffe::NetParameter net;
+  EXPECT_NO_THROW(
+      ParseText("engine: 'MKLDNN' bn_stats_batch_size: 32 default_forward_type: FLOAT16\n"
+                "layer { name: 'a' engine: 'x' forward_math: FLOAT\n"
+                "  quantization_param { bw_layer_in: 8 scale_in: 2.5 }\n"
+                "  relu_param { fuse: true negative_slope: 2 }\n"
+                "  convolution_param { engine: MKL2017 conv_algos_override: '1,1,1' }\n"
+                "  data_param { threads: 4 parser_threads: 2 cache: true }\n"
+                "  transform_param { use_gpu_transform: true } }",
+                "f", &net, nullptr));
+  EXPECT_EQ(net.layer(0).relu_param().negative_slope(), 2);
+  EXPECT_CONTAINS(ErrorOf([&] { ParseText("layer { threads: 4 }", "f", &net, nullptr); }),
+                  "has no field named \"threads\"");
 }
 
 TEST(LoadBinary, NamesFileAndKind) {

@@ -45,6 +45,34 @@ TEST(LrPolicy, StepFallsByGammaEveryStepsize) {
   EXPECT_EQ(policy.Notice(100), "");
 }
 
+TEST(LrPolicy, WarmsUpLinearlyWhateverThePolicy) {
+  const LrPolicy policy = Policy(
+      "base_lr: 0.5 lr_policy: 'step' gamma: 0.1 stepsize: 100 "
+      "warmup_iter: 10 warmup_start_lr: 0.1");
+  EXPECT_FLOAT_EQ(policy.Rate(0), 0.1f);
+  EXPECT_FLOAT_EQ(policy.Rate(5), 0.3f);
+  EXPECT_FLOAT_EQ(policy.Rate(9), 0.46f);
+  EXPECT_FLOAT_EQ(policy.Rate(10), 0.5f);
+  EXPECT_FLOAT_EQ(policy.Rate(100), 0.05f);
+  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'fixed' warmup_iter: -1"),
+            "warmup_iter: -1 given, expected >= 0");
+}
+
+TEST(LrPolicy, MultifixedHasARateForEachStage) {
+  const LrPolicy policy = Policy(
+      "base_lr: 1 lr_policy: 'multifixed' stagelr: [0.001, 0.01, 0.0001] "
+      "stageiter: [520, 16000, 24000]");
+  EXPECT_FLOAT_EQ(policy.Rate(0), 0.001f);
+  EXPECT_FLOAT_EQ(policy.Rate(520), 0.001f);
+  EXPECT_FLOAT_EQ(policy.Rate(521), 0.01f);
+  EXPECT_FLOAT_EQ(policy.Rate(16001), 0.0001f);
+  EXPECT_FLOAT_EQ(policy.Rate(99999), 0.0001f);
+  EXPECT_EQ(Refusal("lr_policy: 'multifixed'"),
+            "stagelr: missing; lr_policy \"multifixed\" needs it");
+  EXPECT_EQ(Refusal("lr_policy: 'multifixed' stagelr: [1, 2] stageiter: 5"),
+            "stageiter: 1 given, expected 2, one for each stagelr");
+}
+
 TEST(LrPolicy, ExpFallsByGammaEveryIteration) {
   const LrPolicy policy = Policy("base_lr: 2 lr_policy: 'exp' gamma: 0.5");
   EXPECT_FLOAT_EQ(policy.Rate(0), 2);
@@ -110,9 +138,10 @@ TEST(LrPolicy, GivesTheSameRateInWhateverOrderIterationsAreAsked) {
 TEST(LrPolicy, RefusesAnUnknownPolicyAndListsTheKnownOnes) {
   EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'cosine'"),
             "lr_policy: there is no policy \"cosine\"; known: fixed, step, exp, inv, multistep, "
-            "poly, sigmoid");
+            "poly, sigmoid, multifixed");
   EXPECT_EQ(Refusal("base_lr: 1"),
-            "lr_policy: missing, expected one of: fixed, step, exp, inv, multistep, poly, sigmoid");
+            "lr_policy: missing, expected one of: fixed, step, exp, inv, multistep, poly, sigmoid, "
+            "multifixed");
 }
 
 TEST(LrPolicy, RefusesAPolicyThatDependsOnTheLoss) {

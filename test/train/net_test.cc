@@ -59,6 +59,21 @@ TEST(PublicNet, ComputesItsOutputsFromItsInputs) {
   EXPECT_EQ(net->Values("ip"), (Floats{6, 6, 0, 0}));
 }
 
+// A loss counts whether or not the file names its top; only a top with a name is a blob.
+TEST(PublicNet, HasNoBlobOfATopWithoutAName) {
+  std::string text = kSmall;
+  const std::string top = "top: 'loss'";
+  text.erase(text.find(top), top.size());
+  NetOptions options;
+  options.train = true;
+  const auto net = Net::OpenText(text, "tiny.prototxt", options);
+  EXPECT_EQ(Names(net->blobs()), (Strings{"x", "label", "ip"}));
+  EXPECT_TRUE(net->outputs().empty());
+  net->SetInput("label", Floats{0, 1});
+  net->SetInput("x", Floats{1, 2, 3, 1, 0, 0});
+  EXPECT_NEAR(net->Forward(), std::log(2.0), 1e-6);
+}
+
 TEST(PublicNet, ComputesTheGradientsOfItsLastForward) {
   NetOptions options;
   options.train = true;

@@ -21,6 +21,8 @@ class ImageChanges {
 
   // Whether there are any.
   bool any() const { return resize_ || noise_; }
+  // Whether all images get the same size.
+  bool constant_size() const { return resize_ && resize_->constant_size(); }
   // The size of an image afterwards.
   ResizePolicy::Size SizeOf(int height, int width) const;
   // The random choices are a function of the seed, the stream and `item`. Throws Error without

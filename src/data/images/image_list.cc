@@ -1,21 +1,35 @@
 #include "data/images/image_list.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/error.h"
 
 namespace millrace::inline data {
 namespace {
 
-ListedImage ParseLine(std::string_view line, const std::string& file, uint64_t number) {
+// Whether `label` is a finite number, which need not be whole.
+bool IsFraction(std::string_view label) {
+  double value = 0;
+  const char* const end = label.data() + label.size();
+  const auto result = std::from_chars(label.data(), end, value);
+  return result.ec == std::errc() && result.ptr == end && std::isfinite(value);
+}
+
+// Sets *cut if digits of the label are ignored.
+ListedImage ParseLine(std::string_view line, const std::string& file, uint64_t number, bool* cut) {
   const size_t space = line.rfind(' ');
   ListedImage image;
   if (space != std::string_view::npos && space > 0) {
     const std::string_view label = line.substr(space + 1);
     const char* const end = label.data() + label.size();
     const auto result = std::from_chars(label.data(), end, image.label);
-    if (result.ec == std::errc() && result.ptr == end) {
+    const bool whole = result.ptr == end;
+    if (result.ec == std::errc() && (whole || IsFraction(label))) {
+      *cut |= !whole;
       image.name = line.substr(0, space);
       return image;
     }
@@ -29,13 +43,20 @@ ListedImage ParseLine(std::string_view line, const std::string& file, uint64_t n
 std::vector<ListedImage> ParseImageList(std::string_view text, const std::string& file) {
   std::vector<ListedImage> images;
   uint64_t number = 0;
+  bool warned = false;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     std::string_view line = text.substr(begin, end - begin);
     begin = end + 1;
     ++number;
     line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
-    if (!line.empty()) images.push_back(ParseLine(line, file, number));
+    bool cut = false;
+    if (!line.empty()) images.push_back(ParseLine(line, file, number, &cut));
+    if (cut && !warned) {
+      LOG(WARNING) << file << ":" << number << ": '" << line.substr(0, 200)
+                   << "': labels are integers; of other numbers the fraction is cut";
+      warned = true;
+    }
   }
   if (images.empty()) throw Error(file, ": lists no images");
   return images;

@@ -3,7 +3,8 @@
 //   NAME LABEL
 //
 // The last space separates the label, an integer, so names may contain spaces. Lines of white space
-// only, and white space at the end of a line, are ignored.
+// only, and white space at the end of a line, are ignored. Of other numbers the digits behind the
+// whole number are cut, as by Caffe, with a warning.
 #ifndef MILLRACE_DATA_IMAGES_IMAGE_LIST_H_
 #define MILLRACE_DATA_IMAGES_IMAGE_LIST_H_
 

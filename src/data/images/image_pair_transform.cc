@@ -31,6 +31,19 @@ void CheckParam(const caffe::LayerParameter& layer) {
   const caffe::DenseImageDataParameter& param = layer.dense_image_data_param();
   CheckSizes("new_height", param.new_height(), "new_width", param.new_width());
   CheckSizes("crop_height", param.crop_height(), "crop_width", param.crop_width());
+  const uint32_t factor = param.label_divide_factor();
+  if (factor < 1 || factor > kLongestSide) {
+    throw FieldError(StrCat(kParam, "label_divide_factor"), "is ", factor, ", expected 1 to ",
+                     kLongestSide);
+  }
+  if (factor > 1 && param.new_height() < factor) {
+    throw FieldError(StrCat(kParam, "label_divide_factor"), "is ", factor,
+                     ", expected a new_height and a new_width of at least that");
+  }
+  if (factor > 1 && (param.new_width() < factor || param.crop_height() > 0)) {
+    throw FieldError(StrCat(kParam, "label_divide_factor"), "is ", factor,
+                     ", expected a new_width of at least that, and no crop");
+  }
   if (param.has_mean_file()) {
     throw FieldError(StrCat(kParam, "mean_file"),
                      "given, expected mean_file in transform_param, which is the one that is read");
@@ -58,11 +71,13 @@ ImagePairTransform::ImagePairTransform(const caffe::LayerParameter& layer, caffe
     : param_(layer.dense_image_data_param()),
       seed_(seed),
       stream_(stream),
+      varies_(param_.batch_size() == 1 && param_.new_height() == 0 && param_.crop_height() == 0 &&
+              !layer.transform_param().has_mean_file()),
       decoder_(param_.is_color() ? ImageColor::kColor : ImageColor::kGray),
       label_decoder_(ImageColor::kGray) {
   CheckParam(layer);
   try {
-    Read(first);
+    ReadPair(first);
   } catch (const Error& error) {
     throw FieldError(StrCat(kParam, "source"), RecordName(path, first.key), ": ", error.what());
   }
@@ -75,13 +90,28 @@ ImagePairTransform::ImagePairTransform(const caffe::LayerParameter& layer, caffe
   Cut(image_, {});
   transformer_ =
       std::make_unique<Transformer>(layer.transform_param(), phase, seed, stream, PixelsOf(cut_));
-  shapes_ = {{cut_.channels, cut_.height, cut_.width}, {1, cut_.height, cut_.width}};
+  TakeShapes(cut_.channels, cut_.height, cut_.width);
 }
 
-void ImagePairTransform::Read(const RecordView& record) {
+void ImagePairTransform::TakeShapes(int channels, int height, int width) {
+  const auto factor = static_cast<int>(param_.label_divide_factor());
+  shapes_ = {{channels, height, width}, {1, height / factor, width / factor}};
+}
+
+void ImagePairTransform::Read(const std::string& source, const RecordView& record, uint64_t) {
+  try {
+    ReadPair(record);
+    TakeShapes(image_.channels, image_.height, image_.width);
+  } catch (const Error& error) {
+    throw Error(RecordName(source, record.key), ": ", error.what());
+  }
+}
+
+void ImagePairTransform::ReadPair(const RecordView& record) {
   const ImagePairFiles files = FilesOfPair(record.value);
   const auto height = static_cast<int>(param_.new_height());
   const auto width = static_cast<int>(param_.new_width());
+  const auto factor = static_cast<int>(param_.label_divide_factor());
   if (height > 0) {
     resampler_.Resize(decoder_.Decode(files.image), height, width, Interpolation::kLinear, &image_);
   } else {
@@ -90,14 +120,14 @@ void ImagePairTransform::Read(const RecordView& record) {
   try {
     const Image& label = label_decoder_.Decode(files.label);
     if (height > 0) {
-      resampler_.Resize(label, height, width, Interpolation::kNearest, &label_);
+      resampler_.Resize(label, height / factor, width / factor, Interpolation::kNearest, &label_);
     } else {
       label_ = label;
     }
   } catch (const Error& error) {
     throw Error("its label image ", error.what());
   }
-  if (label_.height != image_.height || label_.width != image_.width) {
+  if (factor == 1 && (label_.height != image_.height || label_.width != image_.width)) {
     throw Error("has a label image of ", label_.height, " x ", label_.width, ", expected ",
                 image_.height, " x ", image_.width, " like the image");
   }
@@ -133,7 +163,7 @@ void ImagePairTransform::Cut(const Image& image, const Choice& choice) {
 void ImagePairTransform::Apply(const std::string& source, const RecordView& record, uint64_t item,
                                float* const* tops) {
   try {
-    Read(record);
+    if (!varies_) ReadPair(record);
     const auto crop_height = static_cast<int>(param_.crop_height());
     const auto crop_width = static_cast<int>(param_.crop_width());
     if (image_.height < crop_height || image_.width < crop_width) {
@@ -142,7 +172,11 @@ void ImagePairTransform::Apply(const std::string& source, const RecordView& reco
     }
     const Choice choice = Choose(item);
     Cut(image_, choice);
-    transformer_->Apply(PixelsOf(cut_), item, tops[0]);
+    if (varies_) {
+      transformer_->Write(PixelsOf(cut_), {}, tops[0]);
+    } else {
+      transformer_->Apply(PixelsOf(cut_), item, tops[0]);
+    }
     Cut(label_, choice);
   } catch (const Error& error) {
     throw Error(RecordName(source, record.key), ": ", error.what());

@@ -15,7 +15,8 @@
 
 namespace millrace::inline data {
 
-// Tops: C x H x W values, and 1 x H x W labels.
+// Tops: C x H x W values, and 1 x H x W labels, or 1 x H/f x W/f with f = label_divide_factor. In
+// batches of one pair without a new size and a crop, each has a size of its own.
 class ImagePairTransform : public RecordTransform {
  public:
   // `layer` is a DenseImageData layer, `first` a record of the source at `path`, which decides the
@@ -24,6 +25,8 @@ class ImagePairTransform : public RecordTransform {
                      uint64_t stream, const std::string& path, const RecordView& first);
 
   const std::vector<Shape>& shapes() const override { return shapes_; }
+  bool varies() const override { return varies_; }
+  void Read(const std::string& source, const RecordView& record, uint64_t item) override;
   void Apply(const std::string& source, const RecordView& record, uint64_t item,
              float* const* tops) override;
 
@@ -35,13 +38,15 @@ class ImagePairTransform : public RecordTransform {
   };
 
   // Decodes and resizes both images into image_ and label_. Throws Error without a name.
-  void Read(const RecordView& record);
+  void ReadPair(const RecordView& record);
+  void TakeShapes(int channels, int height, int width);
   Choice Choose(uint64_t item) const;
   // The part of `image` that `choice` names, into cut_.
   void Cut(const Image& image, const Choice& choice);
 
   const caffe::DenseImageDataParameter param_;
   const uint64_t seed_, stream_;
+  const bool varies_;
   ImageDecoder decoder_, label_decoder_;
   Resampler resampler_;
   Image image_, label_, cut_;

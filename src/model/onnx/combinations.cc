@@ -45,7 +45,8 @@ void ExportEltwise(LayerExport& layer) {
                                                                        : "Max";
   std::string result;
   for (int i = 0; i < layer.bottoms(); ++i) {
-    const float coeff = param.coeff_size() > 0 ? param.coeff(i) : 1;
+    const bool sum = param.operation() == caffe::EltwiseParameter::SUM;
+    const float coeff = sum && param.coeff_size() > 0 ? param.coeff(i) : 1;
     const std::string each = layer.Linear(layer.in(i), coeff, 0);
     result = i == 0 ? each : layer.Op(op, {result, each});
   }

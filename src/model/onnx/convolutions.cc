@@ -21,6 +21,10 @@ void ExportWindows(LayerExport& layer, bool reversed) {
   for (int i = 0; i < layer.bottoms(); ++i) {
     const ConvolutionGeometry g =
         ReadConvolutionGeometry(layer.param(), Blob(layer.bottom(i)), reversed);
+    if (!reversed && g.WindowExceeds(layer.bottom(i))) {
+      throw FieldError("convolution_param",
+                       "the kernel is larger than the bottom, which ONNX has nothing for");
+    }
     const bool is_folded = g.channel_axis != 1 || g.spatial < 1;
     const size_t axes = is_folded ? g.axes() : g.spatial;
     const Shape from = is_folded ? g.Folded(layer.bottom(i)) : layer.bottom(i);

@@ -17,6 +17,15 @@ void ExportRelu6(LayerExport& layer) {
   layer.Finish(layer.Op("Clip", {layer.in(), layer.Scalar(0), layer.Scalar(6)}));
 }
 
+// One whose tests multiply; others in tests do nothing.
+void ExportDropout(LayerExport& layer) {
+  const caffe::DropoutParameter& param = layer.param().dropout_param();
+  if (layer.param().phase() != caffe::TEST || param.sample_weights_test()) {
+    throw FieldError("type", "a Dropout layer that draws random numbers is not exported");
+  }
+  layer.Finish(layer.Linear(layer.in(), 1 - param.dropout_ratio(), 0));
+}
+
 void ExportPrelu(LayerExport& layer) {
   // One slope per channel, in an array that ends with the axes behind the channels.
   Shape slopes(std::max<size_t>(layer.bottom().size(), 2) - 1, 1);
@@ -86,6 +95,7 @@ void AddNeurons(ExportTable* table) {
   table->insert({{"AbsVal", ExportAbs},
                  {"BNLL", ExportBnll},
                  {"Clip", ExportClip},
+                 {"Dropout", ExportDropout},
                  {"ELU", ExportElu},
                  {"Exp", ExportExp},
                  {"Log", ExportLog},

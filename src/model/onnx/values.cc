@@ -16,13 +16,16 @@ bool IsInput(const BuiltNet::Node& node) {
 // Layer types that inference does not need: losses, accuracies, writers of files.
 bool IsDropped(const BuiltNet::Node& node) {
   static const std::set<std::string> kTypes = {"Accuracy", "HDF5Output", "Silence"};
-  return node.layer->type().ends_with("Loss") || kTypes.count(node.layer->type()) > 0;
+  const std::string& type = node.layer->type();
+  return type.ends_with("Loss") || type.ends_with("LossOHEM") || kTypes.count(type) > 0;
 }
 
 bool PassesOn(const BuiltNet::Node& node) {
   const std::string& type = node.layer->type();
+  const caffe::DropoutParameter& dropout = node.layer->param().dropout_param();
   return type == "Reorder" || type == "Split" ||
-         (type == "Dropout" && node.layer->param().phase() == caffe::TEST);
+         (type == "Dropout" && node.layer->param().phase() == caffe::TEST &&
+          !dropout.sample_weights_test() && dropout.scale_train());
 }
 
 // Of Crop's second bottom, only the shape counts.

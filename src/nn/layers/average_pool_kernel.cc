@@ -17,7 +17,8 @@ struct One {
 struct Axis {
   std::vector<Range> windows;  // per top position: the part of the bottom in its window
   std::vector<Range> over;     // per bottom position: the top positions whose windows contain it
-  std::vector<float> scale;    // per top position: 1 / length of the window, clipped as Caffe does
+  // Per top position: 1 / length of the window, clipped as Caffe does; 0 if the window is empty.
+  std::vector<float> scale;
 };
 
 Axis AxisOf(const PoolingGeometry& g, int axis, int64_t bottom, int64_t top) {
@@ -26,7 +27,7 @@ Axis AxisOf(const PoolingGeometry& g, int axis, int64_t bottom, int64_t top) {
     const int64_t begin = i * g.stride[axis] - g.pad[axis];
     const int64_t end = std::min(begin + g.kernel[axis], bottom + g.pad[axis]);
     result.windows.push_back(WindowOf(g, axis, i, bottom));
-    result.scale.push_back(1.0f / static_cast<float>(end - begin));
+    result.scale.push_back(end > begin ? 1.0f / static_cast<float>(end - begin) : 0.0f);
   }
   for (int64_t i = 0; i < bottom; ++i) result.over.push_back(WindowsOver(g, axis, i, top));
   return result;

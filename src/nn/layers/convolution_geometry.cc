@@ -129,13 +129,21 @@ Shape ConvolutionGeometry::TopShape(const Shape& bottom) const {
   for (int i = 0; i < spatial; ++i) {
     const int axis = axes() - spatial + i, at = channel_axis + 1 + i;
     const int64_t room = bottom[at] + 2 * pad[axis] - Extent(axis);
-    if (room < 0) {
+    if (room <= -stride[axis]) {
       throw FieldError("convolution_param", "a kernel of extent ", Extent(axis),
                        " does not fit into the bottom of shape ", ShapeText(bottom));
     }
-    top[at] = room / stride[axis] + 1;
+    top[at] = room / stride[axis] + 1;  // 1 if room is negative: the division rounds towards 0
   }
   return top;
+}
+
+bool ConvolutionGeometry::WindowExceeds(const Shape& bottom) const {
+  for (int i = 0; i < spatial; ++i) {
+    const int axis = axes() - spatial + i;
+    if (bottom[channel_axis + 1 + i] + 2 * pad[axis] < Extent(axis)) return true;
+  }
+  return false;
 }
 
 Shape ConvolutionGeometry::BottomShape(const Shape& top) const {

@@ -29,9 +29,12 @@ struct ConvolutionGeometry {
   int64_t Extent(int axis) const { return dilation[axis] * (kernel[axis] - 1) + 1; }
 
   Shape Folded(const Shape& blob) const;
-  // The shape of the blob that the convolution computes from a blob of shape `bottom`. Throws
-  // FieldError if the kernel does not fit into the padded bottom.
+  // The shape of the blob that the convolution computes from a blob of shape `bottom`. As in Caffe,
+  // a window that is larger than the padded bottom by less than the stride counts as one window,
+  // with zeros beyond the bottom. Throws FieldError if it is larger by more.
   Shape TopShape(const Shape& bottom) const;
+  // Whether there is such a window. The libraries have no convolution for it.
+  bool WindowExceeds(const Shape& bottom) const;
   // The shape of the blob that a convolution with a top of shape `top` reads, if no value is left
   // over: that a deconvolution computes. Throws FieldError if it is empty.
   Shape BottomShape(const Shape& top) const;

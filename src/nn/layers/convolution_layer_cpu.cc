@@ -39,7 +39,8 @@ class ConvolutionCpu : public ConvolutionLayer {
     gemm_.reset();
     own_forward_.reset();
     own_gradient_.reset();
-    if (geometry_.axes() > onednn::kMostConvolutionAxes) {
+    planned_.reset();
+    if (geometry_.axes() > onednn::kMostConvolutionAxes || geometry_.WindowExceeds(described_)) {
       planned_ = MakeColumnConvolutionCpu(geometry_, false, context_, described_);
       return;
     }
@@ -121,7 +122,7 @@ class ConvolutionCpu : public ConvolutionLayer {
   // The order of a blob of shape `shape`, the bottom or the top of a convolution whose bottoms have
   // the shape `bottom`.
   Layout LayoutFor(const ConvolutionGeometry& g, const Shape& bottom, const Shape& shape) const {
-    if (!g.is_plain_2d()) return Layout::kPlain;
+    if (!g.is_plain_2d() || g.WindowExceeds(bottom)) return Layout::kPlain;
     if (bottom != chosen_for_) {
       chosen_ = onednn::BestConvolutionLayout(g, bottom, g.TopShape(bottom), false,
                                               context_.preferred_layout);

@@ -1,4 +1,5 @@
-// Convolutions on the host with more spatial axes than oneDNN has.
+// Convolutions on the host that oneDNN does not have: with more spatial axes, or with a window that
+// exceeds the bottom.
 #ifndef MILLRACE_NN_LAYERS_CONVOLUTION_PLAN_CPU_H_
 #define MILLRACE_NN_LAYERS_CONVOLUTION_PLAN_CPU_H_
 

@@ -10,7 +10,7 @@ std::unique_ptr<ConvolutionPlan> PlanGpuConvolution(const ConvolutionGeometry& g
                                                     Queue& queue) {
   GpuLibrary& library = GpuLibraryOf(queue);
   const Shape from = g.Folded(bottom), to = g.Folded(top);
-  if (g.axes() > 2) {
+  if (g.axes() > 2 || g.WindowExceeds(bottom)) {
     return PlanColumnConvolution(
         g, from, queue,
         [&library](bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,

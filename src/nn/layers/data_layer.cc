@@ -1,5 +1,6 @@
 #include "nn/layers/data_layer.h"
 
+#include <optional>
 #include <utility>
 
 #include "data/image_transform.h"
@@ -25,8 +26,12 @@ std::unique_ptr<RecordTransform> MakeImageTransform(const caffe::LayerParameter&
   first.height = size.height, first.width = size.width;
   const Transformer transformer(layer.transform_param(), phase, stream.seed(), stream.stream(),
                                 first);
-  if (!changes.any()) return std::make_unique<ImageTransform>(reader, transformer);
-  return std::make_unique<ImageTransform>(reader, transformer, std::move(changes));
+  const bool any_size = stream.batch_size() == 1 && reading.height == 0 &&
+                        !transformer.constant_size() && !changes.constant_size();
+  if (!changes.any()) {
+    return std::make_unique<ImageTransform>(reader, transformer, std::nullopt, any_size);
+  }
+  return std::make_unique<ImageTransform>(reader, transformer, std::move(changes), any_size);
 }
 
 std::unique_ptr<BatchTransform> DataLayer::MakeTransform(const BatchStream& stream) {

@@ -3,7 +3,9 @@
 //   top[0]  N x C x H x W images, transformed according to transform_param
 //   top[1]  N labels (optional)
 //
-// Images have the size of the first record, unless a crop makes records of other sizes alike.
+// Images have the size of the first record, unless a crop makes records of other sizes alike. With
+// batch_size 1, and neither a crop nor a mean image nor a resize_param that makes them alike, each
+// batch has the size of its image.
 // data_param.force_encoded_color decodes encoded images as transform_param.force_color does.
 #ifndef MILLRACE_NN_LAYERS_DATA_LAYER_H_
 #define MILLRACE_NN_LAYERS_DATA_LAYER_H_

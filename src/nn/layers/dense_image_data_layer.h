@@ -2,12 +2,13 @@
 // (data/images/image_pair_transform.h).
 //
 //   top[0]  N x C x H x W images, with mean and scale of transform_param
-//   top[1]  N x 1 x H x W labels: the grey values of the label images
+//   top[1]  N x 1 x H x W labels: the grey values of the label images; N x 1 x H/f x W/f with
+//           f = label_divide_factor, which needs new_height and new_width
 //
 // C is 3 (blue, green, red), or 1 without is_color. Both images of a pair are resized to new_height
 // x new_width, the label image to its nearest pixels; mirrored together if `mirror` says so; and
 // cropped to crop_height x crop_width at a random place, in tests, too, as in the fork. Without a
-// size or a crop, images have the size of the first one.
+// size or a crop, images have the size of the first one, or with batch_size 1 each its own.
 #ifndef MILLRACE_NN_LAYERS_DENSE_IMAGE_DATA_LAYER_H_
 #define MILLRACE_NN_LAYERS_DENSE_IMAGE_DATA_LAYER_H_
 

@@ -43,35 +43,20 @@ class DropoutLayerCpu : public DropoutLayer {
 
   void Reshape(const Blobs& bottom, const Blobs& top) override {
     DropoutLayer::Reshape(bottom, top);
-    if (!training()) return;
+    if (!drops()) return;
     // Whole groups, so that the mask is written without a remainder loop.
     const size_t bytes = (bottom[0]->count() + kGroup - 1) / kGroup * kGroup;
     if (mask_.bytes() < bytes) mask_ = Buffer(HostMemory(), bytes);
   }
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
-    const int64_t count = bottom[0]->count();
-    const float* in = bottom[0]->data();
-    float* out = top[0]->data();
-    if (training()) {
-      MakeMask(count);
-      Mask(in, count, out);
-    } else if (in != out) {
-      std::copy_n(in, count, out);
-    }
+    if (drops()) MakeMask(bottom[0]->count());
+    Apply(bottom[0]->data(), bottom[0]->count(), top[0]->data());
   }
 
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override {
-    if (!propagate_down[0]) return;
-    const int64_t count = bottom[0]->count();
-    const float* in = top[0]->diff();
-    float* out = bottom[0]->diff();
-    if (training()) {
-      Mask(in, count, out);
-    } else if (in != out) {
-      std::copy_n(in, count, out);
-    }
+    if (propagate_down[0]) Apply(top[0]->diff(), bottom[0]->count(), bottom[0]->diff());
   }
 
  private:
@@ -87,6 +72,16 @@ class DropoutLayerCpu : public DropoutLayer {
   }
 
   // `out` may equal `in`.
+  void Apply(const float* in, int64_t count, float* out) const {
+    const float scale = scale_;
+    if (drops()) {
+      Mask(in, count, out);
+    } else if (scale != 1) {
+      ForEachLane(count, [=](int64_t i) { out[i] = in[i] * scale; });
+    } else if (in != out) {
+      std::copy_n(in, count, out);
+    }
+  }
   void Mask(const float* in, int64_t count, float* out) const {
     const auto* mask = mask_.get<uint8_t>();
     const float scale = scale_;

@@ -11,7 +11,7 @@ class DropoutGpu : public DropoutLayer {
   using DropoutLayer::DropoutLayer;
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
-    if (training()) key_ = MaskKey();
+    if (drops()) key_ = MaskKey();
     Apply(bottom[0]->count(), bottom[0]->data(), top[0]->data());
   }
 
@@ -22,9 +22,10 @@ class DropoutGpu : public DropoutLayer {
 
  private:
   void Apply(int64_t count, const float* in, float* out) {
-    if (training()) {
+    if (drops() || scale_ != 1) {
+      const uint32_t threshold = drops() ? threshold_ : 0;
       Launch(*context_.queue, DropoutMask::counters(count),
-             DropoutMask{key_, threshold_, scale_, count, in, out});
+             DropoutMask{key_, threshold, scale_, count, in, out});
     } else if (in != out) {
       context_.queue->Copy(out, in, count * sizeof(float));
     }

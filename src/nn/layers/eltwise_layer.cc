@@ -17,7 +17,7 @@ void EltwiseLayer::SetUp(const Blobs& bottom, const Blobs&) {
   const EltwiseParameter& param = param_.eltwise_param();
   operation_ = param.operation();
   const int bottoms = static_cast<int>(bottom.size());
-  if (param.coeff_size() > 0 && operation_ != EltwiseParameter::SUM) {
+  if (param.coeff_size() > 0 && operation_ == EltwiseParameter::PROD) {
     throw FieldError("eltwise_param.coeff", "only the operation SUM has coefficients");
   }
   if (param.coeff_size() > 0 && param.coeff_size() != bottoms) {
@@ -35,6 +35,7 @@ void EltwiseLayer::Reshape(const Blobs& bottom, const Blobs& top) {
                      ", expected that of bottom[0], ", ShapeText(bottom[0]->shape()));
   }
   top[0]->ReshapeLike(*bottom[0]);
+  if (operation_ == EltwiseParameter::PROD) kept_.Reshape(*bottom[0], *top[0]);
   const size_t bytes = top[0]->count() * sizeof(int32_t);
   if (operation_ != EltwiseParameter::MAX || chosen_.bytes() >= bytes) return;
   context_.queue->Synchronize();  // work may use the old memory
@@ -62,6 +63,7 @@ void EltwiseLayer::ForwardSum(const Blobs& bottom, Blob* top) {
 }
 
 void EltwiseLayer::ForwardProduct(const Blobs& bottom, Blob* top) {
+  kept_.Keep(*bottom[0], *context_.queue);
   float* const product = top->data();
   Launch(*context_.queue, top->count(),
          EltwiseProduct{bottom[0]->data(), bottom[1]->data(), product});
@@ -85,7 +87,8 @@ void EltwiseLayer::Backward(const Blobs& top, const std::vector<bool>& propagate
   Queue& queue = *context_.queue;
   const int64_t count = top[0]->count();
   const float* const top_diff = top[0]->diff();
-  for (size_t i = 0; i < bottom.size(); ++i) {
+  // The first bottom last: in place, its gradient overwrites that of the top.
+  for (size_t i = bottom.size(); i-- > 0;) {
     if (!propagate_down[i]) continue;
     if (operation_ == EltwiseParameter::PROD) {
       BackwardProduct(*top[0], i, bottom);
@@ -104,14 +107,17 @@ void EltwiseLayer::Backward(const Blobs& top, const std::vector<bool>& propagate
 void EltwiseLayer::BackwardProduct(const Blob& top, size_t k, const Blobs& bottom) {
   Queue& queue = *context_.queue;
   float* const diff = bottom[k]->diff();
+  const auto values = [&](size_t j) {
+    return j == 0 ? kept_.Values(*bottom[0]) : bottom[j]->data();
+  };
   if (!param_.eltwise_param().stable_prod_grad()) {
     return Launch(queue, top.count(),
-                  EltwiseQuotientGradient{top.data(), bottom[k]->data(), top.diff(), diff});
+                  EltwiseQuotientGradient{top.data(), values(k), top.diff(), diff});
   }
   const float* product = top.diff();
   for (size_t j = 0; j < bottom.size(); ++j) {
     if (j == k) continue;
-    Launch(queue, top.count(), EltwiseProduct{product, bottom[j]->data(), diff});
+    Launch(queue, top.count(), EltwiseProduct{product, values(j), diff});
     product = diff;
   }
 }

@@ -8,6 +8,9 @@
 // chosen; a later bottom is chosen only if it is larger. With stable_prod_grad: false the product
 // of the others is computed as top / bottom[k], which is faster with many bottoms and not finite
 // where bottom[k] is 0. The bottoms may have any memory order; they all get that of the first.
+//
+// MAX ignores coefficients, as Caffe does. PROD and MAX may work in place on the first bottom. (A
+// SUM may not: Caffe sets its top to 0 first, and so leaves that bottom out.)
 #ifndef MILLRACE_NN_LAYERS_ELTWISE_LAYER_H_
 #define MILLRACE_NN_LAYERS_ELTWISE_LAYER_H_
 
@@ -15,13 +18,18 @@
 
 #include "millrace/layer.h"
 #include "nn/layers/backward_reads.h"
+#include "nn/layers/kept_bottom.h"
 
 namespace millrace::inline nn {
 
 class EltwiseLayer : public Layer, public BackwardReads {
  public:
-  using Layer::Layer;
+  EltwiseLayer(const caffe::LayerParameter& param, const LayerContext& context)
+      : Layer(param, context), kept_(memory()) {}
 
+  bool MayWorkInPlace() const override {
+    return param_.eltwise_param().operation() != caffe::EltwiseParameter::SUM;
+  }
   Arity arity() const override { return {2, std::numeric_limits<int>::max(), 1, 1}; }
   std::set<std::string> fields() const override { return {"eltwise_param"}; }
   Layout BottomLayout(int i, const Blob& bottom) const override;
@@ -45,6 +53,7 @@ class EltwiseLayer : public Layer, public BackwardReads {
   caffe::EltwiseParameter::EltwiseOp operation_ = caffe::EltwiseParameter::SUM;
   std::vector<float> coeff_;
   mutable Layout layout_ = Layout::kPlain;  // of the first bottom
+  KeptBottom kept_;                         // PROD: of the first bottom
   Buffer chosen_;                           // MAX: int32_t, number of the chosen bottom per value
 };
 

@@ -11,7 +11,7 @@ void Im2colLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   columns_ = ColumnsOf(g, g.Folded(bottom[0]->shape()), g.Folded(shape));
   shape[g.channel_axis] = g.channels * columns_.taps;
   int64_t count = 1;
-  for (const int64_t dim : shape) count = CheckedProduct(count, dim, "bottom");
+  for (const int64_t dim : shape) count = CheckedProduct(count, dim, "bottom", 0);
   top[0]->Reshape(shape);
 }
 

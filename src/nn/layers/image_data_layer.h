@@ -5,7 +5,8 @@
 //
 // C is 3 (blue, green, red), or 1 without is_color. Images are resized to new_height x new_width
 // (data/images/resize.h); without these they have the size of the first one, unless a crop makes
-// images of other sizes alike. (Caffe changes the shape of its tops with every batch.)
+// images of other sizes alike, or batch_size is 1 (nn/layers/data_layer.h). (Caffe changes the
+// shape of its tops with larger batches, too.)
 #ifndef MILLRACE_NN_LAYERS_IMAGE_DATA_LAYER_H_
 #define MILLRACE_NN_LAYERS_IMAGE_DATA_LAYER_H_
 

@@ -61,10 +61,11 @@ void InfogainLossLayer::Forward(const Blobs& bottom, const Blobs& top) {
   float* const probability = probability_.data();
   Launch(queue, view_.outer * view_.inner,
          SoftmaxForward{{view_.classes, view_.inner}, bottom[0]->data(), probability});
-  const auto mode = NormalizationOf(param_.loss_param(), caffe::LossParameter::VALID);
+  const LossNormalizer normalizer =
+      NormalizerOf(param_.loss_param(), caffe::LossParameter::VALID, view_.outer, view_.inner);
   sum_.Enqueue(queue,
                TermsOf(*labels_, view_, bottom[1]->data(), Matrix(bottom).data(), probability),
-               NormalizerOf(mode, view_.outer, view_.inner), top[0]->data());
+               normalizer, top[0]->data());
   if (top.size() > 1) {
     queue.Copy(top[1]->data(), probability, probability_.count() * sizeof(float));
   }

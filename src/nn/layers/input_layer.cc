@@ -15,7 +15,8 @@ void InputLayer::SetUp(const Blobs&, const Blobs& top) {
   }
   for (int i = 0; i < tops; ++i) {
     const int index = given == 1 ? 0 : i;
-    top[i]->Reshape(CheckedShape(input.shape(index), StrCat("input_param.shape[", index, "]")));
+    // As in Caffe, an input may have no items.
+    top[i]->Reshape(CheckedShape(input.shape(index), StrCat("input_param.shape[", index, "]"), 0));
   }
 }
 

@@ -5,6 +5,12 @@
 
 namespace millrace::inline nn {
 
+bool InterpLayer::ByFactor() const {
+  const caffe::InterpParameter& param = param_.interp_param();
+  const bool shrinks = param.has_shrink_factor(), zooms = param.has_zoom_factor();
+  return shrinks != zooms || (shrinks && !param.has_height() && !param.has_width());
+}
+
 InterpAxis InterpLayer::AxisOf(int64_t size, int64_t wanted) const {
   const caffe::InterpParameter& param = param_.interp_param();
   const int64_t part = size + param.pad_beg() + param.pad_end();
@@ -13,7 +19,7 @@ InterpAxis InterpLayer::AxisOf(int64_t size, int64_t wanted) const {
                      " given, which leaves nothing of ", size, " values");
   }
   int64_t top = wanted;
-  if (param.has_shrink_factor() || param.has_zoom_factor()) {
+  if (ByFactor()) {
     top = (part - 1) / param.shrink_factor() + 1;
     top += (top - 1) * (param.zoom_factor() - 1);
   }
@@ -37,9 +43,7 @@ void InterpLayer::Reshape(const Blobs& bottom, const Blobs& top) {
     if (value >= 1) continue;
     throw FieldError(StrCat("interp_param.", name), value, " given, expected at least 1");
   }
-  const bool by_factor = param.has_shrink_factor() || param.has_zoom_factor();
-  const bool by_size = param.has_height() || param.has_width();
-  if (by_factor == by_size || (by_size && (param.height() < 1 || param.width() < 1))) {
+  if (!ByFactor() && (param.height() < 1 || param.width() < 1)) {
     throw FieldError("interp_param",
                      "give height and width, or shrink_factor or zoom_factor or both");
   }
@@ -49,7 +53,7 @@ void InterpLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   shape[2] = rows_.top;
   shape[3] = columns_.top;
   int64_t count = 1;
-  for (const int64_t dim : shape) count = CheckedProduct(count, dim, "interp_param");
+  for (const int64_t dim : shape) count = CheckedProduct(count, dim, "interp_param", 0);
   top[0]->Reshape(shape);
 }
 

@@ -6,7 +6,7 @@
 //   shrink_factor s    (in - 1) / s + 1
 //   zoom_factor z      in + (in - 1) (z - 1)
 //   both               first the one, then the other
-//   height and width   these
+//   height and width   these; beside them, one factor alone counts, and both do not
 // A layer of the DeepLab fork of Caffe (Chen, Papandreou, Kokkinos, Murphy, Yuille 2015).
 #ifndef MILLRACE_NN_LAYERS_INTERP_LAYER_H_
 #define MILLRACE_NN_LAYERS_INTERP_LAYER_H_
@@ -27,6 +27,7 @@ class InterpLayer : public Layer {
                 const Blobs& bottom) override;
 
  private:
+  bool ByFactor() const;
   InterpAxis AxisOf(int64_t size, int64_t wanted) const;
 
   InterpAxis rows_{}, columns_{};

@@ -3,6 +3,7 @@
 //   VALID       positions that are not ignored
 //   BATCH_SIZE  outer positions
 //   NONE        1
+//   PRE_FIXED   loss_param.pre_fixed_normalizer, as in R-FCN
 #ifndef MILLRACE_NN_LAYERS_LOSS_NORMALIZATION_H_
 #define MILLRACE_NN_LAYERS_LOSS_NORMALIZATION_H_
 
@@ -23,13 +24,16 @@ inline caffe::LossParameter::NormalizationMode NormalizationOf(
   return loss.normalize() ? caffe::LossParameter::VALID : caffe::LossParameter::BATCH_SIZE;
 }
 
-// Z for a loss over outer * inner positions.
-inline LossNormalizer NormalizerOf(caffe::LossParameter::NormalizationMode mode, int64_t outer,
+// Z for a loss over outer * inner positions; `fallback` as above.
+inline LossNormalizer NormalizerOf(const caffe::LossParameter& loss,
+                                   caffe::LossParameter::NormalizationMode fallback, int64_t outer,
                                    int64_t inner) {
-  int64_t fixed = 1;
-  if (mode == caffe::LossParameter::FULL) fixed = outer * inner;
-  if (mode == caffe::LossParameter::BATCH_SIZE) fixed = outer;
-  return {mode == caffe::LossParameter::VALID, static_cast<float>(fixed > 1 ? fixed : 1)};
+  const caffe::LossParameter::NormalizationMode mode = NormalizationOf(loss, fallback);
+  float fixed = 1;
+  if (mode == caffe::LossParameter::FULL) fixed = static_cast<float>(outer * inner);
+  if (mode == caffe::LossParameter::BATCH_SIZE) fixed = static_cast<float>(outer);
+  if (mode == caffe::LossParameter::PRE_FIXED) fixed = loss.pre_fixed_normalizer();
+  return {mode == caffe::LossParameter::VALID, fixed > 1 ? fixed : 1.0f};
 }
 
 // The label that does not count.

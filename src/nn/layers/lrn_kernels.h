@@ -61,16 +61,20 @@ struct LrnBackward {
   float alpha_by_n, beta;
   const float* bottom;
   const float* scale;
-  const float* top;
+  const float* top;  // null if later layers may have overwritten it: computed again
   const float* top_diff;
   float* bottom_diff;
 
   template <typename Visit>
   void Pointers(Visit visit) {
-    visit(bottom), visit(scale), visit(top), visit(top_diff), visit(bottom_diff);
+    visit(bottom), visit(scale), visit(top_diff), visit(bottom_diff);
+    if (top) visit(top);
+  }
+  MILLRACE_HOST_DEVICE float TopByScale(int64_t i) const {
+    return top ? top[i] / scale[i] : bottom[i] * powf(scale[i], -beta - 1);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const float sum = region.Sum(i, [&](int64_t j) { return top_diff[j] * top[j] / scale[j]; });
+    const float sum = region.Sum(i, [&](int64_t j) { return top_diff[j] * TopByScale(j); });
     bottom_diff[i] = top_diff[i] * powf(scale[i], -beta) - 2 * alpha_by_n * beta * bottom[i] * sum;
   }
 };

@@ -11,9 +11,6 @@ void LrnLayer::SetUp(const Blobs& bottom, const Blobs&) {
   if (param.local_size() % 2 == 0) {
     throw FieldError("lrn_param.local_size", param.local_size(), " given, expected an odd number");
   }
-  if (!across() && param.k() != 1) {
-    throw FieldError("lrn_param.k", "within a channel k is 1");
-  }
 }
 
 }  // namespace millrace::inline nn

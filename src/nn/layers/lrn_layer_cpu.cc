@@ -18,7 +18,7 @@ class LrnCpu : public LrnLayer {
   }
 
   void Reshape(const Blobs& bottom, const Blobs& top) override {
-    top[0]->ReshapeLike(*bottom[0]);
+    ReshapeTop(bottom, top);
     if (bottom[0]->shape() == described_ && bottom[0]->layout() == described_layout_) return;
     described_ = bottom[0]->shape();
     described_layout_ = bottom[0]->layout();
@@ -26,7 +26,8 @@ class LrnCpu : public LrnLayer {
   }
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
-    forward_.Run({{DNNL_ARG_SRC, bottom[0]->data()},
+    kept_.Keep(*bottom[0], *context_.queue);
+    forward_.Run({{DNNL_ARG_SRC, kept_.Values(*bottom[0])},
                   {DNNL_ARG_DST, top[0]->data()},
                   {DNNL_ARG_WORKSPACE, workspace_.get()}});
   }
@@ -34,8 +35,8 @@ class LrnCpu : public LrnLayer {
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override {
     if (!propagate_down[0]) return;
-    backward_.Run({{DNNL_ARG_SRC, bottom[0]->data()},
-                   {DNNL_ARG_DIFF_DST, top[0]->diff()},
+    backward_.Run({{DNNL_ARG_SRC, kept_.Values(*bottom[0])},
+                   {DNNL_ARG_DIFF_DST, TopDiff(*bottom[0], *top[0])},
                    {DNNL_ARG_DIFF_SRC, bottom[0]->diff()},
                    {DNNL_ARG_WORKSPACE, workspace_.get()}});
   }
@@ -49,8 +50,7 @@ class LrnCpu : public LrnLayer {
                                           ? dnnl::algorithm::lrn_across_channels
                                           : dnnl::algorithm::lrn_within_channel;
     const dnnl::lrn_forward::desc forward(dnnl::prop_kind::forward_training, algorithm, data,
-                                          param.local_size(), param.alpha(), param.beta(),
-                                          param.k());
+                                          param.local_size(), param.alpha(), param.beta(), k());
     const dnnl::lrn_forward::primitive_desc forward_pd(forward, onednn::Attributes(),
                                                        onednn::Engine());
     const Desc workspace = forward_pd.workspace_desc();
@@ -59,7 +59,7 @@ class LrnCpu : public LrnLayer {
         forward_pd, {{DNNL_ARG_SRC, data}, {DNNL_ARG_DST, data}, {DNNL_ARG_WORKSPACE, workspace}},
         context_.scratch);
     const dnnl::lrn_backward::desc backward(algorithm, data, data, param.local_size(),
-                                            param.alpha(), param.beta(), param.k());
+                                            param.alpha(), param.beta(), k());
     const dnnl::lrn_backward::primitive_desc backward_pd(backward, onednn::Attributes(),
                                                          onednn::Engine(), forward_pd);
     backward_ = onednn::MakeOp<dnnl::lrn_backward>(backward_pd,

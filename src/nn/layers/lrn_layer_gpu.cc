@@ -11,7 +11,7 @@ class LrnGpu : public LrnLayer {
   using LrnLayer::LrnLayer;
 
   void Reshape(const Blobs& bottom, const Blobs& top) override {
-    top[0]->ReshapeLike(*bottom[0]);
+    ReshapeTop(bottom, top);
     const int64_t size = param_.lrn_param().local_size();
     region_ = {across(), bottom[0]->dim(1), bottom[0]->dim(2), bottom[0]->dim(3), (size - 1) / 2};
     const auto n = static_cast<float>(across() ? size : size * size);
@@ -23,8 +23,9 @@ class LrnGpu : public LrnLayer {
   }
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
+    kept_.Keep(*bottom[0], *context_.queue);
     Launch(*context_.queue, bottom[0]->count(),
-           LrnForward{region_, param_.lrn_param().k(), alpha_by_n_, beta(), bottom[0]->data(),
+           LrnForward{region_, k(), alpha_by_n_, beta(), kept_.Values(*bottom[0]),
                       scale_.get<float>(), top[0]->data()});
   }
 
@@ -32,8 +33,9 @@ class LrnGpu : public LrnLayer {
                 const Blobs& bottom) override {
     if (!propagate_down[0]) return;
     Launch(*context_.queue, bottom[0]->count(),
-           LrnBackward{region_, alpha_by_n_, beta(), bottom[0]->data(), scale_.get<float>(),
-                       top[0]->data(), top[0]->diff(), bottom[0]->diff()});
+           LrnBackward{region_, alpha_by_n_, beta(), kept_.Values(*bottom[0]), scale_.get<float>(),
+                       top[0] == bottom[0] ? nullptr : top[0]->data(), TopDiff(*bottom[0], *top[0]),
+                       bottom[0]->diff()});
   }
 
  private:

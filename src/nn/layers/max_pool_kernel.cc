@@ -1,6 +1,7 @@
 #include "nn/layers/max_pool_kernel.h"
 
 #include <algorithm>
+#include <cfloat>
 #include <vector>
 
 #include "base/simd.h"
@@ -106,6 +107,13 @@ inline __attribute__((always_inline)) void ForwardLoop(const PoolingGeometry& g,
       const bool whole_rows = rows.end - rows.begin == g.kernel[0];
       for (int64_t ox = 0; ox < top_view.width; ++ox) {
         const Range columns = WindowOf(g, 1, ox, bottom_view.width);
+        if (rows.begin >= rows.end || columns.begin >= columns.end) {
+          std::fill_n(top, top_view.inner, -FLT_MAX);
+          std::fill_n(which, top_view.inner, -1);
+          top += top_view.inner;
+          which += top_view.inner;
+          continue;
+        }
         const float* corner =
             bottom + (rows.begin * bottom_view.width + columns.begin) * bottom_view.inner;
         const bool whole = whole_rows && columns.end - columns.begin == g.kernel[1];

@@ -76,9 +76,8 @@ void MultiBoxLossLayer::Reshape(const Blobs& bottom, const Blobs& top) {
 }
 
 float MultiBoxLossLayer::Normalizer() const {
-  const LossNormalizer fixed =
-      NormalizerOf(NormalizationOf(param_.loss_param(), param_.loss_param().normalization()),
-                   shapes_.images, shapes_.priors);
+  const LossNormalizer fixed = NormalizerOf(
+      param_.loss_param(), param_.loss_param().normalization(), shapes_.images, shapes_.priors);
   return std::max(1.0f, fixed.by_counted ? static_cast<float>(locations_.size()) : fixed.fixed);
 }
 

@@ -3,6 +3,7 @@
 #ifndef MILLRACE_NN_LAYERS_POOLING_KERNELS_H_
 #define MILLRACE_NN_LAYERS_POOLING_KERNELS_H_
 
+#include <cfloat>
 #include <cstdint>
 
 #include "base/host_device.h"
@@ -15,7 +16,7 @@ struct MaxPoolForward {
   PoolingShape shape;
   const float* bottom;
   float* top;
-  int32_t* chosen;  // for each value of the top: index in its plane of the bottom
+  int32_t* chosen;  // for each value of the top: index in its plane of the bottom, or -1
   float* mask;      // the same; may be null
 
   template <typename Visit>
@@ -26,6 +27,12 @@ struct MaxPoolForward {
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t x = i % shape.out[1], y = i / shape.out[1] % shape.out[0];
     const float* plane = bottom + i / (shape.out[0] * shape.out[1]) * shape.in[0] * shape.in[1];
+    if (shape.IsEmpty(y, x)) {
+      top[i] = -FLT_MAX;
+      chosen[i] = -1;
+      if (mask) mask[i] = -1;
+      return;
+    }
     int64_t best = shape.Begin(0, y) * shape.in[1] + shape.Begin(1, x);
     for (int64_t row = shape.Begin(0, y); row < shape.End(0, y); ++row) {
       for (int64_t column = shape.Begin(1, x); column < shape.End(1, x); ++column) {
@@ -84,7 +91,8 @@ struct AveragePoolTop {
         sum += plane[row * shape.in[1] + column];
       }
     }
-    top[i] = sum / static_cast<float>(shape.PaddedSize(0, y) * shape.PaddedSize(1, x));
+    const int64_t size = shape.PaddedSize(0, y) * shape.PaddedSize(1, x);
+    top[i] = shape.IsEmpty(y, x) ? 0.0f : sum / static_cast<float>(size);
   }
 };
 

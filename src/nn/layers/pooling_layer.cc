@@ -50,11 +50,13 @@ Shape PoolingLayer::TopShape(const Shape& bottom) {
   PoolingGeometry& g = geometry_;
   const caffe::PoolingParameter& param = param_.pooling_param();
   Shape top = {bottom[0], bottom[1], 0, 0};
+  const bool padded = g.pad[0] > 0 || g.pad[1] > 0;
+  g.empty_windows = false;
   for (int axis : {0, 1}) {
     const int64_t in = bottom[2 + axis];
     if (param.global_pooling()) g.kernel[axis] = in;
     const int64_t room = in + 2 * g.pad[axis] - g.kernel[axis];
-    const bool up = param.round_mode() == caffe::PoolingParameter::CEIL;
+    const bool up = param.round_mode() == caffe::PoolingParameter::CEIL && param.ceil_mode();
     // A division rounds towards zero.
     const int64_t add = up == (room > 0) ? g.stride[axis] - 1 : 0;
     int64_t out = (room + (room > 0 ? add : -add)) / g.stride[axis] + 1;
@@ -62,7 +64,9 @@ Shape PoolingLayer::TopShape(const Shape& bottom) {
       throw FieldError("pooling_param.kernel_size", "a window of ", g.kernel[axis],
                        " does not fit into the bottom of shape ", ShapeText(bottom));
     }
-    if ((out - 1) * g.stride[axis] >= in + g.pad[axis]) --out;
+    const bool beyond = (out - 1) * g.stride[axis] >= in + g.pad[axis];
+    if (beyond && padded) --out;
+    g.empty_windows |= beyond && !padded;
     g.overhang[axis] = (out - 1) * g.stride[axis] + g.kernel[axis] - in - g.pad[axis];
     top[2 + axis] = out;
   }

@@ -1,9 +1,11 @@
 // Max, average and stochastic pooling over the last two axes of a 4-axis blob.
 //
 // Output size per axis, as in Caffe: (in + 2 pad - kernel) / stride + 1, rounded up (or down with
-// round_mode: FLOOR). Rounded up, a window may be larger than the padded bottom. A last window that
-// would begin beyond the bottom and its leading padding is dropped. (Without padding Caffe keeps
-// such a window. It occurs only with a stride above the kernel size and contains no values.)
+// round_mode: FLOOR or ceil_mode: false). Rounded up, a window may be larger than the padded
+// bottom. A last window that would begin beyond the bottom and its leading padding is dropped if
+// there is padding along any axis. Without, as in Caffe, it is kept, although it contains no value:
+// it occurs with a stride above the kernel size. Its top is -FLT_MAX (MAX, position -1) or 0 (AVE,
+// STOCHASTIC; Caffe divides 0 by 0 there), and no gradient flows from it.
 //
 //   MAX: top = the largest bottom value in the window; its gradient goes to that value.
 //        A second top receives the position of that value, as a float: row * width + column.
@@ -22,7 +24,8 @@ namespace millrace::inline nn {
 
 struct PoolingGeometry {
   int64_t kernel[2], stride[2], pad[2];  // height, width
-  int64_t overhang[2];  // extent of the last window beyond the bottom; may be negative
+  int64_t overhang[2];         // extent of the last window beyond the bottom; may be negative
+  bool empty_windows = false;  // the last windows along an axis contain no value of the bottom
 };
 
 class PoolingLayer : public Layer {

@@ -29,8 +29,8 @@ class PoolingCpu : public PoolingLayer {
     described_layout_ = bottom[0]->layout();
     bottom_view_ = ViewOf(*bottom[0]);
     top_view_ = ViewOf(*top[0]);
-    // oneDNN does not tell which values it has chosen.
-    by_hand_ = top_view_.inner > 1 || top.size() > 1;
+    // oneDNN does not tell which values it has chosen, and knows no windows without values.
+    by_hand_ = top_view_.inner > 1 || top.size() > 1 || geometry_.empty_windows;
     if (by_hand_) {
       if (is_max()) workspace_ = Buffer(HostMemory(), top[0]->count() * sizeof(int32_t));
       return;
@@ -94,7 +94,7 @@ class PoolingCpu : public PoolingLayer {
           for (int64_t i = 0; i < top_view_.inner; ++i, ++which, ++mask) {
             const int64_t at =
                 (row + *which / g.kernel[1]) * bottom_view_.width + column + *which % g.kernel[1];
-            *mask = static_cast<float>(at);
+            *mask = *which < 0 ? -1.0f : static_cast<float>(at);
           }
         }
       }
@@ -168,7 +168,7 @@ class PoolingCpu : public PoolingLayer {
   Shape described_;
   Layout described_layout_ = Layout::kPlain;
   SpatialView bottom_view_{}, top_view_{};
-  bool by_hand_ = false;  // channels are innermost: use this project's kernels
+  bool by_hand_ = false;  // use this project's kernels
   bool exclude_padding_ = true, corrected_ = false;
   std::vector<float> factor_[2];  // per output row, per output column
   onednn::Op forward_, backward_;

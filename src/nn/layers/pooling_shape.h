@@ -22,6 +22,10 @@ struct PoolingShape {
     const int64_t end = index * stride[axis] - pad[axis] + kernel[axis];
     return end < in[axis] ? end : in[axis];
   }
+  // Whether the window of row y and column x of the top contains no value of the bottom.
+  MILLRACE_HOST_DEVICE bool IsEmpty(int64_t y, int64_t x) const {
+    return Begin(0, y) >= End(0, y) || Begin(1, x) >= End(1, x);
+  }
   // The size of the window clipped to the padded bottom: an average's divisor.
   MILLRACE_HOST_DEVICE int64_t PaddedSize(int axis, int64_t index) const {
     const int64_t begin = index * stride[axis] - pad[axis];

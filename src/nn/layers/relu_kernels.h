@@ -25,7 +25,7 @@ struct ReluForward {
 
 struct ReluBackward {
   float slope;
-  const float* bottom;  // or the top: it has the same sign
+  const float* bottom;  // or the top: it has the same sign if the slope is not negative
   const float* top_diff;
   float* bottom_diff;
 

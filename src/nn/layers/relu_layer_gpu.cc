@@ -12,6 +12,7 @@ class ReluGpu : public ReluLayer {
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
     if (taken_in_) return;
+    kept_.Keep(*bottom[0], *context_.queue);
     Launch(*context_.queue, bottom[0]->count(),
            ReluForward{slope(), bottom[0]->data(), top[0]->data()});
   }
@@ -20,7 +21,7 @@ class ReluGpu : public ReluLayer {
                 const Blobs& bottom) override {
     if (!propagate_down[0] || taken_in_) return;
     Launch(*context_.queue, bottom[0]->count(),
-           ReluBackward{slope(), bottom[0]->data(), top[0]->diff(), bottom[0]->diff()});
+           ReluBackward{slope(), kept_.Values(*bottom[0]), top[0]->diff(), bottom[0]->diff()});
   }
 };
 

@@ -20,7 +20,9 @@ Shape ReshapeLayer::TopShape(const Blob& bottom) const {
 
   const Shape& from = bottom.shape();
   Shape shape(from.begin(), from.begin() + begin);
-  int64_t known = bottom.count(0, begin) * bottom.count(end);
+  // Without the axes that stay as they are, whose sizes may be 0.
+  int64_t known = 1;
+  Shape divided(from.begin() + begin, from.begin() + end);
   int inferred = -1;
   for (int i = 0; i < param.shape().dim_size(); ++i) {
     const std::string field = StrCat("reshape_param.shape.dim[", i, "]");
@@ -29,18 +31,24 @@ Shape ReshapeLayer::TopShape(const Blob& bottom) const {
       throw FieldError(field, "0 given, but the bottom has no axis ", begin + i);
     }
     if (dim == -1 && inferred >= 0) throw FieldError(field, "a second -1 given, expected one");
-    if (dim == 0) dim = from[begin + i];
     if (dim == -1) {
       inferred = begin + i;
+    } else if (dim == 0 && begin + i < end) {
+      dim = from[begin + i];
+      divided[i] = 1;
+    } else if (dim == 0) {
+      dim = from[begin + i];
+      known *= dim;
     } else {
       known = CheckedProduct(known, dim, field);
     }
     shape.push_back(dim);
   }
   shape.insert(shape.end(), from.begin() + end, from.end());
-  if (inferred >= 0 && bottom.count() % known == 0) {
-    shape[inferred] = bottom.count() / known;
-  } else if (inferred >= 0 || known != bottom.count()) {
+  const int64_t count = ShapeCount(divided);
+  if (inferred >= 0 && known > 0 && count % known == 0) {
+    shape[inferred] = count / known;
+  } else if (inferred >= 0 || known != count) {
     throw FieldError("reshape_param.shape", "a bottom of shape ", ShapeText(from),
                      " cannot be divided into ", known, " values");
   }

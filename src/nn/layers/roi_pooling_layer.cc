@@ -34,7 +34,9 @@ void RoiPoolingLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   shape_.regions = bottom[1]->dim(0);
   const Shape shape = {shape_.regions, shape_.channels, shape_.pooled_h, shape_.pooled_w};
   int64_t count = 1;
-  for (const int64_t dim : shape) count = CheckedProduct(count, dim, "roi_pooling_param");
+  for (size_t i = 0; i < shape.size(); ++i) {
+    count = CheckedProduct(count, shape[i], "roi_pooling_param", i < 2 ? 0 : 1);
+  }
   if (bottom[0]->count(2) > INT32_MAX) {
     throw FieldError("bottom[0]", ShapeText(from), " given, expected planes of at most ", INT32_MAX,
                      " values");

@@ -16,7 +16,7 @@ SigmoidCrossEntropyTerms TermsOf(const caffe::LossParameter& loss, const Blobs& 
 
 void SigmoidCrossEntropyLossLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   CheckSameCount(bottom, 1);
-  normalizer_ = NormalizerOf(NormalizationOf(param_.loss_param(), caffe::LossParameter::BATCH_SIZE),
+  normalizer_ = NormalizerOf(param_.loss_param(), caffe::LossParameter::BATCH_SIZE,
                              bottom[0]->dim(0), bottom[0]->count(1));
   ReshapeLoss(top, bottom[0]->count());
 }

@@ -16,12 +16,14 @@ struct SmoothL1Terms {
   float sigma_sq;
   const float* a;
   const float* b;
-  const float* inside;  // both or none
-  const float* outside;
+  const float* inside;   // null: 1
+  const float* outside;  // null: 1
 
   template <typename Visit>
   void Pointers(Visit visit) {
-    visit(a), visit(b), visit(inside), visit(outside);
+    visit(a), visit(b);
+    if (inside) visit(inside);
+    if (outside) visit(outside);
   }
   MILLRACE_HOST_DEVICE float Difference(int64_t i) const {
     return (a[i] - b[i]) * (inside != nullptr ? inside[i] : 1.0f);
@@ -35,7 +37,27 @@ struct SmoothL1Terms {
     const float d = Difference(i);
     const float sign = d > 0 ? 1.0f : d < 0 ? -1.0f : d;  // NaN stays NaN
     const float slope = fabsf(d) < 1 / sigma_sq ? sigma_sq * d : sign;
-    return inside != nullptr ? slope * inside[i] * outside[i] : slope;
+    return slope * (inside != nullptr ? inside[i] : 1.0f) *
+           (outside != nullptr ? outside[i] : 1.0f);
+  }
+};
+
+// An element is a place of an example: the sum over its channels.
+struct SmoothL1OfPlaces {
+  SmoothL1Terms terms;
+  int64_t channels, places;
+  float* losses;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    terms.Pointers(visit);
+    visit(losses);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t first = i / places * channels * places + i % places;
+    float sum = 0;
+    for (int64_t c = 0; c < channels; ++c) sum += terms.Value(first + c * places);
+    losses[i] = sum;
   }
 };
 

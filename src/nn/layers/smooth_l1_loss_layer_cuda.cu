@@ -4,7 +4,7 @@
 namespace millrace::inline nn {
 namespace {
 
-const RegisterCudaKernels<LossParts<SmoothL1Terms>, SmoothL1Backward> registered;
+const RegisterCudaKernels<LossParts<SmoothL1Terms>, SmoothL1OfPlaces, SmoothL1Backward> registered;
 
 }  // namespace
 }  // namespace millrace::inline nn

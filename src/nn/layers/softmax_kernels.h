@@ -95,20 +95,26 @@ struct LossOfPositions {
   KernelLabels labels_are;
   const float* probability;
   const float* labels;
+  const float* class_weights;  // factors of the losses; null: 1
   PositionResult* results;
+  float* losses;  // receives the losses, too; may be null
 
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(probability), visit(labels), visit(results);
+    if (class_weights) visit(class_weights);
+    if (losses) visit(losses);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t row) const {
     const int64_t label = labels_are.Class(labels[row]);
     PositionResult result{0, 0, label == KernelLabels::kInvalid ? 1.0f : 0.0f};
     if (label >= 0) {
       const float p = probability[view.At(row, label)];
-      result = {-logf(p < FLT_MIN ? FLT_MIN : p), 1, 0};  // NaN stays NaN
+      const float loss = -logf(p < FLT_MIN ? FLT_MIN : p);  // NaN stays NaN
+      result = {loss * (class_weights ? class_weights[label] : 1.0f), 1, 0};
     }
     results[row] = result;
+    if (losses) losses[row] = result.value;
   }
 };
 
@@ -203,6 +209,7 @@ struct SoftmaxLossBackward {
   KernelLabels labels_are;
   const float* probability;
   const float* labels;
+  const float* class_weights;  // null: 1
   const PositionTotals* totals;
   const float* loss_weight;
   float* bottom_diff;
@@ -210,13 +217,15 @@ struct SoftmaxLossBackward {
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(probability), visit(labels), visit(totals), visit(loss_weight), visit(bottom_diff);
+    if (class_weights) visit(class_weights);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t c = view.ClassOf(i);
     const int64_t label = labels_are.Class(labels[view.RowOf(i)]);
     const float scale = *loss_weight / totals->normalizer;
     const float diff = scale * probability[i] - (c == label ? scale : 0.0f);
-    bottom_diff[i] = label >= 0 ? diff : 0.0f;
+    const float weight = label >= 0 && class_weights ? class_weights[label] : 1.0f;
+    bottom_diff[i] = label >= 0 ? weight * diff : 0.0f;
   }
 };
 

@@ -23,7 +23,8 @@ class SoftmaxWithLossGpu : public SoftmaxWithLossLayer {
     Launch(queue, results_.positions(), SoftmaxForward{view, bottom[0]->data(), probability});
     Launch(queue, results_.positions(),
            LossOfPositions{view, LabelsForKernels(*labels_, view_), probability, bottom[1]->data(),
-                           results_.results()});
+                           class_weights(), results_.results(),
+                           top.size() > 2 ? top[2]->data() : nullptr});
     results_.Mean(queue, counts_valid(), static_cast<float>(Normalizer(1)), top[0]->data());
     if (top.size() > 1) {
       queue.Copy(top[1]->data(), probability, probability_.count() * sizeof(float));
@@ -41,6 +42,7 @@ class SoftmaxWithLossGpu : public SoftmaxWithLossLayer {
                                LabelsForKernels(*labels_, view_),
                                probability_.data(),
                                bottom[1]->data(),
+                               class_weights(),
                                results_.totals(),
                                top[0]->diff(),
                                bottom[0]->diff()});
@@ -51,6 +53,7 @@ class SoftmaxWithLossGpu : public SoftmaxWithLossLayer {
 };
 
 const RegisterGpuLayer<SoftmaxWithLossGpu> registered("SoftmaxWithLoss");
+const RegisterGpuLayer<SoftmaxWithLossGpu> ohem("SoftmaxWithLossOHEM");
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -33,7 +33,7 @@ struct StochasticPoolDraw {
   uint64_t key;  // of the random numbers
   const float* bottom;
   float* top;
-  int32_t* chosen;  // for each value of the top: index in its plane of the bottom
+  int32_t* chosen;  // for each value of the top: index in its plane of the bottom, or -1
 
   template <typename Visit>
   void Pointers(Visit visit) {
@@ -41,6 +41,11 @@ struct StochasticPoolDraw {
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t x = i % shape.out[1], y = i / shape.out[1] % shape.out[0];
+    if (shape.IsEmpty(y, x)) {
+      top[i] = 0;
+      chosen[i] = -1;
+      return;
+    }
     const float* plane = bottom + i / (shape.out[0] * shape.out[1]) * shape.in[0] * shape.in[1];
     uint32_t words[4];
     PhiloxBlock(key, static_cast<uint64_t>(i), 0, words);

@@ -40,7 +40,9 @@ void UpsampleLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   shape[3] = param.has_upsample_w() ? param.upsample_w()
                                     : shape_.width * shape_.scale_w - param.pad_out_w();
   int64_t count = 1;
-  for (const int64_t dim : shape) count = CheckedProduct(count, dim, "upsample_param");
+  for (size_t i = 0; i < shape.size(); ++i) {
+    count = CheckedProduct(count, shape[i], "upsample_param", i < 2 ? 0 : 1);
+  }
   top[0]->Reshape(shape);
   top_plane_ = shape[2] * shape[3];
   if (bottom.size() == 1) return;

@@ -1,0 +1,17 @@
+// Fields of Caffe's forks that do not change what a net is, so that files with them are read
+// without.
+#ifndef MILLRACE_PROTO_IGNORED_FIELDS_H_
+#define MILLRACE_PROTO_IGNORED_FIELDS_H_
+
+#include <string>
+
+namespace millrace::inline proto {
+
+// What ignoring the field `field` of the message `message` ("LayerParameter") means, for a log
+// line;
+// "" if it must not be ignored.
+std::string WhyIgnored(const std::string& message, const std::string& field);
+
+}  // namespace millrace::inline proto
+
+#endif  // MILLRACE_PROTO_IGNORED_FIELDS_H_

@@ -1,0 +1,19 @@
+// The error of text that is well-formed, but has fields that its messages lack.
+#ifndef MILLRACE_PROTO_UNKNOWN_FIELDS_H_
+#define MILLRACE_PROTO_UNKNOWN_FIELDS_H_
+
+#include "base/error.h"
+#include "millrace/export.h"
+
+namespace millrace::inline proto {
+
+// Names all of these fields in one line, in the order of the file. The message has been parsed
+// without them.
+class MILLRACE_API UnknownFields : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace millrace::inline proto
+
+#endif  // MILLRACE_PROTO_UNKNOWN_FIELDS_H_
