@@ -9,6 +9,7 @@
 
 #include "base/crc32c.h"
 #include "cluster/peer_failures.h"
+#include "test/sim/fake_peers.h"
 #include "test/sim/gossip_board.h"
 #include "test/support/fake_clock.h"
 
@@ -26,17 +27,14 @@ class TerminationDetectors : public testing::Test {
   // The solvers of `node` have ended; its segments connect it with `responsive`.
   void End(NodeId node, std::set<NodeId> responsive) {
     responsive_[node] = std::move(responsive);
-    TerminationPeers peers;
-    peers.self = node;
-    peers.publish = gossip_.Publisher(node);
-    peers.read = gossip_.Reader(node);
-    peers.responsive = [this, node](Recency) {
+    auto& peers = peers_[node] = std::make_unique<sim::FakePeers>(node, &gossip_);
+    peers->on_responsive = [this, node](Recency) {
       return std::vector<NodeId>(responsive_[node].begin(), responsive_[node].end());
     };
-    peers.merges = [this, node] { return merges_[node]; };
-    peers.flush = [this, node] { flushed_.insert(node); };
+    peers->on_merges = [this, node] { return merges_[node]; };
+    peers->on_flush = [this, node] { flushed_.insert(node); };
     nodes_[node] =
-        std::make_unique<TerminationDetector>(peers, std::span(&weights_[node], 1), &clock_);
+        std::make_unique<TerminationDetector>(peers.get(), std::span(&weights_[node], 1), &clock_);
   }
   void Merge(NodeId node, float weight) {
     weights_[node] = weight;
@@ -62,6 +60,7 @@ class TerminationDetectors : public testing::Test {
   std::set<NodeId> flushed_;
   std::map<NodeId, std::set<NodeId>> responsive_;
   sim::GossipBoard gossip_;
+  std::map<NodeId, std::unique_ptr<sim::FakePeers>> peers_;
   std::map<NodeId, std::unique_ptr<TerminationDetector>> nodes_;
 };
 
@@ -89,7 +88,7 @@ TEST_F(TerminationDetectors, TellFailuresOfOthersDuringTraining) {
   nodes_[0]->PublishPeerFailures({{3, 7}});
   nodes_[0]->PublishPeerFailures({{3, 7}});
   EXPECT_EQ(gossip_.published(0), 1u);
-  PeerFailures others(1, {"a", "b", "c", "d"}, gossip_.Reader(1));
+  PeerFailures others(peers_[1].get(), {"a", "b", "c", "d"});
   EXPECT_EQ(others.Look().size(), 1u);
   EXPECT_EQ(Update(1), State::kTraining);
   EXPECT_EQ(nodes_[1]->Training(), (std::vector<NodeId>{0}));
@@ -101,7 +100,7 @@ TEST_F(TerminationDetectors, TellFailuresOfOthersDuringTraining) {
   std::vector<std::pair<NodeId, uint32_t>> many;
   for (NodeId node = 4; node < 1000; ++node) many.push_back({node, 4'000'000'000});
   nodes_[0]->PublishPeerFailures(many);
-  EXPECT_LE(gossip_.Read(0).at(0).bytes.size(), 600u);
+  EXPECT_LE(gossip_.Read(0, GossipKey::kEnd).at(0).bytes.size(), 600u);
   EXPECT_EQ(others.Look().size(), TerminationDetector::kMostFailedPeers);
 }
 
