@@ -18,6 +18,9 @@ namespace {
 constexpr int64_t kCheckNs = 250'000'000;
 // Minimum interval between messages, so that continuous changes do not flood the cluster.
 constexpr int64_t kPublishIntervalNs = 20'000'000;
+// Longest time in which a node that has just joined does not know all of its peers: their metrics
+// and the failure detector are sampled at intervals.
+constexpr int64_t kKnowPeersNs = 200'000'000;
 
 }  // namespace
 
@@ -65,6 +68,9 @@ TerminationDetector::State TerminationDetector::Update() {
   ReadPeers(false);
   const State state = Evaluate();
   same_ = state == State::kQuiescent;
+  // The caller may test for a long time before it calls again. Until the others have this checksum,
+  // this node appears to have other weights.
+  if (same_) Publish(true);
   if (state != State::kTraining) peers_.Flush();
   return state;
 }
@@ -204,6 +210,7 @@ TerminationDetector::State TerminationDetector::Evaluate() {
     all_ended_ns_ = -1;
     return now - begin_ns_ < TrainingTimeout() ? State::kTraining : State::kDiverged;
   }
+  if (there_.size() < peers_.members() && now - begin_ns_ < kKnowPeersNs) return State::kInFlight;
   if (WithWeights(own_.weights()).size() == there_.size()) return State::kQuiescent;
   std::vector<uint32_t> checksums;
   for (const NodeId node : there_) checksums.push_back(statements_.at(node).weights());

@@ -118,6 +118,41 @@ TEST_F(TerminationDetectors, TellWhatChangesAllTheTimeFiftyTimesASecond) {
   EXPECT_EQ(Update(1), State::kQuiescent);
 }
 
+// A node that goes on to its last test publishes nothing for as long as that takes.
+TEST_F(TerminationDetectors, TellEqualWeightsAtOnce) {
+  weights_[0] = 3;
+  End(0, {1});
+  End(1, {0});
+  Update(0);
+  EXPECT_EQ(Update(1), State::kInFlight);
+  Merge(1, 3);
+  EXPECT_EQ(Update(1, 5), State::kQuiescent);  // sooner than changes are published
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(Update(0), State::kQuiescent) << i;
+}
+
+// The run ends just after the node has joined. It must not take itself for the only one.
+TEST_F(TerminationDetectors, WaitAMomentForPeersThatAreNotKnownYet) {
+  weights_[1] = 3;
+  End(0, {});
+  peers_[0]->on_members = [] { return 2u; };
+  EXPECT_EQ(Update(0), State::kInFlight);
+  End(1, {0});
+  Update(1);
+  responsive_[0] = {1};
+  EXPECT_EQ(Update(0), State::kInFlight);
+  Merge(0, 3);
+  EXPECT_EQ(Update(0), State::kQuiescent);
+}
+
+// The view may still hold a node that is gone.
+TEST_F(TerminationDetectors, DoNotWaitForMembersThatNobodyHears) {
+  End(0, {});
+  peers_[0]->on_members = [] { return 2u; };
+  int64_t ms = 30;
+  for (; Update(0) == State::kInFlight; ms += 30) ASSERT_LT(ms, 1000);
+  EXPECT_EQ(Update(0), State::kQuiescent);
+}
+
 TEST_F(TerminationDetectors, ComeWhenAllHaveEndedAndHaveTheSameWeights) {
   weights_[1] = 3;
   End(0, {1, 2});

@@ -65,6 +65,12 @@ MUTANTS = [
 """, """\
   if (bytes == published_)
 """)]),
+    ("equal-weights-are-told-later", [(TERMINATION, """\
+  if (same_) Publish(true);
+""", "")]),
+    ("who-has-just-joined-ends-alone", [(TERMINATION, """\
+  if (there_.size() < peers_.members() && now - begin_ns_ < kKnowPeersNs) return State::kInFlight;
+""", "")]),
     ("ends-with-weights-that-changed-meanwhile", [(QUIESCENCE, """\
       if (termination_.WithWeights(checksum_) == termination_.there()) return Result::kQuiescent;
       break;
