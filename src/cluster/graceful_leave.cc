@@ -9,21 +9,9 @@ namespace millrace::inline cluster {
 
 using FinalSnapshotOwner = TerminationDetector::FinalSnapshotOwner;
 
-LeavePeers LeavePeersOf(Cluster* cluster) {
-  return {.is_leader = [=] { return cluster->is_leader(); },
-          .has_dependents = [=] { return cluster->has_dependents(); },
-          .alone = [=] { return cluster->alone(); },
-          .all_acked = [=] { return cluster->all_acked(); },
-          .left = [=] { return cluster->left(); },
-          .delivered = [=] { return cluster->delivered(); },
-          .idle = [=] { return cluster->idle(); },
-          .members = [=] { return cluster->members(); },
-          .leave = [=] { cluster->Leave(); }};
-}
-
-GracefulLeave::GracefulLeave(LeavePeers peers, std::function<std::optional<int64_t>()> stopped_ns,
-                             const Clock* clock)
-    : peers_(std::move(peers)), stopped_ns_(std::move(stopped_ns)), clock_(*clock) {}
+GracefulLeave::GracefulLeave(ClusterPeers* peers,
+                             std::function<std::optional<int64_t>()> stopped_ns, const Clock* clock)
+    : peers_(*peers), stopped_ns_(std::move(stopped_ns)), clock_(*clock) {}
 
 void GracefulLeave::Begin(TerminationDetector* termination, bool stopped) {
   termination_ = termination;
@@ -40,7 +28,7 @@ void GracefulLeave::BeginUnsynced() {
 void GracefulLeave::Enter(Phase phase, int64_t now) {
   phase_ = phase;
   entered_ns_ = now;
-  if (phase == Phase::kLeaves) peers_.leave();
+  if (phase == Phase::kLeaves) peers_.Leave();
 }
 
 bool GracefulLeave::Step() {
@@ -84,14 +72,14 @@ void GracefulLeave::EndGone() {
   // Nodes that leave at the same time may leave this one as the last member.
   if (synced && peers_.alone()) return End(true);
   if (stopped_ && !peers_.left() && snapshot_owner_ == FinalSnapshotOwner::kThis) {
-    LOG(WARNING) << "Saves, since all others stop too and nobody else will";
+    LOG(WARNING) << "all nodes were stopped; this node writes the final snapshot";
     return End(true);
   }
   // At the end of a schedule, equal replicas include all progress of all nodes, even if the others
   // have not yet confirmed that this node may leave.
-  in_hurry_ = synced && !peers_.delivered() && (stopped_ || !termination_->same());
-  if (in_hurry_) {
-    LOG(WARNING) << "Left the cluster in a hurry: what was not sent yet is lost";
+  timed_out_ = synced && !peers_.delivered() && (stopped_ || !termination_->same());
+  if (timed_out_) {
+    LOG(WARNING) << "left the cluster at the deadline; unsent progress of this node is lost";
   } else if (synced) {
     LOG(INFO) << "Left the cluster; the other nodes have all that this one did";
   }

@@ -18,20 +18,10 @@
 #include <optional>
 
 #include "base/clock.h"
-#include "cluster/cluster.h"
+#include "cluster/cluster_peers.h"
 #include "cluster/termination_detector.h"
 
 namespace millrace::inline cluster {
-
-// The parts of Cluster that GracefulLeave uses (cluster/cluster.h documents each). Tests replace
-// them.
-struct LeavePeers {
-  std::function<bool()> is_leader, has_dependents, alone, all_acked, left, delivered, idle;
-  std::function<uint32_t()> members;
-  std::function<void()> leave;
-};
-// `cluster` outlives the result.
-LeavePeers LeavePeersOf(Cluster* cluster);
 
 // Not thread-safe.
 class GracefulLeave {
@@ -50,8 +40,8 @@ class GracefulLeave {
                            kAnswerNs = 1'000'000'000;
 
   // `stopped_ns`: time of the stop signal, or none before a signal; it may appear at any time.
-  // `clock` outlives this object.
-  GracefulLeave(LeavePeers peers, std::function<std::optional<int64_t>()> stopped_ns,
+  // Both pointers outlive this object.
+  GracefulLeave(ClusterPeers* peers, std::function<std::optional<int64_t>()> stopped_ns,
                 const Clock* clock);
 
   // Starts leaving, after the solvers have ended. `termination` publishes this node's state and
@@ -65,9 +55,9 @@ class GracefulLeave {
   // This node writes the final snapshot: the others have left or must not write it. Valid after
   // Step has returned true.
   bool last() const { return last_; }
-  // This node has left, and the others may lack some of its progress. Valid after Step has returned
-  // true.
-  bool in_hurry() const { return in_hurry_; }
+  // This node left at a deadline, and the others may lack some of its progress. Valid after Step
+  // has returned true.
+  bool timed_out() const { return timed_out_; }
 
   // Call every few ms after that and after the snapshot, until it returns true: no peer needs
   // replies any more, or the deadline has passed.
@@ -86,7 +76,7 @@ class GracefulLeave {
   // Later of `ns` after the signal and `least_ns` after Begin; INT64_MAX without a signal.
   int64_t AfterSignal(int64_t ns, int64_t least_ns) const;
 
-  const LeavePeers peers_;
+  ClusterPeers& peers_;
   const std::function<std::optional<int64_t>()> stopped_ns_;
   const Clock& clock_;
   TerminationDetector* termination_ = nullptr;  // null: never in sync
@@ -96,7 +86,7 @@ class GracefulLeave {
   int64_t entered_ns_ = 0;  // start of the current phase
   TerminationDetector::FinalSnapshotOwner snapshot_owner_ =
       TerminationDetector::FinalSnapshotOwner::kNobody;
-  bool last_ = false, in_hurry_ = false;
+  bool last_ = false, timed_out_ = false;
   int64_t answering_ns_ = -1;  // start of the reply phase; -1: not started
 };
 

@@ -21,16 +21,15 @@ std::string FailureText(std::string_view error) {
   return std::string(CutText(error.substr(0, error.find('\n')), kMostFailureBytes));
 }
 
-PeerFailures::PeerFailures(NodeId self, std::vector<std::string> names,
-                           std::function<std::vector<GossipMessage>()> read)
-    : self_(self), names_(std::move(names)), read_(std::move(read)) {}
+PeerFailures::PeerFailures(const ClusterPeers* peers, std::vector<std::string> names)
+    : peers_(*peers), names_(std::move(names)) {}
 
 std::vector<std::string> PeerFailures::Look() {
   std::vector<std::string> lines;
   std::vector<std::pair<NodeId, RunEnd>> ends;
-  for (const GossipMessage& gossip : read_()) {
+  for (const GossipMessage& gossip : peers_.Read(GossipKey::kEnd)) {
     RunEnd end;
-    if (gossip.node == self_ ||
+    if (gossip.node == peers_.self() ||
         !end.ParseFromArray(gossip.bytes.data(), static_cast<int>(gossip.bytes.size()))) {
       continue;
     }
@@ -49,7 +48,8 @@ std::vector<std::string> PeerFailures::Look() {
   for (const auto& [reporter, end] : ends) {
     for (const FailedPeer& peer : end.failed_peer()) {
       const auto node = static_cast<NodeId>(peer.node());
-      if (node != peer.node() || node == self_ || !IsNews(node, peer.incarnation())) continue;
+      if (node != peer.node() || node == peers_.self() || !IsNews(node, peer.incarnation()))
+        continue;
       endings_[node] = {peer.incarnation(), true, true};
       lines.push_back(StrCat("node ", NameOf(node), " has failed: the loss is not finite (node ",
                              NameOf(reporter), " reports it)"));

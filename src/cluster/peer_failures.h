@@ -5,14 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "cluster/cluster.h"
+#include "cluster/cluster_peers.h"
 #include "millrace/node_id.h"
 
 namespace millrace::inline cluster {
@@ -25,10 +24,8 @@ std::string FailureText(std::string_view error);
 // Not thread-safe.
 class PeerFailures {
  public:
-  // `read`: returns the newest RunEnd message of each node. `names`: names of the cluster's nodes,
-  // by id.
-  PeerFailures(NodeId self, std::vector<std::string> names,
-               std::function<std::vector<GossipMessage>()> read);
+  // `peers` outlives this object. `names`: names of the cluster's nodes, by id.
+  PeerFailures(const ClusterPeers* peers, std::vector<std::string> names);
 
   // Errors published since the last call, one line each: "node b has failed: ...". Each incarnation
   // of a node is listed once, whether it has published its error or the leader has. The text
@@ -52,9 +49,8 @@ class PeerFailures {
   bool IsNews(NodeId node, uint32_t incarnation) const;
   std::string NameOf(NodeId node) const;
 
-  const NodeId self_;
+  const ClusterPeers& peers_;
   const std::vector<std::string> names_;
-  const std::function<std::vector<GossipMessage>()> read_;
   std::map<NodeId, Ending> endings_;
 };
 

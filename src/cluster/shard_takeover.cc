@@ -19,34 +19,27 @@ std::string TextOf(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-PresencePeers PresencePeersOf(Cluster* cluster, FailureDetector* failure_detector) {
-  return {.self = cluster->node(),
-          .publish = [=](auto bytes) { cluster->Publish(GossipKey::kPresence, bytes); },
-          .read = [=] { return cluster->Read(GossipKey::kPresence); },
-          .responsive = [=] { return failure_detector->ResponsivePeers(Recency::kInTime); }};
-}
-
-ShardTakeover::ShardTakeover(PresencePeers peers, std::vector<Reader> readers,
+ShardTakeover::ShardTakeover(ClusterPeers* peers, std::vector<Reader> readers,
                              std::function<void(const std::vector<uint64_t>&)> apply,
                              const Clock* clock)
-    : peers_(std::move(peers)),
+    : peers_(*peers),
       readers_(std::move(readers)),
       apply_(std::move(apply)),
       clock_(*clock),
       there_ns_(readers_.size(), clock->NowNs() + kStartNs - kMissingNs),
       absent_(readers_.size(), false) {
-  CHECK_LT(peers_.self, readers_.size());
+  CHECK_LT(peers_.self(), readers_.size());
 }
 
 std::vector<bool> ShardTakeover::There() const {
   std::map<NodeId, std::vector<NodeId>> responsive_of;
-  for (const GossipMessage& gossip : peers_.read()) {
+  for (const GossipMessage& gossip : peers_.Read(GossipKey::kPresence)) {
     responsive_of[gossip.node] = NodesOf(TextOf(gossip.bytes));
   }
-  responsive_of[peers_.self] = responsive_;
+  responsive_of[peers_.self()] = responsive_;
   std::vector<bool> there(readers_.size(), false);
-  std::vector<NodeId> found = {peers_.self};
-  there[peers_.self] = true;
+  std::vector<NodeId> found = {peers_.self()};
+  there[peers_.self()] = true;
   for (size_t next = 0; next < found.size(); ++next) {
     for (const NodeId node : responsive_of[found[next]]) {
       if (node >= there.size() || there[node]) continue;
@@ -65,10 +58,10 @@ void ShardTakeover::Look() {
   const bool first = !looked_ns_;
   looked_ns_ = now;
 
-  responsive_ = peers_.responsive();
+  responsive_ = peers_.ResponsivePeers(Recency::kInTime);
   std::string bits = BitsOf(responsive_);
   if (bits != published_) {
-    peers_.publish(std::as_bytes(std::span(bits)));
+    peers_.Publish(GossipKey::kPresence, std::as_bytes(std::span(bits)));
     published_ = std::move(bits);
   }
   const std::vector<bool> there = There();

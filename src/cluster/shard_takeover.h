@@ -17,21 +17,10 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "cluster/cluster.h"
-#include "cluster/failure_detector.h"
+#include "cluster/cluster_peers.h"
 #include "millrace/node_id.h"
 
 namespace millrace::inline cluster {
-
-// The parts of a cluster that ShardTakeover uses. Tests replace them.
-struct PresencePeers {
-  NodeId self = 0;
-  std::function<void(std::span<const std::byte>)> publish;
-  std::function<std::vector<GossipMessage>()> read;  // of all nodes
-  std::function<std::vector<NodeId>()> responsive;   // responsive peers on this node's segments
-};
-// Both pointers outlive the result.
-PresencePeers PresencePeersOf(Cluster* cluster, FailureDetector* failure_detector);
 
 // Not thread-safe.
 class ShardTakeover {
@@ -46,9 +35,9 @@ class ShardTakeover {
   // present, from the start.
   static constexpr int64_t kMissingNs = 1'000'000'000, kStartNs = 10'000'000'000;
 
-  // `apply` receives the absent shards, ascending, at the first Look and after each change. `clock`
-  // outlives this object.
-  ShardTakeover(PresencePeers peers, std::vector<Reader> readers,
+  // `apply` receives the absent shards, ascending, at the first Look and after each change. Both
+  // pointers outlive this object.
+  ShardTakeover(ClusterPeers* peers, std::vector<Reader> readers,
                 std::function<void(const std::vector<uint64_t>& absent)> apply, const Clock* clock);
 
   // Publishes the responsive peers, reads the other nodes' messages, and logs changes. Call it
@@ -60,7 +49,7 @@ class ShardTakeover {
   std::vector<bool> There() const;
   void Log(const std::vector<bool>& absent) const;
 
-  const PresencePeers peers_;
+  ClusterPeers& peers_;
   const std::vector<Reader> readers_;
   const std::function<void(const std::vector<uint64_t>&)> apply_;
   const Clock& clock_;

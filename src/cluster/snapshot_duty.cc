@@ -9,14 +9,8 @@
 
 namespace millrace::inline cluster {
 
-DutyPeers DutyPeersOf(Cluster* cluster) {
-  return {.publish = [=](auto bytes) { cluster->Publish(GossipKey::kSnapshot, bytes); },
-          .read = [=] { return cluster->Read(GossipKey::kSnapshot); },
-          .is_leader = [=] { return cluster->is_leader(); }};
-}
-
-SnapshotDuty::SnapshotDuty(DutyPeers peers, const Clock* clock)
-    : peers_(std::move(peers)), clock_(*clock) {}
+SnapshotDuty::SnapshotDuty(ClusterPeers* peers, const Clock* clock)
+    : peers_(*peers), clock_(*clock) {}
 
 void SnapshotDuty::FellDue(int64_t iteration) {
   std::lock_guard lock(mutex_);
@@ -32,7 +26,7 @@ void SnapshotDuty::Wrote(int64_t iteration) {
   SnapshotWritten written;
   written.set_iteration(iteration);
   const std::string bytes = written.SerializeAsString();
-  peers_.publish(std::as_bytes(std::span(bytes)));
+  peers_.Publish(GossipKey::kSnapshot, std::as_bytes(std::span(bytes)));
 }
 
 bool SnapshotDuty::IsDue() {
@@ -42,7 +36,8 @@ bool SnapshotDuty::IsDue() {
   const bool is_leader = peers_.is_leader();
   if (!is_leader && now < next_read_ns_) return false;
   next_read_ns_ = now + kReadNs;
-  for (const auto& [node, written] : ReadGossip<SnapshotWritten>(peers_.read())) {
+  for (const auto& [node, written] :
+       ReadGossip<SnapshotWritten>(peers_.Read(GossipKey::kSnapshot))) {
     Clear(written.iteration());
   }
   return is_leader && due_ > 0;

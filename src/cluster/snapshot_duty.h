@@ -16,18 +16,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "cluster/cluster.h"
+#include "cluster/cluster_peers.h"
 
 namespace millrace::inline cluster {
-
-// The parts of a cluster that SnapshotDuty uses. Tests replace them.
-struct DutyPeers {
-  std::function<void(std::span<const std::byte>)> publish;
-  std::function<std::vector<GossipMessage>()> read;  // of all nodes
-  std::function<bool()> is_leader;
-};
-// `cluster` outlives the result.
-DutyPeers DutyPeersOf(Cluster* cluster);
 
 // Thread-safe.
 class SnapshotDuty {
@@ -36,8 +27,8 @@ class SnapshotDuty {
   // due.
   static constexpr int64_t kReadNs = 100'000'000;
 
-  // `clock` outlives this object.
-  SnapshotDuty(DutyPeers peers, const Clock* clock);
+  // Both pointers outlive this object.
+  SnapshotDuty(ClusterPeers* peers, const Clock* clock);
 
   // A snapshot is due at `iteration`, and another node is to write it.
   void FellDue(int64_t iteration);
@@ -54,7 +45,7 @@ class SnapshotDuty {
  private:
   void Clear(int64_t iteration);
 
-  const DutyPeers peers_;
+  ClusterPeers& peers_;
   const Clock& clock_;
   std::atomic<int64_t> due_{0};
   std::mutex mutex_;          // guards the members below, and changes of due_

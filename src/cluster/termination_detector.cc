@@ -18,6 +18,9 @@ namespace {
 constexpr int64_t kCheckNs = 250'000'000;
 // Minimum interval between messages, so that continuous changes do not flood the cluster.
 constexpr int64_t kPublishIntervalNs = 20'000'000;
+// Longest time in which a node that has just joined does not know all of its peers: their metrics
+// and the failure detector are sampled at intervals.
+constexpr int64_t kKnowPeersNs = 200'000'000;
 
 }  // namespace
 
@@ -35,25 +38,9 @@ __attribute__((noinline)) uint32_t HogwildReadChecksum(std::span<const float> we
   return checksum;
 }
 
-TerminationPeers TerminationPeersOf(Cluster* cluster, FailureDetector* failure_detector) {
-  return {.self = cluster->node(),
-          .publish = [=](auto bytes) { cluster->Publish(GossipKey::kEnd, bytes); },
-          .read = [=] { return cluster->Read(GossipKey::kEnd); },
-          .responsive = [=](Recency recency) { return failure_detector->ResponsivePeers(recency); },
-          .merges =
-              [=] {
-                uint64_t all = 0;
-                for (const ClusterSegment& segment : cluster->segments()) {
-                  all += segment.net->state().merges();
-                }
-                return all;
-              },
-          .flush = [=] { cluster->Flush(); }};
-}
-
-TerminationDetector::TerminationDetector(TerminationPeers peers, std::span<const float> weights,
+TerminationDetector::TerminationDetector(ClusterPeers* peers, std::span<const float> weights,
                                          const Clock* clock)
-    : peers_(std::move(peers)), weights_(weights), clock_(*clock) {}
+    : peers_(*peers), weights_(weights), clock_(*clock) {}
 
 uint32_t TerminationDetector::Checksum(std::span<const float> weights) {
   return HogwildReadChecksum(weights);
@@ -61,7 +48,7 @@ uint32_t TerminationDetector::Checksum(std::span<const float> weights) {
 
 void TerminationDetector::PublishTraining(int64_t longest_ns) {
   own_.set_iteration_ns(static_cast<uint64_t>(longest_ns));
-  own_.set_responsive(BitsOf(peers_.responsive(Recency::kInTime)));
+  own_.set_responsive(BitsOf(peers_.ResponsivePeers(Recency::kInTime)));
   Publish(false);
 }
 
@@ -76,12 +63,15 @@ TerminationDetector::State TerminationDetector::Update() {
     merges_ = merges;  // the next Update sees merges that came meanwhile
     checked_ns_ = now;
   }
-  own_.set_responsive(BitsOf(peers_.responsive(Recency::kInTime)));
+  own_.set_responsive(BitsOf(peers_.ResponsivePeers(Recency::kInTime)));
   Publish(false);
   ReadPeers(false);
   const State state = Evaluate();
   same_ = state == State::kQuiescent;
-  if (state != State::kTraining) peers_.flush();
+  // The caller may test for a long time before it calls again. Until the others have this checksum,
+  // this node appears to have other weights.
+  if (same_) Publish(true);
+  if (state != State::kTraining) peers_.Flush();
   return state;
 }
 
@@ -91,7 +81,7 @@ TerminationDetector::FinalSnapshotOwner TerminationDetector::UpdateStopped(bool 
   ended_ |= ended;
   if (ended) own_.clear_iteration_ns();
   own_.set_priority(is_leader ? 2 : 1);
-  const std::vector<NodeId> responsive = peers_.responsive(Recency::kLately);
+  const std::vector<NodeId> responsive = peers_.ResponsivePeers(Recency::kLately);
   own_.set_responsive(BitsOf(responsive));
   Publish(false);
   std::vector<NodeId> unresponsive, all;
@@ -111,7 +101,7 @@ TerminationDetector::FinalSnapshotOwner TerminationDetector::UpdateStopped(bool 
     if (found == statements_.end() || found->second.priority() == 0)
       return FinalSnapshotOwner::kNobody;
     const uint32_t priority = found->second.priority(), own = own_.priority();
-    if (priority > own || (priority == own && node < peers_.self))
+    if (priority > own || (priority == own && node < peers_.self()))
       owner = FinalSnapshotOwner::kOther;
   }
   return owner;
@@ -124,8 +114,8 @@ void TerminationDetector::PublishEarlyEnd(const EarlyEnd& end) {
 }
 
 std::optional<TerminationDetector::EarlyEnd> TerminationDetector::FindEarlyEnd() const {
-  std::map<NodeId, RunEnd> known = ReadGossip<RunEnd>(peers_.read());
-  known[peers_.self] = own_;
+  std::map<NodeId, RunEnd> known = ReadGossip<RunEnd>(peers_.Read(GossipKey::kEnd));
+  known[peers_.self()] = own_;
   std::optional<EarlyEnd> first;
   for (const auto& [node, end] : known) {
     if (!end.has_end_iteration()) continue;
@@ -170,7 +160,7 @@ void TerminationDetector::PublishPeerFailures(
   *own_.mutable_failed_peer() = failed.failed_peer();
   // Without it, the message would say that this node's solvers have ended.
   if (!ended_ && !own_.has_iteration_ns()) own_.set_iteration_ns(0);
-  own_.set_responsive(BitsOf(peers_.responsive(Recency::kInTime)));
+  own_.set_responsive(BitsOf(peers_.ResponsivePeers(Recency::kInTime)));
   Publish(true);
 }
 
@@ -182,15 +172,15 @@ void TerminationDetector::Publish(bool at_once) {
     return;
   published_ = std::move(bytes);
   published_ns_ = now;
-  peers_.publish(std::as_bytes(std::span(published_)));
+  peers_.Publish(GossipKey::kEnd, std::as_bytes(std::span(published_)));
 }
 
 // Computes the transitive closure of reachable nodes. Leaving nodes are excluded; if this node is
 // `stopped` too, those that may still become final snapshot owner are included.
 void TerminationDetector::ReadPeers(bool stopped) {
-  statements_ = ReadGossip<RunEnd>(peers_.read());
-  statements_[peers_.self] = own_;
-  there_ = {peers_.self};
+  statements_ = ReadGossip<RunEnd>(peers_.Read(GossipKey::kEnd));
+  statements_[peers_.self()] = own_;
+  there_ = {peers_.self()};
   const auto goes = [&](NodeId node) {
     const auto found = statements_.find(node);
     if (found == statements_.end() || !found->second.gone()) return false;
@@ -220,6 +210,7 @@ TerminationDetector::State TerminationDetector::Evaluate() {
     all_ended_ns_ = -1;
     return now - begin_ns_ < TrainingTimeout() ? State::kTraining : State::kDiverged;
   }
+  if (there_.size() < peers_.members() && now - begin_ns_ < kKnowPeersNs) return State::kInFlight;
   if (WithWeights(own_.weights()).size() == there_.size()) return State::kQuiescent;
   std::vector<uint32_t> checksums;
   for (const NodeId node : there_) checksums.push_back(statements_.at(node).weights());
@@ -247,7 +238,7 @@ std::vector<NodeId> TerminationDetector::WithWeights(uint32_t checksum) const {
   for (const NodeId node : there_) {
     const auto found = statements_.find(node);
     const bool same = found != statements_.end() && found->second.weights() == checksum;
-    if (same || node == peers_.self) nodes.push_back(node);
+    if (same || node == peers_.self()) nodes.push_back(node);
   }
   return nodes;
 }

@@ -21,24 +21,11 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "cluster/failure_detector.h"
+#include "cluster/cluster_peers.h"
 #include "millrace/node_id.h"
 #include "proto/run_end.pb.h"
 
 namespace millrace::inline cluster {
-
-// The parts of a cluster that TerminationDetector uses. Tests replace them.
-struct TerminationPeers {
-  NodeId self = 0;
-  std::function<void(std::span<const std::byte>)> publish;
-  std::function<std::vector<GossipMessage>()> read;  // of all nodes, including this one
-  // Responsive peers on this node's segments.
-  std::function<std::vector<NodeId>(Recency)> responsive;
-  std::function<uint64_t()> merges;  // merges into this node's weights so far
-  std::function<void()> flush;       // makes this node send its remaining progress exactly
-};
-// `failure_detector` and `cluster` outlive the result.
-TerminationPeers TerminationPeersOf(Cluster* cluster, FailureDetector* failure_detector);
 
 // Not thread-safe.
 class TerminationDetector {
@@ -63,8 +50,8 @@ class TerminationDetector {
                            kMostTrainNs = 14'400'000'000'000, kStillNs = 3'000'000'000,
                            kMoveNs = 60'000'000'000;
 
-  // `weights` (which the segments change concurrently) and `clock` outlive this object.
-  TerminationDetector(TerminationPeers peers, std::span<const float> weights, const Clock* clock);
+  // `peers`, `weights` (which the segments change concurrently) and `clock` outlive this object.
+  TerminationDetector(ClusterPeers* peers, std::span<const float> weights, const Clock* clock);
 
   // Replaces Update while this node's solvers train their last iterations, and publishes that.
   // `longest_ns`: longest iteration of these solvers so far.
@@ -123,7 +110,7 @@ class TerminationDetector {
   State Evaluate();
   int64_t TrainingTimeout() const;
 
-  const TerminationPeers peers_;
+  ClusterPeers& peers_;
   const std::span<const float> weights_;
   const Clock& clock_;
   int64_t begin_ns_ = -1;  // time of the first Update

@@ -56,6 +56,7 @@ class ClusterMember::Impl {
 
   void Join(double seconds) {
     if (state_ == State::kEnded) Refuse("Join");
+    if (state_ == State::kJoined) return;
     runner_->Join(seconds);
     state_ = State::kJoined;
   }

@@ -86,27 +86,23 @@ ClusterSession::ClusterSession(const NodeConfig& node_config, const ClusterRepli
       clock_(*replica.clock),
       cluster_(StartWhenUp(node_config, replica, commands)),
       failure_detector_(cluster_.get(), replica.clock),
-      termination_(TerminationPeersOf(cluster_.get(), &failure_detector_),
-                   {replica.weights, static_cast<size_t>(replica.size)}, replica.clock),
-      leave_(
-          LeavePeersOf(cluster_.get()), [commands] { return commands->stopped_ns(); },
-          replica.clock),
-      failures_(cluster_->node(), NodeNames(node_config.topology),
-                [this] { return cluster_->Read(GossipKey::kEnd); }) {}
+      peers_(cluster_.get(), &failure_detector_),
+      life_(
+          &peers_, {replica.weights, static_cast<size_t>(replica.size)}, PeerLabels(node_config),
+          [commands] { return commands->stopped_ns(); }, replica.clock) {}
 
 bool ClusterSession::Join() {
   const NodePlan& plan = node_config_.plan;
   LOG(INFO) << "Node " << plan.name << " (" << plan.node << " of "
             << node_config_.topology.nodes.size() << ") of cluster " << node_config_.topology.name
             << ": waiting for the weights of the run";
-  while (!cluster_->begun()) {
+  while (!life_.PollJoin()) {
     errors_.RethrowIfFailed();
     cluster_->ThrowIfRefused();
     if (commands_.Next(20) == RunCommand::kStop) {
       LOG(INFO) << "Stopped before the weights were there.";
-      termination_.PublishGone();
-      leave_.BeginUnsynced();
-      WaitFor([this] { return leave_.Step(); });
+      life_.BeginLeave(false);
+      WaitFor([this] { return life_.PollLeave(); });
       return false;
     }
   }
@@ -120,17 +116,13 @@ bool ClusterSession::Join() {
   return true;
 }
 
-void ClusterSession::PublishStopped() { termination_.UpdateStopped(cluster_->is_leader(), false); }
-
 void ClusterSession::PublishFailed(std::exception_ptr error, bool wait) {
   try {
     std::rethrow_exception(std::move(error));
   } catch (const NonFiniteLoss& loss) {
-    std::lock_guard lock(publish_mutex_);
-    termination_.PublishFailed(loss.what(), true);
+    life_.PublishFailed(loss.what(), true);
   } catch (const std::exception& other) {
-    std::lock_guard lock(publish_mutex_);
-    termination_.PublishFailed(other.what(), false);
+    life_.PublishFailed(other.what(), false);
   }
   for (const int64_t end = clock_.NowNs() + kPublishNs;
        wait && !cluster_->all_acked() && clock_.NowNs() < end;) {
@@ -139,26 +131,23 @@ void ClusterSession::PublishFailed(std::exception_ptr error, bool wait) {
 }
 
 void ClusterSession::LogFailures() {
-  for (const std::string& line : failures_.Look()) LOG(ERROR) << line;
-  if (!cluster_->begun() || !cluster_->is_leader()) return;
-  std::lock_guard lock(publish_mutex_);
-  termination_.PublishPeerFailures(failures_.AllNotFinite());
+  for (const std::string& line : life_.TakeFailures()) LOG(ERROR) << line;
 }
 
 bool ClusterSession::Leave(bool stopped) {
-  cluster_->begun() ? leave_.Begin(&termination_, stopped) : leave_.BeginUnsynced();
-  WaitFor([this] { return leave_.Step(); });
+  life_.BeginLeave(stopped);
+  WaitFor([this] { return life_.PollLeave(); });
   for (const ClusterSegment& segment : cluster_->segments()) {
     LOG(INFO) << "Segment " << segment.net->name() << ": " << SummaryOf(segment.net->metrics());
   }
-  return leave_.last();
+  return life_.last();
 }
 
 void ClusterSession::Answer() {
-  WaitFor([this] { return leave_.Answered(); });
+  WaitFor([this] { return life_.PollAnswer(); });
 }
 
-// commands_.Next() receives stop commands; leave_ reads them from CommandReader::stopped_ns().
+// commands_.Next() receives stop commands; life_ reads them from CommandReader::stopped_ns().
 void ClusterSession::WaitFor(const std::function<bool()>& done) {
   while (!done() && !errors_.failed()) commands_.Next(kStepMs);
 }

@@ -5,12 +5,9 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 
 #include "cluster/failure_detector.h"
-#include "cluster/graceful_leave.h"
-#include "cluster/peer_failures.h"
-#include "cluster/quiescence_wait.h"
+#include "cluster/node_life.h"
 #include "cluster/start.h"
 #include "topology/plan.h"
 #include "topology/topology.h"
@@ -46,22 +43,19 @@ class ClusterSession {
 
   Cluster& cluster() { return *cluster_; }
   FailureDetector& failure_detector() { return failure_detector_; }
+  ClusterPeers& peers() { return peers_; }
 
   // Waits until this node has the run's weights. Returns false if a command stops the run first.
   // Throws Error if the other nodes refuse this node.
   bool Join();
-  // Publishes this node's state at the end of the run.
-  TerminationDetector& termination() { return termination_; }
-  // Publishes that a command has stopped the run while solvers finish their iterations. Call every
-  // few ms.
-  void PublishStopped();
+  // The state of this node's life.
+  NodeLife& life() { return life_; }
   // Publishes that this node has failed with `error`. With `wait`, blocks until the others have
   // acknowledged it, at most kPublishNs.
   void PublishFailed(std::exception_ptr error, bool wait);
   // Logs the failures that other nodes have published since the last call. The leader also tells
   // them to nodes that join later.
   void LogFailures();
-  const PeerFailures& failures() const { return failures_; }
   // Leaves the cluster (cluster/graceful_leave.h). `stopped`: a command ended the run before it was
   // complete. Returns true if this node writes the final snapshot.
   bool Leave(bool stopped);
@@ -79,10 +73,8 @@ class ClusterSession {
   const Clock& clock_;
   const std::unique_ptr<Cluster> cluster_;
   FailureDetector failure_detector_;
-  std::mutex publish_mutex_;  // guards the publishing of failures
-  TerminationDetector termination_;
-  GracefulLeave leave_;
-  PeerFailures failures_;
+  LiveClusterPeers peers_;
+  NodeLife life_;
 };
 
 }  // namespace millrace::inline train

@@ -12,8 +12,7 @@ constexpr int kServiceMs = 50, kStepMs = 5;
 }  // namespace
 
 NodeRunner::NodeRunner(std::unique_ptr<NodeConfig> node_config, ClusterReplica replica)
-    : node_config_(std::move(node_config)),
-      weights_(replica.weights, static_cast<size_t>(replica.size)) {
+    : node_config_(std::move(node_config)) {
   replica.clock = &clock_;
   replica.sink = &errors_;
   for (const std::string& notice : node_config_->plan.notices) LOG(INFO) << notice;
@@ -23,7 +22,7 @@ NodeRunner::NodeRunner(std::unique_ptr<NodeConfig> node_config, ClusterReplica r
 
 void NodeRunner::Join(double seconds) {
   const double end = clock_.NowSeconds() + seconds;
-  while (!cluster().begun()) {
+  while (!session_->life().PollJoin()) {
     errors_.RethrowIfFailed();
     cluster().ThrowIfRefused();
     if (clock_.NowSeconds() >= end) {
@@ -47,22 +46,20 @@ void NodeRunner::Join(double seconds) {
 
 void NodeRunner::Finish(int64_t longest_ns) {
   service_.reset();
-  TerminationDetector& termination = session_->termination();
-  termination.SetLongest(longest_ns);
-  QuiescenceWait quiescence(
-      &termination, PeerLabels(*node_config_),
-      [this] { return TerminationDetector::Checksum(weights_); }, &clock_);
-  while (quiescence.Step() == QuiescenceWait::Result::kWaiting) {
+  NodeLife& life = session_->life();
+  life.SetLongest(longest_ns);
+  life.BeginEnd();
+  while (life.PollEnd() == QuiescenceWait::Result::kWaiting) {
     errors_.RethrowIfFailed();
     session_->LogFailures();
     commands_.Next(kStepMs);
   }
-  if (cluster().is_leader()) termination.PublishDone();
+  if (cluster().is_leader()) life.termination().PublishDone();
   Depart();
   session_->LogFailures();
-  const std::string not_finite = session_->failures().NotFinite();
+  const std::string not_finite = life.NotFinite();
   if (!not_finite.empty()) throw Error(not_finite);
-  if (!quiescence.failure().empty()) throw Error(quiescence.failure());
+  if (!life.diverged().empty()) throw Error(life.diverged());
 }
 
 void NodeRunner::PublishFailed(std::exception_ptr error) {
@@ -75,7 +72,6 @@ void NodeRunner::Leave() {
 }
 
 void NodeRunner::Depart() {
-  session_->termination().PublishGone();
   session_->Leave(false);
   errors_.RethrowIfFailed();
   session_->Answer();

@@ -6,7 +6,6 @@
 #include <exception>
 #include <memory>
 #include <optional>
-#include <span>
 
 #include "base/thread.h"
 #include "train/cluster_session.h"
@@ -43,7 +42,6 @@ class NodeRunner {
   void Depart();
 
   const std::unique_ptr<NodeConfig> node_config_;
-  const std::span<const float> weights_;  // of the replica
   const SteadyClock clock_;
   ErrorSink errors_;
   CommandReader commands_{nullptr, &clock_};

@@ -18,10 +18,7 @@ constexpr int64_t kTimeoutNs = 30'000'000'000, kTestTimeoutFactor = 4;
 }  // namespace
 
 RunFinalizer::RunFinalizer(RunFinalizerParts parts)
-    : parts_(std::move(parts)),
-      termination_(*parts_.termination),
-      quiescence_(
-          parts_.termination, parts_.peers, [this] { return FreezeWeights(); }, parts_.clock) {}
+    : parts_(std::move(parts)), life_(*parts_.life), termination_(life_.termination()) {}
 
 bool RunFinalizer::Run(int64_t iteration) {
   iteration_ = iteration;
@@ -34,9 +31,9 @@ bool RunFinalizer::Run(int64_t iteration) {
 // Waits until frozen_ holds the weights of all nodes, or until more waiting is useless. Returns
 // false if the run is stopped.
 bool RunFinalizer::AwaitQuiescence() {
+  life_.BeginEnd([this] { return FreezeWeights(); });
   while (!parts_.stopped(kStepMs)) {
-    const QuiescenceWait::Result result = quiescence_.Step();
-    if (result == QuiescenceWait::Result::kWaiting) continue;
+    if (life_.PollEnd() == QuiescenceWait::Result::kWaiting) continue;
     if (!failure().empty()) LOG(ERROR) << failure();
     return true;
   }
@@ -52,13 +49,13 @@ uint32_t RunFinalizer::FreezeWeights() {
 
 // Returns false if the run is stopped.
 bool RunFinalizer::SaveAndTest() {
-  if (parts_.cluster->is_leader()) Save();
+  if (parts_.peers->is_leader()) Save();
   // Missing parts of the previous test must be evaluated on the weights of that test.
   if (parts_.distributed_evaluation != nullptr) parts_.distributed_evaluation->Close();
   before_ = parts_.tester->last();
   parts_.tester->BindWeights(frozen_->data());
   const int64_t begin = parts_.clock->NowNs();
-  const uint32_t checksum = quiescence_.checksum();
+  const uint32_t checksum = life_.end_checksum();
   if (tests_weights_ && parts_.distributed_evaluation != nullptr) {
     parts_.distributed_evaluation->BeginLast(iteration_, checksum,
                                              termination_.WithWeights(checksum));
@@ -68,7 +65,7 @@ bool RunFinalizer::SaveAndTest() {
   const int64_t deadline_ns = now + kTimeoutNs + kTestTimeoutFactor * nodes * (now - begin);
   while (!parts_.stopped(kStepMs)) {
     termination_.Update();
-    if (parts_.cluster->is_leader()) {
+    if (parts_.peers->is_leader()) {
       Save();
       if (!TestIfReady()) continue;
       termination_.PublishDone();

@@ -14,8 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/quiescence_wait.h"
-#include "cluster/termination_detector.h"
+#include "cluster/node_life.h"
 #include "train/distributed_evaluation.h"
 #include "train/tester.h"
 #include "weights/weight_buffer.h"
@@ -24,10 +23,9 @@ namespace millrace::inline train {
 
 // The parts that RunFinalizer uses. All pointers outlive it.
 struct RunFinalizerParts {
-  Cluster* cluster;
-  TerminationDetector* termination;
+  ClusterPeers* peers;
+  NodeLife* life;
   const Clock* clock;
-  std::vector<PeerLabel> peers;  // the cluster's nodes, by id
   Tester* tester;
   DistributedEvaluation* distributed_evaluation;  // null: the leader tests alone
   const WeightBuffer* weights;
@@ -54,7 +52,7 @@ class RunFinalizer {
   // The last periodic test whose results this node knows.
   const std::optional<TestScores>& before() const { return before_; }
   // One line if the replicas were apart at the end; "" otherwise.
-  const std::string& failure() const { return quiescence_.failure(); }
+  const std::string& failure() const { return life_.diverged(); }
 
  private:
   bool AwaitQuiescence();
@@ -65,8 +63,8 @@ class RunFinalizer {
   bool Follow();
 
   const RunFinalizerParts parts_;
+  NodeLife& life_;
   TerminationDetector& termination_;
-  QuiescenceWait quiescence_;
   int64_t iteration_ = 0;
   std::unique_ptr<WeightBuffer> frozen_;
   bool tests_weights_ = false, saved_ = false;

@@ -21,6 +21,7 @@
 #include "train/one_omp_thread.h"
 #include "train/resume.h"
 #include "train/run_counters.h"
+#include "train/run_setup.h"
 #include "train/train_nets.h"
 
 namespace millrace {
@@ -171,8 +172,7 @@ class SolverSession : public Session {
  private:
   void Build(const SessionOptions& options) {
     const OneOmpThread one;
-    for (const std::string& notice : config_.notices) LOG(INFO) << notice;
-    for (const std::string& warning : config_.warnings) LOG(WARNING) << warning;
+    LogNotices(config_);
     RefuseOtherParts(options);
     std::unique_ptr<NodeConfig> node_config = NodeConfigOf(options);
     if (IsSynchronous(config_)) {
@@ -271,18 +271,8 @@ class SolverSession : public Session {
   void FillWeights(BuiltNet* net, const SessionOptions& options) {
     weights_ = WeightBuffer::CreatePrivate(net->layout());
     net->BindWeights(weights_->data());
-    net->FillWeights();
-    if (resume_) {
-      CopyModel(resume_->model_path, net);
-      weights_->clock().StartAt(resume_->iteration());
-      return;
-    }
-    weight_files_ = options.weights;
-    if (weight_files_.empty()) {
-      weight_files_ = {config_.param.weights().begin(), config_.param.weights().end()};
-    }
-    for (const std::string& file : weight_files_) LoadWeights(file, net);
-    if (!weight_files_.empty()) LogLayersWithoutSavedWeights(*net);
+    weight_files_ =
+        FillNewWeights(config_, resume_.get(), options.weights, net, &weights_->clock());
   }
 
   void JoinCluster(std::unique_ptr<NodeConfig> node_config, const BuiltNet& net,

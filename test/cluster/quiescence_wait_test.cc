@@ -5,6 +5,7 @@
 
 #include "base/node_bits.h"
 #include "proto/run_end.pb.h"
+#include "test/sim/fake_peers.h"
 #include "test/sim/gossip_board.h"
 #include "test/support/fake_clock.h"
 #include "test/support/support.h"
@@ -18,6 +19,7 @@ using Result = QuiescenceWait::Result;
 class QuiescenceWaits : public testing::Test {
  protected:
   QuiescenceWaits() {
+    peers_.on_responsive = [](Recency) { return std::vector<NodeId>{1}; };
     Say(1, 0, {0, 2});
     Say(2, 0, {1});
   }
@@ -30,7 +32,7 @@ class QuiescenceWaits : public testing::Test {
   }
   void Publish(NodeId node, const RunEnd& end) {
     const std::string text = end.SerializeAsString();
-    gossip_.Publish(node, std::as_bytes(std::span(text)));
+    gossip_.Publish(node, std::as_bytes(std::span(text)), 1, GossipKey::kEnd);
   }
   // Polls until the wait has ended; returns the seconds.
   double Await(Result expected) {
@@ -46,14 +48,8 @@ class QuiescenceWaits : public testing::Test {
   float weight_ = 0;
   std::vector<float> frozen_;
   float next_ = 0;  // the weight as it is when it is frozen
-  TerminationDetector termination_{{.self = 0,
-                                    .publish = gossip_.Publisher(0),
-                                    .read = gossip_.Reader(0),
-                                    .responsive = [](auto) { return std::vector<NodeId>{1}; },
-                                    .merges = [] { return uint64_t{0}; },
-                                    .flush = [] {}},
-                                   std::span(&weight_, 1),
-                                   &clock_};
+  sim::FakePeers peers_{0, &gossip_};
+  TerminationDetector termination_{&peers_, std::span(&weight_, 1), &clock_};
   QuiescenceWait wait_{&termination_,
                        {{"a", ""}, {"b", "lan"}, {"c", ""}},
                        [this] {

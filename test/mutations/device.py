@@ -155,17 +155,17 @@ bool with_diff) const {
     if (links_) EndLinks();
 """, "")]),
     ("a-failed-gpu-loses-the-weights", [(TRAIN, """\
-    if (links_) SaveIfGpuFailed(workers);
+    if (links_) completion.SaveIfGpuFailed(workers);
 """, "")]),
     ("solvers-begin-before-they-have-weights", [(TRAIN, """\
-    while (!links_->in_sync() && !stop_) {
+    while (!links_->in_sync() && !stop_.stop) {
 """, """\
     while (false) {
 """)]),
     ("a-gpu-tests-the-first-weights", [(TESTER, """\
   if (copy_.get()) HogwildReadToDevice(weights_, copy_, &nets_.front()->device().memory());
 """, "")]),
-    ("the-host-is-not-told-the-first-weights", [(TRAIN, """\
-    if (!on_host) gpu_weights_[0]->CopyToHost(weights_->data());
+    ("the-host-is-not-told-the-first-weights", [("src/train/run_setup.cc", """\
+  if (!on_host) gpu_weights[0]->CopyToHost(weights->data());
 """, "")]),
 ]

@@ -8,6 +8,8 @@ TAKEOVER = "src/cluster/shard_takeover.cc"
 EVALUATION, SHARES, TESTER = (f"src/train/{name}.cc" for name in ("distributed_evaluation",
                                                              "evaluation_shards", "tester"))
 WORKER, RUN = "src/train/solver_worker.cc", "src/train/train_run.cc"
+SETUP, TRAINING = "src/train/run_setup.cc", "src/train/cluster_training.cc"
+COMPLETION = "src/train/run_completion.cc"
 SOLVER, HOGWILD = "src/solver/solver.cc", "src/strategy/hogwild.h"
 REPORTER = "src/train/reporter.cc"
 FAILURES, SCORES = "src/cluster/peer_failures.cc", "src/train/score_check.cc"
@@ -27,10 +29,10 @@ MUTANTS = [
     if (found == statements_.end() || found->second.has_iteration_ns()) {
 """)]),
     ("what-a-codec-holds-back-is-never-sent", [(TERMINATION, """\
-  if (state != State::kTraining) peers_.flush();
+  if (state != State::kTraining) peers_.Flush();
 """, "")]),
     ("two-stopped-nodes-save", [(TERMINATION, """\
-    if (priority > own || (priority == own && node < peers_.self))
+    if (priority > own || (priority == own && node < peers_.self()))
 """, """\
     if (priority > own)
 """)]),
@@ -63,6 +65,12 @@ MUTANTS = [
 """, """\
   if (bytes == published_)
 """)]),
+    ("equal-weights-are-told-later", [(TERMINATION, """\
+  if (same_) Publish(true);
+""", "")]),
+    ("who-has-just-joined-ends-alone", [(TERMINATION, """\
+  if (there_.size() < peers_.members() && now - begin_ns_ < kKnowPeersNs) return State::kInFlight;
+""", "")]),
     ("ends-with-weights-that-changed-meanwhile", [(QUIESCENCE, """\
       if (termination_.WithWeights(checksum_) == termination_.there()) return Result::kQuiescent;
       break;
@@ -131,9 +139,9 @@ MUTANTS = [
   if (stopped_) termination_->PublishGone();
 """)]),
     ("a-hurried-leave-is-not-published", [(LEAVE, """\
-  in_hurry_ = synced && !peers_.delivered() && (stopped_ || !termination_->same());
+  timed_out_ = synced && !peers_.delivered() && (stopped_ || !termination_->same());
 """, """\
-  in_hurry_ = synced && !peers_.delivered() && stopped_ && !termination_->same();
+  timed_out_ = synced && !peers_.delivered() && stopped_ && !termination_->same();
 """)]),
     ("goes-before-the-others-are-all_acked", [(LEAVE, """\
       Enter(stopped_ ? Phase::kLeaves : Phase::kPublishes, now);
@@ -257,9 +265,9 @@ MUTANTS = [
 
     # ---- Failures -----------------------------------------------------------
     ("a-failure-is-not-published", [(RUN, """\
-        session_->PublishFailed(std::current_exception(), true);
-""", "        {}\n"), (RUN, """\
-        if (session_) PublishFailed();
+        cluster_->session().PublishFailed(std::current_exception(), true);
+""", "        {}\n"), (TRAINING, """\
+  if (errors_.failed()) return PublishFailed();
 """, "")]),
     ("a-failure-is-logged-again-and-again", [(FAILURES, """\
   return incarnation == known->second.incarnation && !known->second.failed;
@@ -349,13 +357,13 @@ HogwildStrategy::~HogwildStrategy() = default;
     ("no-solver-tells-how-long-it-takes", [(WORKER, """\
       longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);
 """, "")]),
-    ("a-seed-is-not-resumed", [(RUN, """\
-    if (resume_->state.has_seed()) config_.seed = resume_->state.seed();
+    ("a-seed-is-not-resumed", [(SETUP, """\
+  if (resume->state.has_seed()) config.seed = resume->state.seed();
 """, "")]),
-    ("every-process-saves-the-end", [(RUN, """\
-    } else if (LastProcess() && config_.param.snapshot_after_train()) {
+    ("every-process-saves-the-end", [(COMPLETION, """\
+  } else if (LastProcess() && param.snapshot_after_train()) {
 """, """\
-    } else if (config_.param.snapshot_after_train()) {
+  } else if (param.snapshot_after_train()) {
 """)]),
 
     # ---- What a run tells ---------------------------------------------------

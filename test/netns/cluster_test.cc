@@ -105,7 +105,7 @@ class EndOfAClusterOfMachines : public ClusterOfMachines {
     EXPECT_EQ(Snapshots(), 1);
     // All nodes ended with the same weights, so nothing was lost.
     EXPECT_EQ(logs_.find("have this node's weights"), std::string::npos) << logs_;
-    EXPECT_EQ(logs_.find("Left the cluster in a hurry"), std::string::npos) << logs_;
+    EXPECT_EQ(logs_.find("left the cluster at the deadline"), std::string::npos) << logs_;
     const CommandResult test = Process({Binary(), "test", "--model=" + (work_ / "net.prototxt"),
                                         "--weights=" + Models().at(0), "--iterations=8"})
                                    .Wait(120);

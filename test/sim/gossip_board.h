@@ -1,5 +1,5 @@
-// Gossip messages between simulated nodes, for state machines of a cluster that publish and read
-// messages under one key. A message reaches the other nodes after a fixed delay.
+// Gossip messages between simulated nodes, for state machines of a cluster. A message reaches the
+// other nodes after a fixed delay.
 #ifndef MILLRACE_TEST_SIM_GOSSIP_BOARD_H_
 #define MILLRACE_TEST_SIM_GOSSIP_BOARD_H_
 
@@ -26,13 +26,16 @@ class GossipBoard {
   // Returns true if a node receives the messages of another; unset: always.
   std::function<bool(NodeId from, NodeId to)> carries;
 
-  void Publish(NodeId node, std::span<const std::byte> bytes, uint32_t incarnation = 1) {
-    messages_[node].push_back({Now(), {node, incarnation, 1, {bytes.begin(), bytes.end()}}});
+  void Publish(NodeId node, std::span<const std::byte> bytes, uint32_t incarnation = 1,
+               GossipKey key = GossipKey{}) {
+    messages_[{node, key}].push_back({Now(), {node, incarnation, 1, {bytes.begin(), bytes.end()}}});
   }
   // The newest message of each node that `reader` has received. A node has its own at once.
-  std::vector<GossipMessage> Read(NodeId reader) const {
+  std::vector<GossipMessage> Read(NodeId reader, GossipKey key = GossipKey{}) const {
     std::vector<GossipMessage> newest;
-    for (const auto& [from, messages] : messages_) {
+    for (const auto& [of, messages] : messages_) {
+      if (of.second != key) continue;
+      const NodeId from = of.first;
       const bool is_own = from == reader;
       if (!is_own && carries && !carries(from, reader)) continue;
       const auto found = std::find_if(messages.rbegin(), messages.rend(), [&](const auto& each) {
@@ -51,19 +54,23 @@ class GossipBoard {
   }
 
   // Removes the messages of a node, or of all nodes.
-  void Forget(NodeId node) { messages_.erase(node); }
+  void Forget(NodeId node) {
+    std::erase_if(messages_, [&](const auto& each) { return each.first.first == node; });
+  }
   void Clear() { messages_.clear(); }
   // Number of messages that a node has published since they were removed last.
   size_t published(NodeId node) const {
-    const auto found = messages_.find(node);
-    return found == messages_.end() ? 0 : found->second.size();
+    size_t count = 0;
+    for (const auto& [of, messages] : messages_) count += of.first == node ? messages.size() : 0;
+    return count;
   }
 
  private:
   int64_t Now() const { return clock_ == nullptr ? 0 : clock_->NowNs(); }
 
   const Clock* const clock_;
-  std::map<NodeId, std::vector<std::pair<int64_t, GossipMessage>>> messages_;  // with times
+  // By node and key, with times.
+  std::map<std::pair<NodeId, GossipKey>, std::vector<std::pair<int64_t, GossipMessage>>> messages_;
 };
 
 }  // namespace millrace::sim

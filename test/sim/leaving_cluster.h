@@ -1,5 +1,5 @@
 // Model of a cluster whose nodes leave, on a clock that the test advances. Each node has its own
-// GracefulLeave and TerminationDetector; the model replaces the exchange and its view changes.
+// NodeLife; the model replaces the exchange and its view changes.
 #ifndef MILLRACE_TEST_SIM_LEAVING_CLUSTER_H_
 #define MILLRACE_TEST_SIM_LEAVING_CLUSTER_H_
 
@@ -12,7 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "cluster/graceful_leave.h"
+#include "cluster/node_life.h"
+#include "test/sim/fake_peers.h"
 #include "test/sim/gossip_board.h"
 #include "test/sim/network.h"
 #include "test/support/fake_clock.h"
@@ -34,8 +35,8 @@ class LeavingCluster {
     int64_t asked_ns = kNever, left_ns = kNever;  // request to leave; removal from the view
     int64_t over_ns = kNever;                     // end of the wait
     bool begun = false, last = false;
-    std::unique_ptr<TerminationDetector> termination;
-    std::unique_ptr<GracefulLeave> leave;
+    std::unique_ptr<FakePeers> peers;
+    std::unique_ptr<NodeLife> life;
   };
 
   explicit LeavingCluster(int count) : network_(0, count), nodes_(count) {
@@ -43,17 +44,12 @@ class LeavingCluster {
     gossip_.carries = [this](NodeId from, NodeId to) { return Reaches(from, to); };
     for (int i = 0; i < count; ++i) view_.insert(i);
     for (int i = 0; i < count; ++i) {
-      const TerminationPeers peers{
-          .self = static_cast<NodeId>(i),
-          .publish = gossip_.Publisher(static_cast<NodeId>(i)),
-          .read = gossip_.Reader(static_cast<NodeId>(i)),
-          .responsive = [this, i](Recency recency) { return Responsive(i, recency); },
-          .merges = [] { return uint64_t{0}; },
-          .flush = [] {}};
-      nodes_[i].termination =
-          std::make_unique<TerminationDetector>(peers, std::span<const float>(), &clock_);
-      nodes_[i].leave = std::make_unique<GracefulLeave>(
-          PeersOf(i), [this, i] { return SignalOf(i); }, &clock_);
+      nodes_[i].peers = std::make_unique<FakePeers>(static_cast<NodeId>(i), &gossip_);
+      SetPeers(i);
+      nodes_[i].life = std::make_unique<NodeLife>(
+          nodes_[i].peers.get(), std::span<const float>(), std::vector<PeerLabel>(count),
+          [this, i] { return SignalOf(i); }, &clock_);
+      nodes_[i].life->PollJoin();
     }
   }
   Node& node(int i) { return nodes_[i]; }
@@ -97,16 +93,16 @@ class LeavingCluster {
     return network_.Carries(static_cast<NodeId>(from), static_cast<NodeId>(to), 0);
   }
 
-  LeavePeers PeersOf(int i) {
-    return {.is_leader = [this, i] { return Leader() == i; },
-            .has_dependents = [this, i] { return view_.size() > 1 && Leader() == i; },
-            .alone = [this, i] { return view_ == std::set<int>{i}; },
-            .all_acked = [] { return true; },
-            .left = [this, i] { return nodes_[i].left_ns <= Now(); },
-            .delivered = [this, i] { return nodes_[i].left_ns <= Now(); },
-            .idle = [] { return false; },
-            .members = [this] { return static_cast<uint32_t>(view_.size()); },
-            .leave = [this, i] { nodes_[i].asked_ns = Now(); }};
+  void SetPeers(int i) {
+    FakePeers& peers = *nodes_[i].peers;
+    peers.on_responsive = [this, i](Recency recency) { return Responsive(i, recency); };
+    peers.on_is_leader = [this, i] { return Leader() == i; };
+    peers.on_has_dependents = [this, i] { return view_.size() > 1 && Leader() == i; };
+    peers.on_alone = [this, i] { return view_ == std::set<int>{i}; };
+    peers.on_left = peers.on_delivered = [this, i] { return nodes_[i].left_ns <= Now(); };
+    peers.on_idle = [] { return false; };
+    peers.on_members = [this] { return static_cast<uint32_t>(view_.size()); };
+    peers.on_leave = [this, i] { nodes_[i].asked_ns = Now(); };
   }
   std::optional<int64_t> SignalOf(int i) const {
     return Stopped(i) ? std::optional(nodes_[i].signal_ns) : std::nullopt;
@@ -146,14 +142,14 @@ class LeavingCluster {
   void Step(int i) {
     Node& node = nodes_[i];
     if (Dead(i) || node.over_ns != kNever) return;
-    if (!node.begun && Stopped(i)) node.termination->UpdateStopped(Leader() == i, false);
+    if (!node.begun && Stopped(i)) node.life->PublishStopped();
     if (!node.begun && Now() >= node.solvers_end_ns) {
       node.begun = true;
-      node.leave->Begin(node.termination.get(), Stopped(i));
+      node.life->BeginLeave(Stopped(i));
     }
-    if (!node.begun || !node.leave->Step()) return;
+    if (!node.begun || !node.life->PollLeave()) return;
     node.over_ns = Now();
-    node.last = node.leave->last();
+    node.last = node.life->last();
   }
 
   test::FakeClock clock_;

@@ -7,14 +7,12 @@
 #include <vector>
 
 #include "base/node_bits.h"
+#include "test/sim/fake_peers.h"
 #include "test/sim/gossip_board.h"
-#include "test/support/cluster_node.h"
-#include "test/support/eventually.h"
 #include "test/support/fake_clock.h"
 #include "test/support/problem.h"
 #include "test/support/support.h"
 #include "train/run_finalizer.h"
-#include "transport/loopback/transport.h"
 #include "weights/weight_buffer.h"
 
 namespace millrace::test {
@@ -294,32 +292,25 @@ TEST_F(DistributedEvaluations, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   RunEnd leader;
   leader.set_weights(checksum);
   leader.set_responsive(BitsOf(std::vector<NodeId>{1}));
-  const auto said = [&] {
+  // Node 0, as it has published its end; the cluster of this node never forms, so it does not lead.
+  sim::GossipBoard gossip;
+  const auto say = [&] {
     const std::string text = leader.SerializeAsString();
-    const auto bytes = std::as_bytes(std::span(text));
-    return std::vector<GossipMessage>{{0, 1, 1, {bytes.begin(), bytes.end()}}};
+    gossip.Publish(0, std::as_bytes(std::span(text)), 1, GossipKey::kEnd);
   };
-  TerminationDetector termination({.self = 1,
-                                   .publish = [](auto) {},
-                                   .read = said,
-                                   .responsive = [](auto) { return std::vector<NodeId>{0}; },
-                                   .merges = [] { return uint64_t{0}; },
-                                   .flush = [] {}},
-                                  weights, &clock_);
-  // The cluster never forms, so this node does not lead.
-  LoopbackHub hub({.nodes = 2});
-  std::vector<SegmentEnd> ends;
-  ends.push_back({EndConfig(1, 2, 1), hub.Connect(1)});
-  ends.back().config.exchange.bootstrap_after_ns = -1;
-  ClusterNode node(std::move(ends), {0, 0});
+  say();
+  sim::FakePeers peers(1, &gossip);
+  peers.on_responsive = [](Recency) { return std::vector<NodeId>{0}; };
+  NodeLife life(
+      &peers, weights, {{"a", "lan"}, {"b", "lan"}}, [] { return std::nullopt; }, &clock_);
+  ASSERT_TRUE(life.PollJoin());
 
   DistributedEvaluation& first = *nodes_[0]->evaluation;
   first.BeginLast(kEnd, checksum, {0, 1});
   int looks = 0, saves = 0;
-  RunFinalizer end({.cluster = &node.cluster(),
-                    .termination = &termination,
+  RunFinalizer end({.peers = &peers,
+                    .life = &life,
                     .clock = &clock_,
-                    .peers = {{"a", ""}, {"b", ""}},
                     .tester = nodes_[1]->tester.get(),
                     .distributed_evaluation = nodes_[1]->evaluation.get(),
                     .weights = weights_.get(),
@@ -332,7 +323,10 @@ TEST_F(DistributedEvaluations, AreWaitedForAtTheEndByThoseThatDoNotLead) {
                     .stopped =
                         [&](int) {
                           clock_.AdvanceNs(5'000'000);
-                          if (++looks == 10) leader.set_done(true);
+                          if (++looks == 10) {
+                            leader.set_done(true);
+                            say();
+                          }
                           if (looks == 20) first.Finish();
                           return looks > 1000;
                         }});
@@ -351,30 +345,19 @@ TEST_F(DistributedEvaluations, FollowAnEndOfTheRunThatFails) {
   RunEnd other;
   other.set_weights(TerminationDetector::Checksum(weights) + 1);
   other.set_responsive(BitsOf(std::vector<NodeId>{0}));
-  TerminationDetector termination(
-      {.self = 0,
-       .publish = [](auto) {},
-       .read =
-           [&] {
-             const std::string text = other.SerializeAsString();
-             const auto bytes = std::as_bytes(std::span(text));
-             return std::vector<GossipMessage>{{1, 1, 1, {bytes.begin(), bytes.end()}}};
-           },
-       .responsive = [](auto) { return std::vector<NodeId>{1}; },
-       .merges = [] { return uint64_t{0}; },
-       .flush = [] {}},
-      weights, &clock_);
-  LoopbackHub hub({.nodes = 2});
-  std::vector<SegmentEnd> ends;
-  ends.push_back({EndConfig(0, 2, 1), hub.Connect(0)});
-  ends.back().config.exchange.bootstrap_after_ns = 1'000'000;
-  ClusterNode node(std::move(ends), {0, 0});
-  ASSERT_TRUE(Eventually([&] { return node.cluster().is_leader(); }));
+  sim::GossipBoard gossip;
+  const std::string text = other.SerializeAsString();
+  gossip.Publish(1, std::as_bytes(std::span(text)), 1, GossipKey::kEnd);
+  sim::FakePeers peers(0, &gossip);
+  peers.on_responsive = [](Recency) { return std::vector<NodeId>{1}; };
+  peers.on_is_leader = [] { return true; };
+  NodeLife life(
+      &peers, weights, {{"a", "lan"}, {"b", "lan"}}, [] { return std::nullopt; }, &clock_);
+  ASSERT_TRUE(life.PollJoin());
   int saves = 0;
-  RunFinalizer end({.cluster = &node.cluster(),
-                    .termination = &termination,
+  RunFinalizer end({.peers = &peers,
+                    .life = &life,
                     .clock = &clock_,
-                    .peers = {{"a", "lan"}, {"b", "lan"}},
                     .tester = nodes_[0]->tester.get(),
                     .distributed_evaluation = nodes_[0]->evaluation.get(),
                     .weights = weights_.get(),

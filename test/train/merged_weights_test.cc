@@ -7,6 +7,7 @@
 
 #include "segment/replica_device.h"
 #include "strategy/hogwild.h"
+#include "test/sim/fake_peers.h"
 #include "test/support/cluster_node.h"
 #include "test/support/eventually.h"
 #include "test/train/train_support.h"
@@ -188,10 +189,9 @@ TEST_F(SlowMergedWeightsTest, AreSavedCompletelyOrNotAtAll) {
   SnapshotCollector snapshots(1);
   bool written = false;
   SnapshotWriter writer(work_ / "b", "b", &time_, [&](int64_t) { written = true; });
-  SnapshotDuty duty({.publish = [](auto) {},
-                     .read = [] { return std::vector<GossipMessage>(); },
-                     .is_leader = [] { return true; }},
-                    &time_);
+  sim::FakePeers peers(1);
+  peers.on_is_leader = [] { return true; };
+  SnapshotDuty duty(&peers, &time_);
   caffe::SolverParameter first;
   caffe::PartParameter& limit = *first.add_stop_condition();
   limit.set_type("iterations");

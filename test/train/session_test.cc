@@ -514,6 +514,7 @@ TEST(ClusterMember, RefusesCallsOutOfOrder) {
             "ClusterMember::Update" + before);
   EXPECT_EQ(ErrorOf([&] { a.Finish(); }), "ClusterMember::Finish" + before);
   a.Join();
+  a.Join();  // has no effect
   a.Add(update);
   a.Finish();
   const std::string after = ": this node has left the cluster or has failed";

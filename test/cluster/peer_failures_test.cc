@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "proto/run_end.pb.h"
+#include "test/sim/fake_peers.h"
 #include "test/sim/gossip_board.h"
 #include "test/support/support.h"
 
@@ -14,7 +15,7 @@ class PeerFailuresTest : public testing::Test {
  protected:
   void Say(NodeId node, uint32_t incarnation, const RunEnd& end) {
     const std::string text = end.SerializeAsString();
-    gossip_.Publish(node, std::as_bytes(std::span(text)), incarnation);
+    gossip_.Publish(node, std::as_bytes(std::span(text)), incarnation, GossipKey::kEnd);
   }
   static RunEnd Failed(const std::string& error, bool not_finite) {
     RunEnd end;
@@ -32,7 +33,8 @@ class PeerFailuresTest : public testing::Test {
   }
 
   sim::GossipBoard gossip_;
-  PeerFailures failures_{0, {"a", "b", "c", "d"}, gossip_.Reader(0)};
+  sim::FakePeers peers_{0, &gossip_};
+  PeerFailures failures_{&peers_, {"a", "b", "c", "d"}};
 };
 
 TEST_F(PeerFailuresTest, AreLoggedOnceForEachIncarnation) {
@@ -127,7 +129,7 @@ TEST_F(PeerFailuresTest, AreOneShortPrintableLine) {
   Say(1, 7, Failed("a\033[2J\nb", false));
   Say(2, 7, Failed(std::string(5000, '\xff'), false));
   Say(9, 7, Failed("", false));
-  gossip_.Publish(3, std::vector<std::byte>(9, std::byte{0xff}), 7);
+  gossip_.Publish(3, std::vector<std::byte>(9, std::byte{0xff}), 7, GossipKey::kEnd);
   EXPECT_EQ(failures_.Look(),
             (std::vector<std::string>{"node b has failed: a?[2J",
                                       "node c has failed: " + std::string(200, '?'),

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "test/sim/fake_peers.h"
 #include "test/sim/gossip_board.h"
 #include "test/support/fake_clock.h"
 
@@ -38,11 +39,8 @@ class ShardTakeovers : public testing::Test {
   void Start(NodeId node) {
     up_.insert(node);
     gossip_.Forget(node);
-    PresencePeers peers;
-    peers.self = node;
-    peers.publish = gossip_.Publisher(node);
-    peers.read = gossip_.Reader(node);
-    peers.responsive = [this, node] {
+    auto& peers = peers_[node] = std::make_unique<sim::FakePeers>(node, &gossip_);
+    peers->on_responsive = [this, node](Recency) {
       std::vector<NodeId> responsive;
       for (NodeId other = 0; other < 5; ++other) {
         if (Receives(node, other)) responsive.push_back(other);
@@ -53,8 +51,8 @@ class ShardTakeovers : public testing::Test {
     for (uint64_t i = 0; i < 5; ++i) readers.push_back({StrCat("n", i), 10 + i});
     absent_.erase(node);
     nodes_[node] = std::make_unique<ShardTakeover>(
-        peers, readers, [this, node](const Shards& absent) { absent_[node].push_back(absent); },
-        &clock_);
+        peers.get(), readers,
+        [this, node](const Shards& absent) { absent_[node].push_back(absent); }, &clock_);
   }
   void StartAll() {
     for (NodeId node = 0; node < 5; ++node) Start(node);
@@ -81,6 +79,7 @@ class ShardTakeovers : public testing::Test {
   std::set<std::pair<NodeId, NodeId>> links_, cut_;
   std::set<NodeId> up_;
   sim::GossipBoard gossip_;
+  std::map<NodeId, std::unique_ptr<sim::FakePeers>> peers_;
   std::map<NodeId, std::unique_ptr<ShardTakeover>> nodes_;
   std::map<NodeId, std::vector<Shards>> absent_;
 };

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "test/sim/fake_peers.h"
 #include "test/sim/gossip_board.h"
 #include "test/support/fake_clock.h"
 
@@ -21,11 +22,9 @@ class SnapshotDuties : public testing::Test {
   }
   void Start(NodeId node) {
     gossip_.Forget(node);
-    nodes_[node] = std::make_unique<SnapshotDuty>(
-        DutyPeers{.publish = gossip_.Publisher(node),
-                  .read = gossip_.Reader(node),
-                  .is_leader = [this, node] { return leader_ == node; }},
-        &clock_);
+    auto& peers = peers_[node] = std::make_unique<sim::FakePeers>(node, &gossip_);
+    peers->on_is_leader = [this, node] { return leader_ == node; };
+    nodes_[node] = std::make_unique<SnapshotDuty>(peers.get(), &clock_);
   }
   // A snapshot is due at `iteration`: the leader opens it, the others record it.
   void FallDue(int64_t iteration) {
@@ -46,6 +45,7 @@ class SnapshotDuties : public testing::Test {
   FakeClock clock_;
   std::optional<NodeId> leader_ = 0;
   sim::GossipBoard gossip_;
+  std::map<NodeId, std::unique_ptr<sim::FakePeers>> peers_;
   std::map<NodeId, std::unique_ptr<SnapshotDuty>> nodes_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/crc32c.h"
 #include "cluster/peer_failures.h"
+#include "test/sim/fake_peers.h"
 #include "test/sim/gossip_board.h"
 #include "test/support/fake_clock.h"
 
@@ -26,17 +27,14 @@ class TerminationDetectors : public testing::Test {
   // The solvers of `node` have ended; its segments connect it with `responsive`.
   void End(NodeId node, std::set<NodeId> responsive) {
     responsive_[node] = std::move(responsive);
-    TerminationPeers peers;
-    peers.self = node;
-    peers.publish = gossip_.Publisher(node);
-    peers.read = gossip_.Reader(node);
-    peers.responsive = [this, node](Recency) {
+    auto& peers = peers_[node] = std::make_unique<sim::FakePeers>(node, &gossip_);
+    peers->on_responsive = [this, node](Recency) {
       return std::vector<NodeId>(responsive_[node].begin(), responsive_[node].end());
     };
-    peers.merges = [this, node] { return merges_[node]; };
-    peers.flush = [this, node] { flushed_.insert(node); };
+    peers->on_merges = [this, node] { return merges_[node]; };
+    peers->on_flush = [this, node] { flushed_.insert(node); };
     nodes_[node] =
-        std::make_unique<TerminationDetector>(peers, std::span(&weights_[node], 1), &clock_);
+        std::make_unique<TerminationDetector>(peers.get(), std::span(&weights_[node], 1), &clock_);
   }
   void Merge(NodeId node, float weight) {
     weights_[node] = weight;
@@ -62,6 +60,7 @@ class TerminationDetectors : public testing::Test {
   std::set<NodeId> flushed_;
   std::map<NodeId, std::set<NodeId>> responsive_;
   sim::GossipBoard gossip_;
+  std::map<NodeId, std::unique_ptr<sim::FakePeers>> peers_;
   std::map<NodeId, std::unique_ptr<TerminationDetector>> nodes_;
 };
 
@@ -89,7 +88,7 @@ TEST_F(TerminationDetectors, TellFailuresOfOthersDuringTraining) {
   nodes_[0]->PublishPeerFailures({{3, 7}});
   nodes_[0]->PublishPeerFailures({{3, 7}});
   EXPECT_EQ(gossip_.published(0), 1u);
-  PeerFailures others(1, {"a", "b", "c", "d"}, gossip_.Reader(1));
+  PeerFailures others(peers_[1].get(), {"a", "b", "c", "d"});
   EXPECT_EQ(others.Look().size(), 1u);
   EXPECT_EQ(Update(1), State::kTraining);
   EXPECT_EQ(nodes_[1]->Training(), (std::vector<NodeId>{0}));
@@ -101,7 +100,7 @@ TEST_F(TerminationDetectors, TellFailuresOfOthersDuringTraining) {
   std::vector<std::pair<NodeId, uint32_t>> many;
   for (NodeId node = 4; node < 1000; ++node) many.push_back({node, 4'000'000'000});
   nodes_[0]->PublishPeerFailures(many);
-  EXPECT_LE(gossip_.Read(0).at(0).bytes.size(), 600u);
+  EXPECT_LE(gossip_.Read(0, GossipKey::kEnd).at(0).bytes.size(), 600u);
   EXPECT_EQ(others.Look().size(), TerminationDetector::kMostFailedPeers);
 }
 
@@ -117,6 +116,41 @@ TEST_F(TerminationDetectors, TellWhatChangesAllTheTimeFiftyTimesASecond) {
   Merge(1, 200);
   Update(0);
   EXPECT_EQ(Update(1), State::kQuiescent);
+}
+
+// A node that goes on to its last test publishes nothing for as long as that takes.
+TEST_F(TerminationDetectors, TellEqualWeightsAtOnce) {
+  weights_[0] = 3;
+  End(0, {1});
+  End(1, {0});
+  Update(0);
+  EXPECT_EQ(Update(1), State::kInFlight);
+  Merge(1, 3);
+  EXPECT_EQ(Update(1, 5), State::kQuiescent);  // sooner than changes are published
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(Update(0), State::kQuiescent) << i;
+}
+
+// The run ends just after the node has joined. It must not take itself for the only one.
+TEST_F(TerminationDetectors, WaitAMomentForPeersThatAreNotKnownYet) {
+  weights_[1] = 3;
+  End(0, {});
+  peers_[0]->on_members = [] { return 2u; };
+  EXPECT_EQ(Update(0), State::kInFlight);
+  End(1, {0});
+  Update(1);
+  responsive_[0] = {1};
+  EXPECT_EQ(Update(0), State::kInFlight);
+  Merge(0, 3);
+  EXPECT_EQ(Update(0), State::kQuiescent);
+}
+
+// The view may still hold a node that is gone.
+TEST_F(TerminationDetectors, DoNotWaitForMembersThatNobodyHears) {
+  End(0, {});
+  peers_[0]->on_members = [] { return 2u; };
+  int64_t ms = 30;
+  for (; Update(0) == State::kInFlight; ms += 30) ASSERT_LT(ms, 1000);
+  EXPECT_EQ(Update(0), State::kQuiescent);
 }
 
 TEST_F(TerminationDetectors, ComeWhenAllHaveEndedAndHaveTheSameWeights) {

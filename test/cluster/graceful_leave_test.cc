@@ -160,25 +160,15 @@ TEST(GracefulLeave, IsBoundedInAnyCase) {
 // One node in a cluster that never lets it leave.
 class StuckGracefulLeave : public testing::Test {
  protected:
-  StuckGracefulLeave()
-      : termination_({.self = 1,
-                      .publish = [](auto) {},
-                      .read = [] { return std::vector<GossipMessage>(); },
-                      .responsive = [this](Recency) { return responsive_; },
-                      .merges = [] { return uint64_t{0}; },
-                      .flush = [] {}},
-                     {}, &clock_),
-        leave_(
-            {.is_leader = [] { return true; },
-             .has_dependents = [this] { return depend_; },
-             .alone = [this] { return alone_; },
-             .all_acked = [] { return false; },
-             .left = [] { return false; },
-             .delivered = [] { return false; },
-             .idle = [] { return false; },
-             .members = [] { return 2u; },
-             .leave = [] {}},
-            [this] { return signal_ns_; }, &clock_) {}
+  StuckGracefulLeave() {
+    peers_.on_responsive = [this](Recency) { return responsive_; };
+    peers_.on_is_leader = [] { return true; };
+    peers_.on_has_dependents = [this] { return depend_; };
+    peers_.on_alone = [this] { return alone_; };
+    peers_.on_all_acked = peers_.on_left = peers_.on_delivered =
+        peers_.on_idle = [] { return false; };
+    peers_.on_members = [] { return 2u; };
+  }
 
   // Milliseconds until `condition` holds.
   template <typename Condition>
@@ -192,8 +182,9 @@ class StuckGracefulLeave : public testing::Test {
   std::optional<int64_t> signal_ns_;
   bool depend_ = true, alone_ = false;
   std::vector<NodeId> responsive_{0};
-  TerminationDetector termination_;
-  GracefulLeave leave_;
+  sim::FakePeers peers_{1};
+  TerminationDetector termination_{&peers_, {}, &clock_};
+  GracefulLeave leave_{&peers_, [this] { return signal_ns_; }, &clock_};
 };
 
 // The peers send no acknowledgement and no view without this node.
@@ -205,13 +196,13 @@ TEST_F(StuckGracefulLeave, LosesSomethingOnlyWhereReplicasAreApart) {
     leave_.Begin(&termination_, false);
     EXPECT_EQ(Until([&] { return leave_.Step(); }), 2 * GracefulLeave::kLeaveNs / kMs);
     EXPECT_FALSE(leave_.last());
-    EXPECT_EQ(leave_.in_hurry(), !same);
+    EXPECT_EQ(leave_.timed_out(), !same);
   }
   signal_ns_ = clock_.NowNs();
   responsive_ = {0};
   leave_.Begin(&termination_, true);  // stopped by a signal during training
   Until([&] { return leave_.Step(); });
-  EXPECT_TRUE(leave_.in_hurry());
+  EXPECT_TRUE(leave_.timed_out());
 }
 
 // The signal arrives while the node waits for its dependents, for acknowledgements, or for its

@@ -1,0 +1,153 @@
+#include "train/run_completion.h"
+
+#include <glog/logging.h>
+#include <sys/resource.h>
+
+#include <utility>
+
+#include "train/run_finalizer.h"
+#include "train/score_check.h"
+
+namespace millrace::inline train {
+namespace {
+
+double MiB(double bytes) { return bytes / (1 << 20); }
+
+void LogMemory(const SolverWorker& worker) {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  LOG(INFO) << "Peak resident memory " << static_cast<double>(usage.ru_maxrss) / 1024
+            << " MiB; activations " << MiB(static_cast<double>(worker.activation_bytes()))
+            << " MiB per solver";
+}
+
+}  // namespace
+
+TrainResult RunCompletion::Run(SolverWorker* worker) {
+  LogMemory(*worker);
+  TrainResult result;
+  const caffe::SolverParameter& param = setup_.config.param;
+  const IterationClock& clock = setup_.weights->clock();
+  const bool scheduled = clock.claimed() >= param.max_iter() && !stop_.condition_met;
+  const bool complete = !stop_.by_command && (scheduled || stop_.end_iteration);
+  result.iteration = !complete             ? clock.global()
+                     : stop_.end_iteration ? *stop_.end_iteration
+                                           : param.max_iter();
+  result.loss = parts_.reporter.loss();
+  if (parts_.cluster != nullptr) {
+    RunInCluster(worker, complete, &result);
+  } else if (LastProcess() && param.snapshot_after_train()) {
+    Save(worker, setup_.weights->data(), true, &result);
+  }
+  WriteLast(result.iteration, std::nullopt);
+  // A condition has ended the training data as well.
+  if (scheduled && !stop_.by_command && parts_.stop_conditions.reason().empty())
+    ReportFinalLoss(worker, result.iteration);
+  if (!stop_.by_command && parts_.cluster == nullptr && LastTestDue(result.iteration)) {
+    result.tests = parts_.tester.Run(result.iteration, [this] { return stop_.Stopped(0); });
+  }
+  result.stopped_early = stop_.early();
+  LOG(INFO) << (result.stopped_early ? "Optimization stopped early." : "Optimization Done.");
+  return result;
+}
+
+// A run that a condition has ended tests its final weights in any case.
+bool RunCompletion::LastTestDue(int64_t iteration) const {
+  if (!stop_.condition_met) return parts_.tester.Due(iteration);
+  const std::optional<TestScores> last = parts_.tester.last();
+  return !parts_.tester.empty() && !(last && last->iteration == iteration);
+}
+
+// As Caffe, displays the loss of the final weights. Data positions are saved before it.
+void RunCompletion::ReportFinalLoss(SolverWorker* worker, int64_t iteration) {
+  const int interval = setup_.config.param.display();
+  if (interval <= 0 || iteration % interval != 0) return;
+  parts_.reporter.FinalLoss(iteration, worker->FinalLoss());
+}
+
+// Of several processes on the same weights, the last to end saves them.
+bool RunCompletion::LastProcess() {
+  const bool last = setup_.weights->StopTraining();
+  if (!last) LOG(INFO) << "Other processes train on these weights: the last one saves them";
+  return last;
+}
+
+void RunCompletion::Save(SolverWorker* worker, float* weights, bool with_model,
+                         TrainResult* result) {
+  WriteLast(result->iteration, worker->FinalSnapshot(result->iteration, weights, with_model));
+  if (!with_model) return;
+  const caffe::SolverParameter& param = setup_.config.param;
+  const SnapshotPaths paths =
+      SnapshotPathsOf(param.snapshot_prefix(), result->iteration, param.snapshot_format());
+  result->model = paths.model;
+  result->state = paths.state;
+}
+
+// A stop command ends the retries.
+void RunCompletion::WriteLast(int64_t iteration, std::optional<Snapshot> last) {
+  parts_.writer.Finish(iteration, std::move(last),
+                       [this](int ms) { return stop_.commands.Next(ms) != RunCommand::kStop; });
+}
+
+// All nodes end a complete schedule together. Of stopped nodes, the final snapshot owner saves.
+void RunCompletion::RunInCluster(SolverWorker* worker, bool complete, TrainResult* result) {
+  const caffe::SolverParameter& param = setup_.config.param;
+  const int interval = param.snapshot();
+  const bool saves = param.snapshot_after_train() ||
+                     (complete && interval > 0 && result->iteration % interval == 0);
+  ClusterSession& session = parts_.cluster->session();
+  RunFinalizer end({.peers = &session.peers(),
+                    .life = &session.life(),
+                    .clock = &setup_.clock,
+                    .tester = &parts_.tester,
+                    .distributed_evaluation = parts_.cluster->distributed_evaluation(),
+                    .weights = setup_.weights.get(),
+                    .layout = &worker->layout(),
+                    .save =
+                        [&](float* weights, bool is_leader) {
+                          if (saves && LastProcess()) Save(worker, weights, is_leader, result);
+                        },
+                    .stopped =
+                        [&](int ms) {
+                          session.LogFailures();
+                          return parts_.errors.failed() || stop_.Stopped(ms);
+                        }});
+  if (complete && end.Run(result->iteration)) result->tests = end.tests();
+  const bool last = session.Leave(stop_.by_command);
+  parts_.errors.RethrowIfFailed();
+  if (last && saves && !end.saved() && LastProcess()) {
+    Save(worker, setup_.weights->data(), true, result);
+  }
+  session.LogFailures();
+  result->failure = session.life().NotFinite();
+  if (result->failure.empty()) result->failure = end.failure();
+  if (result->failure.empty() && !result->tests.empty()) {
+    result->failure =
+        ScoreLoss(end.before(), {result->iteration, result->tests},
+                  result->model.empty() ? "the saved model" : "the model at " + result->model);
+  }
+}
+
+void RunCompletion::SaveIfGpuFailed(const std::vector<std::unique_ptr<SolverWorker>>& workers) {
+  if (parts_.cluster != nullptr) return;
+  try {
+    parts_.errors.RethrowIfFailed();
+  } catch (const DeviceError& failure) {
+    const int64_t iteration = setup_.weights->clock().global();
+    std::optional<Snapshot> snapshot;
+    for (const auto& worker : workers) {
+      if (!snapshot) snapshot = worker->FailureSnapshot(iteration, setup_.weights->data());
+    }
+    if (!snapshot) return;
+    LOG(ERROR) << failure.what() << "; saving the weights of the host at iteration " << iteration;
+    try {
+      WriteLast(iteration, std::move(snapshot));
+    } catch (const Error& error) {
+      LOG(ERROR) << error.what();
+    }
+  } catch (const std::exception&) {
+    // Not of a GPU: as without one, the snapshots written before remain.
+  }
+}
+
+}  // namespace millrace::inline train

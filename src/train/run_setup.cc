@@ -1,0 +1,210 @@
+#include "train/run_setup.h"
+
+#include <glog/logging.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "solver/solver.h"
+#include "train/choose_gpus.h"
+#include "train/connect_ranks.h"
+#include "train/divide_batch.h"
+#include "train/resume.h"
+#include "train/train_nets.h"
+
+namespace millrace::inline train {
+namespace {
+
+// Fills unset options from the solver file, the node's plan or the processes that train with this
+// one (null: none), else with defaults.
+TrainOptions Resolved(TrainOptions options, const SolverConfig& config,
+                      const NodeConfig* node_config, const Processes* processes) {
+  if (options.gpus.empty() && !options.solvers) options.gpus = GpusOf(config);
+  if (!options.solvers) {
+    options.solvers = !options.gpus.empty() ? 0 : node_config ? node_config->plan.solvers : 1;
+  }
+  if (options.shard_count == 0 && processes != nullptr) {
+    options.shard_index = processes->rank();
+    options.shard_count = processes->size();
+  }
+  if (options.shard_count == 0) {
+    options.shard_index = node_config ? node_config->plan.shard : 0;
+    options.shard_count = node_config ? node_config->plan.shards : 1;
+  }
+  return options;
+}
+
+// The processes that a launcher has started with this one, connected; null: none.
+Processes* Connect(const TrainOptions& options, bool synchronous, SolverConfig* config,
+                   std::unique_ptr<Processes>* processes) {
+  if (synchronous) {
+    ConnectRanks(options, true, config, processes);
+  } else {
+    RefuseSeparateRanks(options, *config);
+  }
+  return processes->get();
+}
+
+double MiB(double bytes) { return bytes / (1 << 20); }
+
+}  // namespace
+
+void LogNotices(const SolverConfig& config) {
+  for (const std::string& notice : config.notices) LOG(INFO) << notice;
+  for (const std::string& warning : config.warnings) LOG(WARNING) << warning;
+}
+
+std::vector<std::string> FillNewWeights(const SolverConfig& config, const ResumePoint* resume,
+                                        std::vector<std::string> files, BuiltNet* net,
+                                        IterationClock* clock) {
+  net->FillWeights();
+  if (resume != nullptr) {
+    CopyModel(resume->model_path, net);
+    clock->StartAt(resume->iteration());
+    return {};
+  }
+  if (files.empty()) files.assign(config.param.weights().begin(), config.param.weights().end());
+  for (const std::string& file : files) {
+    LOG(INFO) << "Finetuning from " << file;
+    LoadWeights(file, net);
+  }
+  if (!files.empty()) LogLayersWithoutSavedWeights(*net);
+  return files;
+}
+
+void CheckOptions(const TrainOptions& options) {
+  const int least = options.gpus.empty() ? 1 : 0;
+  if (options.solvers && *options.solvers < least) {
+    throw Error("--cpu=", *options.solvers, ": expected at least ", least,
+                least == 1 ? " solver" : " solvers");
+  }
+  if (!options.weights.empty() && !options.snapshot.empty()) {
+    throw Error("--weights and --snapshot: a snapshot brings its own weights; give one of them");
+  }
+  if (options.shard_count > 0 && options.shard_index >= options.shard_count) {
+    throw Error("--shard=", options.shard_index, "/", options.shard_count,
+                ": expected i/n with 0 <= i < n");
+  }
+}
+
+RunSetup::RunSetup(const TrainOptions& given, std::unique_ptr<Processes>* connected)
+    : node_config(FindNodeConfig(given)),
+      config(LoadSolverConfig(given.solver_file, given.train_state)),
+      synchronous(IsSynchronous(config)),
+      processes(Connect(given, synchronous, &config, connected)),
+      options(Resolved(given, config, node_config.get(), processes)),
+      policy(config.param) {
+  omp_set_num_threads(1);
+  LogNotices(config);
+  LogDevices(options.gpus);
+  if (DividesBatch(config)) DivideBatch(solvers_of_run(), &config.train);
+  const std::string& prefix = config.param.snapshot_prefix();
+  if (const int stale = is_first_rank() ? RemoveStaleSnapshotFiles(prefix) : 0; stale > 0) {
+    LOG(INFO) << "Removed " << stale << " temporary files of " << prefix
+              << " that killed processes have left";
+  }
+  if (!options.snapshot.empty()) Resume();
+  data = std::make_unique<DataService>(DataOptions{.seed = config.seed,
+                                                   .shard_index = options.shard_index,
+                                                   .shard_count = options.shard_count,
+                                                   .sampler = config.param.sampler(),
+                                                   .consumers = synchronous ? solvers() : 0});
+  // Tests use all of their data, whatever the process's shard of the training data.
+  test_data = std::make_unique<DataService>(DataOptions{.seed = config.seed});
+  if (resume) {
+    data->Restore("train", {resume->state.stream().begin(), resume->state.stream().end()});
+  }
+  CheckNetTypes(config);
+  CheckSynchronizedLayers();
+  MakeNets();
+  CheckSampled(config, *data);
+  MakeWeights();
+}
+
+void RunSetup::Resume() {
+  Resumption resumption = LoadOwnResumePoint(options.snapshot, node_name());
+  resume = std::move(resumption.point);
+  if (resume->state.has_seed()) config.seed = resume->state.seed();
+  const std::string notice = resumption.is_own ? ResumeNotice(*resume, solvers()) : "";
+  if (!notice.empty()) LOG(INFO) << notice;
+}
+
+// Layers that are `synchronized` need solvers that step together, or one that is alone.
+void RunSetup::CheckSynchronizedLayers() const {
+  if (synchronous || (solvers() == 1 && !node_config && options.shm.empty())) return;
+  RefuseSynchronizedLayers(config);
+}
+
+// Makes the nets of all GPUs and of one solver on CPUs, so that what one of them lacks is known
+// before anything is trained. Other solvers on CPUs make theirs themselves.
+void RunSetup::MakeNets() {
+  LOG(INFO) << "Creating training net from " << config.train.origin;
+  nets.resize(solvers());
+  for (int i = 0; i < std::min(solvers(), gpus() + 1); ++i) {
+    Device& device = i < gpus() ? *options.gpus[i] : HostDevice();
+    nets[i] = std::make_unique<BuiltNet>(config.train.param, config.train.source,
+                                         TrainNetOptions(config, data.get(), &device));
+    if (i == 0) nets[i]->LogNotices();
+    CheckRuleFor(config, &nets[i]->queue());
+  }
+  net = nets[*options.solvers > 0 ? gpus() : 0].get();
+}
+
+// The strategy of the solver file as text: equal for equal strategies.
+std::string RunSetup::StrategyText() const {
+  caffe::StrategyParameter parts = config.param.strategy();
+  parts.clear_type();
+  const std::string text = parts.ShortDebugString();
+  return config.param.strategy().type() + (text.empty() ? "" : StrCat(" { ", text, " }"));
+}
+
+// Fills, loads or resumes new weights. Weights of a running training are used as they are.
+void RunSetup::MakeWeights() {
+  weights = options.shm.empty()
+                ? WeightBuffer::CreatePrivate(net->layout())
+                : WeightBuffer::JoinTraining(options.shm, net->layout(), {}, StrategyText());
+  for (Device* gpu : options.gpus) {
+    gpu_weights.push_back(std::make_unique<DeviceWeights>(gpu, weights->size()));
+  }
+  // Without solvers on CPUs, the first GPU's net fills its own array, which the host then copies.
+  const bool on_host = *options.solvers > 0;
+  net->BindWeights(on_host ? weights->data() : gpu_weights[0]->data());
+  if (!weights->created()) {
+    if (node_config) {
+      throw Error("--shm=", options.shm,
+                  ": joins a run that has its segments: --topology does not apply");
+    }
+    if (resume || !options.weights.empty()) {
+      throw Error("--shm=", options.shm,
+                  ": joins a run that has its weights: --weights and --snapshot do not apply");
+    }
+    LOG(INFO) << "Joined the run at /dev/shm/" << options.shm << " at iteration "
+              << weights->clock().claimed();
+    return;
+  }
+  weight_files = FillNewWeights(config, resume.get(), options.weights, net, &weights->clock());
+  if (!on_host) gpu_weights[0]->CopyToHost(weights->data());
+  if (!node_config) weights->Publish();
+}
+
+std::string RunSetup::Title() const {
+  return node_config
+             ? StrCat(net->name(), " on ", node_config->topology.name, "/", node_config->plan.name)
+             : net->name();
+}
+
+void RunSetup::LogWeights() const {
+  const double weight_bytes = static_cast<double>(weights->size()) * sizeof(float);
+  for (const Device* gpu : options.gpus) {
+    LOG(INFO) << "A solver on " << gpu->name() << ", on a replica in its memory";
+  }
+  if (*options.solvers == 0) return;
+  const int slots = UpdateRuleRegistry::Get().Create(config.param, {}, 0)->slots();
+  LOG(INFO) << *options.solvers << (*options.solvers > 1 ? " solvers" : " solver") << " on "
+            << (options.shm.empty() ? "private" : "shared") << " weights of " << MiB(weight_bytes)
+            << " MiB; each adds gradients and history of " << MiB((1 + slots) * weight_bytes)
+            << " MiB, and its activations";
+}
+
+}  // namespace millrace::inline train
