@@ -1,12 +1,8 @@
 #include "cluster/merged_weights.h"
 
-#include <algorithm>
+#include "weights/read_weights.h"
 
 namespace millrace::inline cluster {
-
-__attribute__((noinline)) void HogwildReadWeights(const WeightBuffer& from, float* to) {
-  std::copy_n(from.data(), from.size(), to);
-}
 
 MergedWeights::MergedWeights(Cluster* cluster, const WeightBuffer* weights,
                              const ParamLayout& layout)
@@ -14,7 +10,7 @@ MergedWeights::MergedWeights(Cluster* cluster, const WeightBuffer* weights,
 
 bool MergedWeights::Read(const std::function<bool()>& stop, const std::function<void()>& use) {
   std::lock_guard lock(mutex_);
-  HogwildReadWeights(weights_, merged_->data());
+  HogwildReadWeights(weights_.size(), weights_.data(), merged_->data());
   if (!cluster_.ReadMerged(merged_->data(), stop)) return false;
   use();
   return true;

@@ -14,9 +14,6 @@
 
 namespace millrace::inline cluster {
 
-// Copies all of `from`, which solvers and segments may write concurrently, to `to`.
-void HogwildReadWeights(const WeightBuffer& from, float* to);
-
 // Thread-safe.
 class MergedWeights {
  public:

@@ -28,8 +28,8 @@ class QuiescenceWait {
     kDiverged,   // a timeout has passed; failure() names the other nodes
   };
 
-  // `peers`: by id. `freeze`: takes the weights with which this node ends,
-  // and returns their checksum (TerminationDetector::Checksum). Both pointers outlive this object.
+  // `peers`: by id. `freeze`: takes the weights with which this node ends, and returns their
+  // checksum (TerminationDetector::Checksum). Both pointers outlive this object.
   QuiescenceWait(TerminationDetector* termination, std::vector<PeerLabel> peers,
                  std::function<uint32_t()> freeze, const Clock* clock);
 

@@ -7,8 +7,7 @@
 
 namespace millrace::inline proto {
 
-// What ignoring the field `field` of the message `message` ("LayerParameter") means, for a log
-// line;
+// Why the field `field` of the message `message` ("LayerParameter") has no effect, for a log line;
 // "" if it must not be ignored.
 std::string WhyIgnored(const std::string& message, const std::string& field);
 

@@ -9,6 +9,7 @@
 #include "solver/snapshot.h"
 #include "train/evaluator.h"
 #include "train/one_omp_thread.h"
+#include "train/train_nets.h"
 
 namespace millrace::inline simulate {
 namespace {
@@ -62,11 +63,7 @@ void SimulationCore::MakeTestNets() {
   merged_.resize(weights().size());
   test_data_ = std::make_unique<DataService>(DataOptions{.seed = config_.seed});
   for (size_t i = 0; i < config_.tests.size(); ++i) {
-    BuiltNetOptions options;
-    options.state = config_.tests[i].state;
-    options.seed = config_.seed;
-    options.data = test_data_.get();
-    options.data_scope = StrCat("test", i);
+    const BuiltNetOptions options = TestNetOptions(config_, i, test_data_.get());
     tests_.push_back(
         std::make_unique<BuiltNet>(config_.tests[i].param, config_.tests[i].source, options));
     tests_.back()->BindWeights(workers_[0].worker->net().layout(), merged_.data());

@@ -14,8 +14,4 @@ void HogwildUpdateCompensate(float lambda, int passes, int64_t count, const floa
   }
 }
 
-void HogwildReadWeights(int64_t count, const float* weights, float* read) {
-  std::copy_n(weights, count, read);
-}
-
 }  // namespace millrace::inline strategy

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "weights/read_weights.h"
+
 namespace millrace::inline strategy {
 
 // `read`: the weights r; becomes the gradient at `weights`, which others may change. `gradients`
@@ -19,8 +21,6 @@ namespace millrace::inline strategy {
 // elements and do not overlap.
 void HogwildUpdateCompensate(float lambda, int passes, int64_t count, const float* gradients,
                              const float* weights, float* read);
-// Copies weights that others may change.
-void HogwildReadWeights(int64_t count, const float* weights, float* read);
 
 // Of one solver, which takes a copy of the weights when its iteration begins. Memory: one array of
 // weights, if lambda is not 0. Not thread-safe.

@@ -8,6 +8,7 @@
 #include "base/locked_blocks.h"
 #include "base/rng.h"
 #include "millrace/device.h"
+#include "weights/read_weights.h"
 
 namespace millrace::inline strategy {
 namespace {
@@ -27,10 +28,6 @@ __attribute__((noinline)) void HogwildUpdateAverage(int64_t count, float* a, flo
     a[i] = mean;
     b[i] = mean;
   }
-}
-
-__attribute__((noinline)) void HogwildReadCopy(int64_t count, const float* from, float* to) {
-  std::copy_n(from, count, to);
 }
 
 // Tests may read the run's weights meanwhile.
@@ -133,7 +130,7 @@ void PairAveraging::Update(float rate, const float* gradients, UpdateRule* rule)
 bool PairAveraging::IsDue() {
   if (conditions_.empty()) return true;
   const int64_t size = team_.run().size();
-  HogwildReadCopy(size, weights(), seen_.data());
+  HogwildReadWeights(size, weights(), seen_.data());
   const SyncState state{.iterations = since_merge_,
                         .shared_iterations = clock_.global() + 1 - merged_global_,
                         .seconds = time_.NowSeconds() - merged_seconds_,
@@ -148,7 +145,7 @@ void PairAveraging::Complete() {
   ++since_merge_;
   if (team_.solvers() > 1 && IsDue()) {
     team_.Average(index_, team_.PartnerOf(index_, round_++));
-    if (!base_.empty()) HogwildReadCopy(team_.run().size(), weights(), base_.data());
+    if (!base_.empty()) HogwildReadWeights(team_.run().size(), weights(), base_.data());
     since_merge_ = 0;
     merged_global_ = clock_.global() + 1;
     merged_seconds_ = time_.NowSeconds();

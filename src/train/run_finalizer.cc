@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cluster/merged_weights.h"
+#include "weights/read_weights.h"
 
 namespace millrace::inline train {
 namespace {
@@ -42,7 +43,7 @@ bool RunFinalizer::AwaitQuiescence() {
 
 uint32_t RunFinalizer::FreezeWeights() {
   if (!frozen_) frozen_ = WeightBuffer::CreatePrivate(*parts_.layout);
-  HogwildReadWeights(*parts_.weights, frozen_->data());
+  HogwildReadWeights(frozen_->size(), parts_.weights->data(), frozen_->data());
   return TerminationDetector::Checksum(
       {frozen_->data(), static_cast<size_t>(parts_.weights->size())});
 }

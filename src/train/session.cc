@@ -293,11 +293,7 @@ class SolverSession : public Session {
   void MakeTestNets() {
     float* const weights = merged_ ? merged_->data() : weights_->data();
     for (size_t i = 0; i < config_.tests.size(); ++i) {
-      BuiltNetOptions options;
-      options.state = config_.tests[i].state;
-      options.seed = config_.seed;
-      options.data = test_data_.get();
-      options.data_scope = StrCat("test", i);
+      const BuiltNetOptions options = TestNetOptions(config_, i, test_data_.get());
       tests_.push_back(
           std::make_unique<BuiltNet>(config_.tests[i].param, config_.tests[i].source, options));
       tests_.back()->LogNotices();

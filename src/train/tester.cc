@@ -5,13 +5,9 @@
 #include <utility>
 
 #include "solver/snapshot.h"
+#include "train/train_nets.h"
 
 namespace millrace::inline train {
-namespace {
-
-std::string ScopeOf(size_t net) { return StrCat("test", net); }
-
-}  // namespace
 
 // Solvers may write the weights meanwhile.
 __attribute__((noinline)) void HogwildReadToDevice(const float* weights, const Buffer& copy,
@@ -33,11 +29,7 @@ Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* wei
     device->memory().Fill(copy_.get(), 0, copy_.bytes());
   }
   for (size_t i = 0; i < config.tests.size(); ++i) {
-    BuiltNetOptions options;
-    options.state = config.tests[i].state;
-    options.seed = config.seed;
-    options.data = data;
-    options.data_scope = ScopeOf(i);
+    BuiltNetOptions options = TestNetOptions(config, i, data);
     options.device = device;
     LOG(INFO) << "Creating test net (#" << i << ") specified by " << config.tests[i].origin;
     nets_.push_back(
@@ -131,7 +123,7 @@ TestSums Tester::Part(int64_t number, int net, int first, int count,
                       const std::function<bool()>& stop) {
   std::lock_guard lock(mutex_);
   const uint64_t batch = static_cast<uint64_t>(number) * batches(net) + first;
-  if (next_batch_[net] != batch) data_.Seek(ScopeOf(net), batch);
+  if (next_batch_[net] != batch) data_.Seek(TestScope(net), batch);
   const TestSums sums = SumBatches(nets_[net].get(), first, count, stop);
   next_batch_[net] = batch + sums.batches;
   return sums;

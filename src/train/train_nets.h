@@ -1,8 +1,11 @@
-// What a run does with the nets of its solver file: a check before their data are opened, and
-// Caffe's debug_info.
+// What a run does with the nets of its solver file: a check before their data are opened, options
+// of test nets, and Caffe's debug_info.
 #ifndef MILLRACE_TRAIN_TRAIN_NETS_H_
 #define MILLRACE_TRAIN_TRAIN_NETS_H_
 
+#include <string>
+
+#include "base/error.h"
 #include "data/data_service.h"
 #include "nn/net.h"
 #include "nn/net_param.h"
@@ -39,6 +42,19 @@ inline void RefuseSynchronizedLayers(const SolverConfig& config) {
                 config.param.strategy().type(),
                 " has no common batches of several solvers, expected strategy allreduce");
   }
+}
+
+// Names the data streams of test net `net`.
+inline std::string TestScope(size_t net) { return StrCat("test", net); }
+
+// Options of test net `net` of the solver file, on the host, which reads `data`.
+inline BuiltNetOptions TestNetOptions(const SolverConfig& config, size_t net, DataService* data) {
+  BuiltNetOptions options;
+  options.state = config.tests[net].state;
+  options.seed = config.seed;
+  options.data = data;
+  options.data_scope = TestScope(net);
+  return options;
 }
 
 // Whether the train net logs its debug_info in `iteration`: as in Caffe, only if the solver file
