@@ -4,37 +4,11 @@
 
 #include "exchange/kernels/codec_config.h"
 #include "proto/parse.h"
+#include "test/simulate/simulate_support.h"
 #include "test/train/train_support.h"
 
 namespace millrace::test {
 namespace {
-
-struct Outcome {
-  std::vector<float> weights;
-  SimulationStatus end;
-  double distance = 0;
-  std::vector<int64_t> displayed, tested;
-  double accuracy = 0;  // of the last test
-};
-
-Outcome Simulate(const SolverConfig& config, const SimulationOptions& options) {
-  Simulation simulation(config, options);
-  Outcome outcome;
-  SimulationObserver observer;
-  observer.iteration = [&](const SimulationStatus& status) {
-    outcome.displayed.push_back(status.iterations);
-  };
-  observer.test = [&](const SimulationStatus& status, int, const Evaluation& found) {
-    outcome.tested.push_back(status.iterations);
-    for (const OutputMean& output : found.outputs) {
-      if (output.name == "accuracy") outcome.accuracy = output.mean;
-    }
-  };
-  outcome.end = simulation.Run(observer);
-  outcome.weights = simulation.weights();
-  outcome.distance = simulation.LargestDistance();
-  return outcome;
-}
 
 class SimulationTest : public testing::Test {
  protected:
@@ -62,9 +36,9 @@ TEST_F(SimulationTest, OfOneWorkerIsATrainingRun) {
 TEST_F(SimulationTest, RepeatsBitForBitOnAnyNumberOfThreads) {
   SimulationOptions options{.workers = 5, .step_ms = 2, .network = {20, 0.3, 0.1}, .mtu = 600};
   options.threads = 1;
-  const Outcome one = Simulate(Config(100), options);
+  const Simulated one = Simulate(Config(100), options);
   options.threads = 3;
-  const Outcome three = Simulate(Config(100), options);
+  const Simulated three = Simulate(Config(100), options);
   EXPECT_EQ(one.weights, three.weights);
   EXPECT_EQ(one.end.bytes_sent, three.end.bytes_sent);
   EXPECT_EQ(one.end.seconds, three.end.seconds);
@@ -76,7 +50,7 @@ TEST_F(SimulationTest, EndsWithTheSameWeightsEverywhere) {
   for (const char* codec :
        {"float32", "bfloat16", "int8", "sparse:0.01", "topk:0.05", "random:0.05"}) {
     SCOPED_TRACE(codec);
-    const Outcome outcome = Simulate(
+    const Simulated outcome = Simulate(
         Config(60),
         {.workers = 4, .network = {100, 0.2, 0.1}, .mtu = 600, .codec = *ParseCodec(codec)});
     EXPECT_EQ(outcome.distance, 0);
@@ -87,7 +61,7 @@ TEST_F(SimulationTest, EndsWithTheSameWeightsEverywhere) {
 
 TEST_F(SimulationTest, LearnsWithSeveralWorkers) {
   const auto solver = Workspace::Tested(Workspace::Solver(400), 100);
-  const Outcome outcome =
+  const Simulated outcome =
       Simulate(LoadSolverConfig(work_.Write("tested", solver)), {.workers = 4, .mtu = 600});
   EXPECT_EQ(outcome.tested, (std::vector<int64_t>{0, 100, 200, 300, 400}));
   EXPECT_GT(outcome.accuracy, 0.9);
@@ -113,11 +87,11 @@ TEST_F(SimulationTest, LearnsWithEachMergeRule) {
   const SolverConfig config = LoadSolverConfig(work_.Write("tested", solver));
   for (const Case& each : cases) {
     SCOPED_TRACE(each.rule.name + " " + each.codec);
-    const Outcome outcome = Simulate(config, {.workers = 8,
-                                              .mtu = 600,
-                                              .rule = each.rule,
-                                              .codec = *ParseCodec(each.codec),
-                                              .damping = each.damping});
+    const Simulated outcome = Simulate(config, {.workers = 8,
+                                                .mtu = 600,
+                                                .rule = each.rule,
+                                                .codec = *ParseCodec(each.codec),
+                                                .damping = each.damping});
     EXPECT_GT(outcome.accuracy, 0.9);
     EXPECT_EQ(outcome.distance, 0);
   }
@@ -126,12 +100,12 @@ TEST_F(SimulationTest, LearnsWithEachMergeRule) {
 TEST_F(SimulationTest, TakesTheTimeOfItsIterations) {
   auto solver = Workspace::Solver(40);
   solver.set_display(10);
-  const Outcome outcome = Simulate(LoadSolverConfig(work_.Write("timed", solver)),
-                                   {.workers = 4, .step_ms = 5, .jitter = 0, .mtu = 600});
+  const Simulated outcome = Simulate(LoadSolverConfig(work_.Write("timed", solver)),
+                                     {.workers = 4, .step_ms = 5, .jitter = 0, .mtu = 600});
   EXPECT_DOUBLE_EQ(outcome.end.seconds, 0.050);
   EXPECT_EQ(outcome.displayed, (std::vector<int64_t>{10, 20, 30, 40}));
   // Worker 0 ends one iteration while each of the others ends ten.
-  const Outcome slow = Simulate(
+  const Simulated slow = Simulate(
       Config(31), {.workers = 4, .step_ms = 5, .jitter = 0, .slow = {{0, 10}}, .mtu = 600});
   EXPECT_DOUBLE_EQ(slow.end.seconds, 0.050);
 }

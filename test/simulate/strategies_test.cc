@@ -5,31 +5,11 @@
 
 #include "proto/parse.h"
 #include "simulate/simulation.h"
+#include "test/simulate/simulate_support.h"
 #include "test/train/train_support.h"
 
 namespace millrace::test {
 namespace {
-
-struct Simulated {
-  std::vector<float> weights;
-  SimulationStatus end;
-  double distance = 0, accuracy = 0;
-};
-
-Simulated Simulate(const SolverConfig& config, const SimulationOptions& options) {
-  Simulation simulation(config, options);
-  Simulated outcome;
-  SimulationObserver observer;
-  observer.test = [&](const SimulationStatus&, int, const Evaluation& found) {
-    for (const OutputMean& output : found.outputs) {
-      if (output.name == "accuracy") outcome.accuracy = output.mean;
-    }
-  };
-  outcome.end = simulation.Run(observer);
-  outcome.weights = simulation.weights();
-  outcome.distance = simulation.LargestDistance();
-  return outcome;
-}
 
 // `strategy`: the fields of StrategyParameter.
 caffe::SolverParameter With(const std::string& strategy, caffe::SolverParameter solver) {

@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "test/support/fake_clock.h"
+#include "test/support/strategy_parts.h"
 #include "test/support/support.h"
 
 namespace millrace::test {
@@ -25,28 +26,6 @@ class PlainRule : public UpdateRule {
 
  private:
   const int64_t size_;
-};
-
-std::unique_ptr<WeightBuffer> Weights(int64_t count, float value) {
-  ParamLayout layout;
-  layout.Add("w/0", {count});
-  auto weights = WeightBuffer::CreatePrivate(layout);
-  std::fill_n(weights->data(), count, value);
-  return weights;
-}
-
-class Every : public SyncCondition {
- public:
-  explicit Every(int64_t steps, std::vector<SyncState>* seen = nullptr)
-      : steps_(steps), seen_(seen) {}
-  bool Fires(const SyncState& state) override {
-    if (seen_ != nullptr) seen_->push_back(state);
-    return state.iterations >= steps_;
-  }
-
- private:
-  const int64_t steps_;
-  std::vector<SyncState>* const seen_;
 };
 
 // The solvers of a problem with one weight w and gradient w - goal.

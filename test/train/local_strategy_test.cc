@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "solver/strategy_registry.h"
 #include "test/support/fake_clock.h"
+#include "test/support/strategy_parts.h"
 #include "test/train/train_support.h"
 #include "test/weights/shm_support.h"
 
@@ -29,23 +30,6 @@ class PlainRule : public UpdateRule {
 
  private:
   const int64_t size_;
-};
-
-std::unique_ptr<WeightBuffer> Weights(int64_t count, float value) {
-  ParamLayout layout;
-  layout.Add("w/0", {count});
-  auto weights = WeightBuffer::CreatePrivate(layout);
-  std::fill_n(weights->data(), count, value);
-  return weights;
-}
-
-class Every : public SyncCondition {
- public:
-  explicit Every(int64_t steps) : steps_(steps) {}
-  bool Fires(const SyncState& state) override { return state.iterations >= steps_; }
-
- private:
-  const int64_t steps_;
 };
 
 LocalConfig EverySteps(int64_t steps) {

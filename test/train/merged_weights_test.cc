@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
+#include <optional>
 
 #include "segment/replica_device.h"
 #include "strategy/hogwild.h"
@@ -104,6 +106,26 @@ class MergedWeightsTest : public testing::Test {
     return tester;
   }
 
+  // What a solver of node b shares with its run.
+  SharedRun RunOfB(Tester* tester, SnapshotCollector* snapshots, SnapshotWriter* writer) {
+    policy_.emplace(config_.param);
+    return {.config = config_,
+            .policy = *policy_,
+            .weights = *b_->weights,
+            .data = data_,
+            .reporter = *reporter_,
+            .tester = *tester,
+            .snapshots = *snapshots,
+            .writer = *writer,
+            .clock = time_,
+            .stop = stop_,
+            .snapshot_requested = requested_,
+            .make_strategy =
+                [this](int) { return std::make_unique<HogwildStrategy>(b_->weights.get()); },
+            .cluster = b_->cluster.get(),
+            .merged = merged_.get()};
+  }
+
   Workspace work_;
   TrainOptions options_;
   SolverConfig config_;
@@ -116,6 +138,8 @@ class MergedWeightsTest : public testing::Test {
   std::unique_ptr<TrainingNode> a_, b_;
   std::unique_ptr<MergedWeights> merged_;
   std::unique_ptr<Reporter> reporter_;
+  std::optional<LrPolicy> policy_;
+  std::atomic<bool> stop_{false}, requested_{false};
 };
 
 TEST_F(MergedWeightsTest, AreTestedInsteadOfTheNodesOwn) {
@@ -197,28 +221,12 @@ TEST_F(SlowMergedWeightsTest, AreSavedCompletelyOrNotAtAll) {
   limit.set_type("iterations");
   (*limit.mutable_param())["most"] = 1;
   StopConditions stop_conditions(first, &time_);
-  std::atomic<bool> stop{false}, requested{false};
-  const LrPolicy policy(config_.param);
-  const SharedRun run{
-      .config = config_,
-      .policy = policy,
-      .weights = *b_->weights,
-      .data = data_,
-      .reporter = *reporter_,
-      .tester = *tester,
-      .snapshots = snapshots,
-      .writer = writer,
-      .clock = time_,
-      .stop = stop,
-      .snapshot_requested = requested,
-      .make_strategy = [&](int) { return std::make_unique<HogwildStrategy>(b_->weights.get()); },
-      .cluster = b_->cluster.get(),
-      .duty = &duty,
-      .merged = merged_.get(),
-      .stop_conditions = &stop_conditions};
+  SharedRun run = RunOfB(tester.get(), &snapshots, &writer);
+  run.duty = &duty;
+  run.stop_conditions = &stop_conditions;
   SolverWorker worker(0, run);
   worker.Run();
-  EXPECT_TRUE(stop);
+  EXPECT_TRUE(stop_);
   EXPECT_EQ(duty.due(), written ? 0 : 1);
   const std::string model = work_.Snapshot("b", 1) + ".caffemodel";
   ASSERT_EQ(FileExists(model), written);
@@ -236,23 +244,7 @@ TEST_F(MergedWeightsTest, AreSavedInsteadOfTheNodesOwn) {
   const auto tester = MergedTester();
   SnapshotCollector snapshots(1);
   SnapshotWriter writer(work_ / "b", "b", &time_, [](int64_t) {});
-  std::atomic<bool> stop{false}, requested{false};
-  const LrPolicy policy(config_.param);
-  const SharedRun run{
-      .config = config_,
-      .policy = policy,
-      .weights = *b_->weights,
-      .data = data_,
-      .reporter = *reporter_,
-      .tester = *tester,
-      .snapshots = snapshots,
-      .writer = writer,
-      .clock = time_,
-      .stop = stop,
-      .snapshot_requested = requested,
-      .make_strategy = [&](int) { return std::make_unique<HogwildStrategy>(b_->weights.get()); },
-      .cluster = b_->cluster.get(),
-      .merged = merged_.get()};
+  const SharedRun run = RunOfB(tester.get(), &snapshots, &writer);
   SolverWorker worker(0, run);
   worker.Run();
   const std::vector<float> saved = WeightsOf(work_, "b", 1);
