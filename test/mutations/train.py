@@ -311,7 +311,7 @@ MUTANTS = [
   if (weights_) PublishWhole(all);
 """, "")]),
     ("all-nodes-test-the-first-batches", [(TESTER, """\
-  if (next_batch_[net] != batch) data_.Seek(ScopeOf(net), batch);
+  if (next_batch_[net] != batch) data_.Seek(TestScope(net), batch);
 """, "")]),
 
     # ---- Solvers ------------------------------------------------------------
