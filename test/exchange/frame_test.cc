@@ -33,6 +33,7 @@ FrameHeader AnyHeader(Rng* rng, FrameType type, uint16_t ack_bytes, uint32_t len
   h.incarnation = rng->Next();
   h.view = {static_cast<uint32_t>(rng->Below(uint64_t{kMaxEpoch} + 1)),
             static_cast<uint16_t>(rng->Next()), rng->Next()};
+  if (type == FrameType::kPosition) h.unsettled = rng->Below(2) == 1;
   h.ack_bytes = ack_bytes;
   h.chunk = rng->Next();
   h.length = length;
@@ -86,6 +87,7 @@ TEST(Frame, KeepsEveryFieldOfEveryType) {
       EXPECT_EQ(d.type, h.type);
       EXPECT_EQ(d.codec, h.codec);
       EXPECT_EQ(d.payload_unchecked, h.payload_unchecked);
+      EXPECT_EQ(d.unsettled, h.unsettled);
       EXPECT_EQ(d.run, h.run);
       EXPECT_EQ(d.source, h.source);
       EXPECT_EQ(d.destination, h.destination);
@@ -136,7 +138,7 @@ TEST(Frame, SaysWhyItIsDropped) {
   EXPECT_EQ(DecodedWith<uint8_t>(5, 0), DropReason::kField);           // unknown type
   EXPECT_EQ(DecodedWith<uint8_t>(5, 10), DropReason::kField);          // unknown type
   EXPECT_EQ(DecodedWith<uint8_t>(6, 4), DropReason::kField);           // unknown codec
-  EXPECT_EQ(DecodedWith<uint8_t>(7, 2), DropReason::kField);           // unknown flag
+  EXPECT_EQ(DecodedWith<uint8_t>(7, 4), DropReason::kField);           // unknown flag
   EXPECT_EQ(DecodedWith<uint16_t>(30, 12), DropReason::kLength);       // not a multiple of 8
   EXPECT_EQ(DecodedWith<uint16_t>(30, 16 + 40), DropReason::kLength);  // exceeds the frame
   EXPECT_EQ(DecodedWith<uint16_t>(30, 24), DropReason::kChecksum);
@@ -157,13 +159,16 @@ TEST(Frame, RefusesAnEpochThatNoViewCanFollow) {
   EXPECT_EQ(Decoded(Encoded(h, {}, {})), DropReason::kField);
 }
 
-TEST(Frame, LeavesOnlyPositionsUnchecked) {
+TEST(Frame, LeavesOnlyPositionsUncheckedOrUnsettled) {
   Rng rng(test::Seed(), {9});
   for (const FrameType type : kTypes) {
-    FrameHeader h = AnyHeader(&rng, type, 0, 4);
-    h.payload_unchecked = true;
-    EXPECT_EQ(Decoded(Encoded(h, {}, AnyBytes(&rng, 4))),
-              type == FrameType::kPosition ? DropReason::kNone : DropReason::kField);
+    for (const bool unchecked : {false, true}) {
+      FrameHeader h = AnyHeader(&rng, type, 0, 4);
+      h.payload_unchecked = unchecked;
+      h.unsettled = !unchecked;
+      EXPECT_EQ(Decoded(Encoded(h, {}, AnyBytes(&rng, 4))),
+                type == FrameType::kPosition ? DropReason::kNone : DropReason::kField);
+    }
   }
 }
 

@@ -76,7 +76,7 @@ uint64_t IntegerAt(const std::vector<std::byte>& bytes, const Field& field) {
 std::map<std::string, uint64_t> AsTheProgramReadsIt(const FrameHeader& h) {
   return {{"type", static_cast<uint64_t>(h.type)},
           {"codec", static_cast<uint64_t>(h.codec)},
-          {"flags", h.payload_unchecked},
+          {"flags", h.payload_unchecked | h.unsettled << 1},
           {"run", h.run},
           {"source", h.source},
           {"destination", h.destination},

@@ -178,6 +178,39 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, """\
   if (outbox_.posted() > 0) return now;
 """)]),
+    ("joins-with-unsettled-positions", [(WORKER, """\
+  if (chunk.number == 0 && h.unsettled) return DropReason::kOld;
+""", "")]),
+    ("members-take-no-unsettled-positions", [(WORKER, """\
+  if (chunk.number == 0 && h.unsettled) return DropReason::kOld;
+""", """\
+  if (h.unsettled) return DropReason::kOld;
+""")]),
+    ("positions-are-always-settled", [(MASTER, """\
+    header.unsettled = !x_.table.IsSettled(index);
+""", "")]),
+    ("a-merge-settles-nothing", [(MASTER, """\
+  SetBit(x_.table.unsettled(op.chunk), context.source, false);
+""", "")]),
+    ("the-gone-stay-unsettled", [(TABLE, """\
+    unsettled_[i] &= keep[i % ack_words_];
+""", "")]),
+    ("every-pending-diff-is-unsettled", [(TAKEOVER, """\
+    table.unsettled(index)[i] &= merged[i] ^ parities(index)[i];
+""", "")]),
+    ("states-say-nothing-of-pending-diffs", [(REPLIES, """\
+  header.seq = x_.PendingMark(chunk);
+""", "")]),
+    ("answers-say-nothing-of-pending-diffs", [(REPLIES, """\
+  EncodeChunkNumber({index, takeover ? x_.PendingMark(chunk) : chunk.number},
+""", """\
+  EncodeChunkNumber({index, takeover ? 0 : chunk.number},
+""")]),
+    ("the-mark-has-no-parity", [(CONTEXT, """\
+    return chunk.pending ? 2 + Parity(chunk.seq) : 0;
+""", """\
+    return chunk.pending ? 2 : 0;
+""")]),
     ("takeover-state-is-no-merge", [(TAKEOVER, """\
   ++x_.stats.takeover_states_taken;
 """, "")]),
@@ -236,10 +269,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, "")]),
     ("merge-without-ack", [(MASTER, """\
   x_.table.SetAck(op.chunk, context.source, ExchangeContext::Parity(context.seq));
-  chunk.dirty = true;
-""", """\
-  chunk.dirty = true;
-""")]),
+""", "")]),
     ("pending-forgotten", [(WORKER, """\
   op.acknowledged = x_.Acknowledged(chunk, frame.acks);
 """, """\

@@ -157,16 +157,8 @@ double TreeCluster::dropped(int chunk, uint16_t of) const {
   return sum;
 }
 
-bool TreeCluster::IsDivided() const {
-  for (uint16_t id = 0; id < nodes_.size(); ++id) {
-    if (nodes_[id].segments > 1 && incarnations_lost(id) > 0) return true;
-  }
-  return false;
-}
-
 std::optional<Failure> TreeCluster::Check() const {
   if (!options_.rules.empty()) return std::nullopt;  // masters add more or less than diffs
-  if (!options_.checks_divided && IsDivided()) return std::nullopt;
   const double rounding = options_.damping ? 0.01 : 0;
   for (uint16_t id = 0; id < nodes_.size(); ++id) {
     if (!running(id)) continue;

@@ -25,9 +25,6 @@ struct TreeOptions {
   double busy = 0.6;  // probability per tick that a solver makes a step
   bool damping = false;
   double throttled = 0;  // share of the time in which a node sends only what it must
-  // Check token counts also when a relay has lost an incarnation in several segments
-  // (docs/exchange.md, "What is not guaranteed").
-  bool checks_divided = true;
   std::vector<MergeRuleConfig> rules = {};  // by segment; additive if there is none
 };
 
@@ -88,7 +85,6 @@ class TreeCluster {
     bool begun = false;
   };
 
-  bool IsDivided() const;
   bool InSync(const Node& node) const;
   void Step(uint16_t id);
   void Count(Node* node);

@@ -44,7 +44,6 @@ class TreeRun {
     options_.chunks = 1 + static_cast<int>(rng_.Below(6));
     options_.busy = Chance(0.2) ? 0.02 : rng_.Uniform();
     options_.damping = Chance(0.5);
-    options_.checks_divided = false;
     if (Chance(0.4)) options_.throttled = Chance(0.3) ? 1 : rng_.Uniform();
     LinkFaults& faults = options_.faults;
     if (Chance(0.7)) faults.loss = 0.15 * rng_.Uniform();

@@ -10,12 +10,16 @@ ChunkTable::ChunkTable(int64_t count, uint16_t max_nodes)
       unsynced(count),
       size_(static_cast<uint32_t>(count)),
       ack_words_(AckWords(max_nodes)),
-      acks_(count * ack_words_) {
+      acks_(count * ack_words_),
+      unsettled_(count * ack_words_) {
   owned.reserve(count);
 }
 
 void ChunkTable::KeepAcks(std::span<const uint64_t> keep) {
-  for (size_t i = 0; i < acks_.size(); ++i) acks_[i] &= keep[i % ack_words_];
+  for (size_t i = 0; i < acks_.size(); ++i) {
+    acks_[i] &= keep[i % ack_words_];
+    unsettled_[i] &= keep[i % ack_words_];
+  }
 }
 
 void ChunkTable::ScheduleReply(uint32_t chunk, bool Chunk::*reply) {
@@ -44,6 +48,7 @@ void ChunkTable::Reset() {
     chunk.slot = slot;
   }
   std::fill(acks_.begin(), acks_.end(), 0);
+  std::fill(unsettled_.begin(), unsettled_.end(), 0);
   std::fill(replies.begin(), replies.end(), kNoChunk);
   pending.Clear();
   owned.clear();

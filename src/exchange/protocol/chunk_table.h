@@ -104,7 +104,17 @@ class ChunkTable {
   bool ack(uint32_t chunk, uint16_t node) { return TestBit(ack_bytes(chunk), node); }
   void SetAck(uint32_t chunk, uint16_t node, bool bit) { SetBit(acks(chunk), node, bit); }
   size_t ack_words() const { return ack_words_; }
-  // Clears the bits outside `keep` (ack_words() words) in the vectors of all chunks.
+  // Master, or node that becomes it: members whose pending diff may not be in the weights, because
+  // they sent it to an earlier master. A node that joins takes no position of such a chunk
+  // (docs/exchange.md).
+  std::span<uint64_t> unsettled(uint32_t chunk) {
+    return {unsettled_.data() + size_t{chunk} * ack_words_, ack_words_};
+  }
+  bool IsSettled(uint32_t chunk) {
+    const auto words = unsettled(chunk);
+    return std::all_of(words.begin(), words.end(), [](uint64_t word) { return word == 0; });
+  }
+  // Clears the bits outside `keep` (ack_words() words) in both vectors of all chunks.
   void KeepAcks(std::span<const uint64_t> keep);
 
   // Records that position `number` of the chunk was taken. `acks` is its acknowledgement vector of
@@ -135,7 +145,7 @@ class ChunkTable {
  private:
   const uint32_t size_;
   const size_t ack_words_;
-  std::vector<uint64_t> acks_;
+  std::vector<uint64_t> acks_, unsettled_;
 };
 
 }  // namespace millrace::inline exchange

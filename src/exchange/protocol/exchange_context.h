@@ -109,6 +109,11 @@ struct ExchangeContext {
   bool Acknowledged(const Chunk& chunk, std::span<const std::byte> acks) const {
     return chunk.pending && TestBit(acks, config.node) == Parity(chunk.seq);
   }
+  // What a member tells a new master about its pending diff of a chunk: 0 if it has none, else 2
+  // plus the diff's parity.
+  static uint32_t PendingMark(const Chunk& chunk) {
+    return chunk.pending ? 2 + Parity(chunk.seq) : 0;
+  }
   // Returns why a frame does not contain a valid position; kNone if it does.
   DropReason CheckPosition(const FrameHeader& h) const {
     if (h.chunk >= table.size() || h.length != 4 * floats_of(h.chunk)) return DropReason::kChunk;

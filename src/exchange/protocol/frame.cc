@@ -30,7 +30,8 @@ enum : size_t {
   kAtChecksum = 60,
 };
 
-constexpr uint8_t kFlagPayloadUnchecked = 1;
+constexpr uint8_t kFlagPayloadUnchecked = 1, kFlagUnsettled = 2;
+constexpr uint8_t kFlags = kFlagPayloadUnchecked | kFlagUnsettled;
 
 // Checksum of a frame in one or two pieces. `head` begins with the header.
 uint32_t Checksum(std::span<const std::byte> head, std::span<const std::byte> payload) {
@@ -65,7 +66,8 @@ const char* FrameTypeName(FrameType type) {
 void EncodeFrame(const FrameHeader& h, std::span<const std::byte> acks,
                  std::span<const std::byte> payload, std::span<std::byte> out) {
   std::byte* p = out.data();
-  const uint8_t flags = h.payload_unchecked ? kFlagPayloadUnchecked : 0;
+  const auto flags = static_cast<uint8_t>((h.payload_unchecked ? kFlagPayloadUnchecked : 0) |
+                                          (h.unsettled ? kFlagUnsettled : 0));
   PutWord<kAtMagic, kAtVersion, kAtType, kAtCodec, kAtFlags>(p, kFrameMagic, kFrameVersion,
                                                              static_cast<uint8_t>(h.type),
                                                              static_cast<uint8_t>(h.codec), flags);
@@ -91,13 +93,14 @@ DropReason DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
   const uint8_t type = Get<uint8_t>(p, kAtType), codec = Get<uint8_t>(p, kAtCodec);
   const uint8_t flags = Get<uint8_t>(p, kAtFlags);
   if (!KnownType(type) || codec > static_cast<uint8_t>(Codec::kSparse) ||
-      (flags & ~kFlagPayloadUnchecked) != 0) {
+      (flags & ~kFlags) != 0) {
     return DropReason::kField;
   }
   FrameHeader& h = frame->header;
   h.type = static_cast<FrameType>(type);
   h.codec = static_cast<Codec>(codec);
   h.payload_unchecked = flags & kFlagPayloadUnchecked;
+  h.unsettled = flags & kFlagUnsettled;
   h.run = Get<uint64_t>(p, kAtRun);
   h.source = Get<uint16_t>(p, kAtSource);
   h.destination = Get<uint16_t>(p, kAtDestination);
@@ -118,7 +121,7 @@ DropReason DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
   h.length = static_cast<uint32_t>(frame->payload.size());
   const auto checked = h.payload_unchecked ? head : bytes;
   if (Get<uint32_t>(p, kAtChecksum) != Checksum(checked, {})) return DropReason::kChecksum;
-  const bool misused = h.payload_unchecked && h.type != FrameType::kPosition;
+  const bool misused = flags != 0 && h.type != FrameType::kPosition;
   if (h.source >= kMaxNodes || h.view.epoch > kMaxEpoch || misused) return DropReason::kField;
   return DropReason::kNone;
 }

@@ -18,7 +18,7 @@
 namespace millrace::inline exchange {
 
 inline constexpr uint32_t kFrameMagic = 0x43524c4d;  // "MLRC"
-inline constexpr uint8_t kFrameVersion = 2;
+inline constexpr uint8_t kFrameVersion = 3;
 inline constexpr size_t kFrameHeaderBytes = 64;
 inline constexpr uint16_t kNoNode = 0xfffe;
 inline constexpr uint32_t kNoChunk = UINT32_MAX;
@@ -57,6 +57,9 @@ struct FrameHeader {
   FrameType type = FrameType::kHeartbeat;
   Codec codec = Codec::kFloat32;   // of the payload
   bool payload_unchecked = false;  // positions: the checksum covers all but the payload
+  // Positions: a diff that a member sent to an earlier master may be missing
+  // (ChunkTable::unsettled).
+  bool unsettled = false;
   uint64_t run = 0;                // id of the training run; separates clusters on one network
   uint16_t source = 0;
   uint16_t destination = kAllNodes;
@@ -70,7 +73,8 @@ struct FrameHeader {
   // Heartbeat: number of zeros behind its payload.
   uint64_t number = 0;
   uint64_t clock = 0;  // iterations of the source's solvers in this incarnation
-  uint32_t seq = 0;    // diff: its number for this chunk and worker
+  // Diff: its number for this chunk and worker. Takeover state: the sender's PendingMark.
+  uint32_t seq = 0;
 };
 
 // A decoded frame. `acks` and `payload` point into the received bytes.
@@ -97,7 +101,7 @@ uint32_t FrameChunk(std::span<const std::byte> header);
 // Entry of the list in a kPositionAck, kTakeoverRequest or kTakeoverAck frame.
 struct ChunkNumber {
   uint32_t chunk = 0;
-  uint64_t number = 0;
+  uint64_t number = 0;  // of a position; kTakeoverAck: the sender's PendingMark
 };
 inline constexpr size_t kChunkNumberBytes = 12;
 void EncodeChunkNumber(const ChunkNumber& entry, std::byte* out);

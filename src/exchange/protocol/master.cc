@@ -118,6 +118,7 @@ void Master::Finish(const ChunkOp& op, const OpContext& context) {
     return;
   }
   x_.table.SetAck(op.chunk, context.source, ExchangeContext::Parity(context.seq));
+  SetBit(x_.table.unsettled(op.chunk), context.source, false);
   chunk.dirty = true;
   priority_.Merged(chunk.row,
                    SampledMagnitude(op.codec, {op.in, op.in_bytes}, x_.floats_of(op.chunk)));
@@ -222,6 +223,7 @@ void Master::SendPositions() {
     FrameHeader header = x_.Header(FrameType::kPosition, kAllNodes);
     header.ack_bytes = x_.ack_bytes();
     header.payload_unchecked = x_.config.direct;
+    header.unsettled = !x_.table.IsSettled(index);
     header.chunk = index;
     header.number = x_.table.chunks[index].number;
     header.length = static_cast<uint32_t>(4 * arrays.floats_of(index));

@@ -4,9 +4,11 @@
 
 namespace millrace::inline exchange {
 
-void ReplyQueue::Append(List* list, uint16_t to, uint32_t chunk) {
+void ReplyQueue::Append(List* list, uint16_t to, uint32_t index) {
   if (list->slot == kNoSlot) list->slot = x_.outbox.Take(Outbox::Use::kRest);
-  EncodeChunkNumber({chunk, x_.table.chunks[chunk].number},
+  const Chunk& chunk = x_.table.chunks[index];
+  const bool takeover = list->type == FrameType::kTakeoverAck;
+  EncodeChunkNumber({index, takeover ? x_.PendingMark(chunk) : chunk.number},
                     x_.outbox.payload(list->slot) + kChunkNumberBytes * list->entries);
   if (++list->entries == ListCapacity()) PostList(list, to);
 }
@@ -32,6 +34,7 @@ void ReplyQueue::PostTakeoverState(uint32_t index) {
   header.ack_bytes = x_.ack_bytes();
   header.chunk = index;
   header.number = chunk.number;
+  header.seq = x_.PendingMark(chunk);
   header.length = op.out_bytes;
   x_.Post(slot, header, x_.table.ack_bytes(index), {op.out, op.out_bytes});
   ++posted_;

@@ -25,7 +25,7 @@ class ReplyQueue {
     size_t entries = 0;
   };
 
-  void Append(List* list, uint16_t to, uint32_t chunk);
+  void Append(List* list, uint16_t to, uint32_t index);
   void PostList(List* list, uint16_t to);
   void PostTakeoverState(uint32_t index);
   size_t ListCapacity() const { return x_.outbox.payload_bytes() / kChunkNumberBytes; }

@@ -7,6 +7,7 @@ namespace millrace::inline exchange {
 Takeover::Takeover(ExchangeContext* context)
     : x_(*context),
       waiting_(x_.table.size() * x_.table.ack_words()),
+      parities_(x_.table.size() * x_.table.ack_words()),
       everybody_(x_.table.ack_words()) {
   demoting_.reserve(x_.table.size());
   demotions_.reserve(x_.table.size());
@@ -99,7 +100,7 @@ void Takeover::Poll(int64_t now, size_t budget) {
       const uint32_t index = table.owned[cursor_];
       const Chunk& chunk = table.chunks[index];
       if (chunk.state != ChunkState::kTakingOver || chunk.demoting) continue;
-      Answered(index, x_.config.node);  // becomes the master if no other member is to be asked
+      Answered(index, x_.config.node, 0);  // becomes the master if no other member is to be asked
       if (chunk.state != ChunkState::kTakingOver) continue;
       EncodeChunkNumber({index, chunk.number},
                         x_.outbox.payload(slot) + kChunkNumberBytes * entries++);
@@ -131,7 +132,9 @@ DropReason Takeover::OnTakeoverRequest(const FrameView& frame) {
 
 DropReason Takeover::OnTakeoverAck(const FrameView& frame) {
   return x_.ForEachEntry(frame, [&](const ChunkNumber& entry, const Chunk& chunk) {
-    if (chunk.state == ChunkState::kTakingOver) Answered(entry.chunk, frame.header.source);
+    if (chunk.state == ChunkState::kTakingOver) {
+      Answered(entry.chunk, frame.header.source, entry.number);
+    }
     return DropReason::kNone;
   });
 }
@@ -143,7 +146,7 @@ DropReason Takeover::OnTakeoverState(const FrameView& frame) {
   if (chunk.state != ChunkState::kTakingOver) return DropReason::kOld;
   if (x_.IsBeingRead(h.chunk)) return DropReason::kBeingRead;
   if (h.number <= chunk.number) {
-    Answered(h.chunk, h.source);
+    Answered(h.chunk, h.source, h.seq);
     return DropReason::kOld;
   }
   ChunkOp& op = x_.AddOp(&chunk, OpContext::Purpose::kTakeoverState, frame).op;
@@ -161,12 +164,14 @@ void Takeover::Finish(const ChunkOp& op, const OpContext& context) {
   x_.table.OnPosition(op.chunk, context.number, context.acks);
   ++x_.stats.takeover_states_taken;
   if (op.acknowledged) x_.table.ClearPending(op.chunk);
-  Answered(op.chunk, context.source);
+  Answered(op.chunk, context.source, context.seq);
 }
 
-void Takeover::Answered(uint32_t index, uint16_t node) {
+void Takeover::Answered(uint32_t index, uint16_t node, uint64_t pending_mark) {
   const auto unsynced = waiting(index);
   SetBit(unsynced, node, false);
+  SetBit(x_.table.unsettled(index), node, pending_mark != 0);
+  SetBit(parities(index), node, ExchangeContext::Parity(static_cast<uint32_t>(pending_mark)));
   if (std::all_of(unsynced.begin(), unsynced.end(), [](uint64_t word) { return word == 0; })) {
     BecomeMaster(index);
   }
@@ -178,6 +183,10 @@ void Takeover::BecomeMaster(uint32_t index) {
   Chunk& chunk = table.chunks[index];
   if (chunk.pending) table.ClearPending(index);
   if (chunk.number == 0) --table.unsynced;
+  const std::span<const uint64_t> merged = table.acks(index);
+  for (size_t i = 0; i < merged.size(); ++i) {
+    table.unsettled(index)[i] &= merged[i] ^ parities(index)[i];
+  }
   chunk.awaiting_master = false;
   chunk.state = ChunkState::kMaster;
   chunk.dirty = true;

@@ -39,14 +39,19 @@ class Takeover {
   void GiveUp(uint32_t index);
   void Demote();
   void RequestTakeover(uint32_t index);
-  void Answered(uint32_t index, uint16_t node);
+  // Records that `node` has replied, with its PendingMark.
+  void Answered(uint32_t index, uint16_t node, uint64_t pending_mark);
   void BecomeMaster(uint32_t index);
   std::span<uint64_t> waiting(uint32_t index) {
     return {waiting_.data() + size_t{index} * x_.table.ack_words(), x_.table.ack_words()};
   }
+  std::span<uint64_t> parities(uint32_t index) {
+    return {parities_.data() + size_t{index} * x_.table.ack_words(), x_.table.ack_words()};
+  }
 
   ExchangeContext& x_;
   std::vector<uint64_t> waiting_;    // by chunk: members whose reply is missing (ack words)
+  std::vector<uint64_t> parities_;   // by chunk: of the diffs of ChunkTable::unsettled (ack words)
   std::vector<uint64_t> everybody_;  // all other members (ack words)
   std::vector<uint32_t> demoting_;   // chunks that were given up and wait for kDemote
   std::vector<ChunkOp> demotions_;   // scratch of Demote

@@ -37,6 +37,7 @@ DropReason Worker::OnPosition(const FrameView& frame) {
   Chunk& chunk = table.chunks[h.chunk];
   if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return DropReason::kNotMaster;
   if (x_.IsBeingRead(h.chunk)) return DropReason::kBeingRead;
+  if (chunk.number == 0 && h.unsettled) return DropReason::kOld;
   if (h.number <= chunk.number) {
     table.ScheduleReply(h.chunk, &Chunk::ack_due);  // the last acknowledgement may have been lost
     return DropReason::kOld;
