@@ -64,6 +64,8 @@ use_onnx := $(if $(filter off 0,$(ONNX)),,$(have_onnx))
 # Open MPI's headers lie where its pkg-config file says.
 have_mpi := $(if $(filter off 0,$(MPI)),,$(shell pkg-config --exists ompi-c 2>/dev/null && echo ompi-c))
 use_mpi := $(have_mpi)
+have_nccl := $(firstword $(wildcard $(CUDA_HOME)/include/nccl.h /usr/include/nccl.h))
+use_nccl := $(if $(use_cuda),$(have_nccl))
 ifeq ($(CUDA)$(have_cuda),on)
   $(error CUDA=on, but $(CUDA_HOME)/bin/nvcc does not exist; set CUDA_HOME)
 endif
@@ -94,7 +96,7 @@ CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer -fopenmp-simd -fno-math-e
 LDFLAGS := -pthread $(if $(wildcard $(shell $(CXX) -print-prog-name=ld.gold)),-fuse-ld=gold)
 LDLIBS := -lhwy -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lleveldb -lhdf5_serial -ljpeg -lpng -lexpat -lz -lisal -lcrypto -lgomp -lrt
 ifneq ($(SANITIZE),)
-  CXXFLAGS += -fsanitize=$(SANITIZE) -O1
+  CXXFLAGS += -fsanitize=$(SANITIZE) -O1 $(if $(filter thread,$(SANITIZE)),-Itest/support/tsan)
   LDFLAGS += -fsanitize=$(SANITIZE)
 endif
 
@@ -104,9 +106,11 @@ all_sources := $(filter-out $(other_processors),$(shell find src -name '*.cc' | 
 verbs_sources := $(filter-out %/descriptor.cc,$(shell find src -path '*/verbs/*.cc'))
 onnx_sources := $(shell find src test -path '*/onnx/*.cc')
 mpi_sources := $(shell find src -path '*/mpi/*.cc')
+# Those that this build leaves out.
+nccl_sources := $(if $(use_nccl),,$(shell find src -path '*/nccl/*.cc'))
 sources := $(filter-out $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc') $(verbs_sources) $(onnx_sources) $(mpi_sources),$(all_sources))
 ifneq ($(use_cuda),)
-  cuda_sources := $(filter $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc'),$(all_sources))
+  cuda_sources := $(filter-out $(nccl_sources),$(filter $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc'),$(all_sources)))
   cuda_kernels := $(shell find src -name '*.cu')
   sources += $(cuda_sources)
   CXXFLAGS_CUDA := -isystem $(CUDA_HOME)/include
@@ -194,6 +198,7 @@ backends:
 	@echo "processor               $(processor)"
 	@echo "backend  cpu (oneDNN)   on"
 	@echo "backend  cuda           $(if $(use_cuda),on   ($(CUDA_HOME); devices, layers, exchange kernels),off  ($(if $(filter off,$(CUDA)),CUDA=off,no $(CUDA_HOME)/bin/nvcc)))"
+	@echo "backend  nccl           $(if $(use_nccl),on   (strategy allreduce between GPUs),off  ($(if $(use_cuda),no nccl.h in $(CUDA_HOME)/include or /usr/include,no CUDA)))"
 	@echo "backend  verbs (RDMA)   $(if $(use_verbs),on   (transport verbs),off  ($(if $(filter off 0,$(VERBS)),VERBS=$(VERBS),no rdma/rdma_cma.h: install librdmacm-dev)))"
 	@echo "backend  onnx           $(if $(use_onnx),on   (millrace convert),off  ($(if $(filter off 0,$(ONNX)),ONNX=$(ONNX),no onnx/onnx_pb.h: install libonnx-dev)))"
 	@echo "backend  mpi            $(if $(use_mpi),on   (strategy allreduce between processes),off  ($(if $(filter off 0,$(MPI)),MPI=$(MPI),pkg-config finds no ompi-c: install libopenmpi-dev)))"

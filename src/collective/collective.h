@@ -33,7 +33,8 @@ class Collective {
   // members and values only. A member with `wants_result` false finds anything in `values`
   // afterwards.
   virtual void StartSum(std::span<float> values, bool wants_result = true) = 0;
-  // Lets sums that have been started make progress. Cheap; does not wait.
+  // Lets sums that have been started make progress, and notices a failure of the group. Cheap; does
+  // not wait.
   virtual void Poll() {}
   // Returns when all sums that this member has started are complete. Calls `check` now and then
   // meanwhile; what it throws ends the wait, and with it the use of this object.

@@ -51,6 +51,7 @@ class ThreadGroup::Member : public Collective {
     group_.Start(thread_, round_, started_++, values);
   }
   void Poll() override {
+    group_.barrier_.ThrowIfPoisoned();
     if (!group_.has_peers()) return;
     // Another thread that holds the lock makes the progress.
     const std::unique_lock lock(group_.mutex_, std::try_to_lock);

@@ -33,6 +33,8 @@ class SynchronousStep {
   virtual bool leads_process() const = 0;
   // Whether this solver updates weights, and needs the history of an update rule.
   virtual bool updates() const { return leads_process(); }
+  // Of the histories in a snapshot, the number of the one with which this solver continues.
+  virtual int history() const { return index_in_process(); }
   // Whether the run's weights hold all progress of the iterations that this solver has completed.
   virtual bool merged() const { return true; }
   // Sums of layers over the batches of all solvers.

@@ -2,10 +2,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "proto/part_values.h"
 #include "solver/strategy_registry.h"
 #include "strategy/allreduce.h"
+#include "strategy/device_allreduce.h"
 #include "strategy/synchronous_merge.h"
 
 namespace millrace::inline strategy {
@@ -13,14 +15,32 @@ namespace {
 
 void CheckRun(const StrategyContext& context) {
   const auto refuse = [](const char* what) {
-    throw FieldError("strategy.type", "is allreduce, which trains on processors of this process, ",
-                     "and of others that mpirun or srun starts, expected no ", what);
+    throw FieldError("strategy.type", "is allreduce, which trains in this process, and in others ",
+                     "that mpirun or srun starts, expected no ", what);
   };
   if (context.in_cluster) refuse("topology");
-  for (int i = 0; i < context.solvers; ++i) {
-    if (context.ReplicaOf(i) != nullptr) refuse("GPU");
-  }
   if (context.weights_are_shared) refuse("weights that processes share (--shm)");
+}
+
+// The replicas of all solvers on GPUs; none if all compute on CPUs. Throws FieldError for a mixture
+// and for what GPUs cannot do.
+std::vector<DeviceWeights*> ReplicasOf(const StrategyContext& context, bool merges) {
+  std::vector<DeviceWeights*> replicas;
+  for (int i = 0; i < context.solvers; ++i) {
+    if (DeviceWeights* const replica = context.ReplicaOf(i)) replicas.push_back(replica);
+  }
+  if (replicas.empty()) return replicas;
+  if (static_cast<int>(replicas.size()) < context.solvers) {
+    throw FieldError("strategy.type",
+                     "is allreduce, whose solvers step together, expected GPUs or "
+                     "CPUs, not ",
+                     replicas.size(), " solvers on GPUs and ", context.solvers - replicas.size(),
+                     " on CPUs");
+  }
+  if (merges) {
+    throw FieldError("strategy.merge_rule", "is for solvers on CPUs, expected none with --gpu");
+  }
+  return replicas;
 }
 
 using Rule = SynchronousMergeConfig::Rule;
@@ -118,6 +138,17 @@ StrategyMaker MakeAllreduce(const StrategyContext& context) {
   const auto team = std::make_shared<AllreduceTeam>(context.weights, context.solvers,
                                                     context.processes, std::move(settings));
   const auto merge = SynchronousMergeOf(context.config->param, team->gradients().member(0).size());
+  if (const auto replicas = ReplicasOf(context, merge.has_value()); !replicas.empty()) {
+    const auto gpus = std::make_shared<DeviceTeam>(team, replicas, context.processes);
+    return [gpus](int index) -> std::unique_ptr<Strategy> {
+      try {
+        return std::make_unique<DeviceAllreduceStrategy>(gpus.get(), index);
+      } catch (const std::exception&) {
+        gpus->team().Fail(std::current_exception());
+        throw;
+      }
+    };
+  }
   return [team, merge](int index) -> std::unique_ptr<Strategy> {
     try {
       if (merge) return std::make_unique<SynchronousMergeStrategy>(team.get(), index, *merge);

@@ -130,10 +130,12 @@ void RunSetup::Resume() {
   if (!notice.empty()) LOG(INFO) << notice;
 }
 
-// Layers that are `synchronized` need solvers that step together, or one that is alone.
+// Layers that are `synchronized` need solvers on CPUs that step together, or one that is alone.
 void RunSetup::CheckSynchronizedLayers() const {
-  if (synchronous || (solvers() == 1 && !node_config && options.shm.empty())) return;
-  RefuseSynchronizedLayers(config);
+  const bool on_gpus = synchronous && gpus() > 0;
+  if (synchronous && !on_gpus) return;
+  if (solvers_of_run() == 1 && !node_config && options.shm.empty()) return;
+  RefuseSynchronizedLayers(config, on_gpus);
 }
 
 // Makes the nets of all GPUs and of one solver on CPUs, so that what one of them lacks is known
@@ -143,8 +145,9 @@ void RunSetup::MakeNets() {
   nets.resize(solvers());
   for (int i = 0; i < std::min(solvers(), gpus() + 1); ++i) {
     Device& device = i < gpus() ? *options.gpus[i] : HostDevice();
-    nets[i] = std::make_unique<BuiltNet>(config.train.param, config.train.source,
-                                         TrainNetOptions(config, data.get(), &device));
+    BuiltNetOptions net_options = TrainNetOptions(config, data.get(), &device);
+    if (synchronous) net_options.data_consumer = i;
+    nets[i] = std::make_unique<BuiltNet>(config.train.param, config.train.source, net_options);
     if (i == 0) nets[i]->LogNotices();
     CheckRuleFor(config, &nets[i]->queue());
   }

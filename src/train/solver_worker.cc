@@ -41,7 +41,7 @@ void SolverWorker::Run() {
 
 void SolverWorker::Train() {
   solver_.emplace(run_.config, run_.policy, &run_.data, strategy_.get(), std::move(net_));
-  if (run_.resume) solver_->Restore(*run_.resume, index_);
+  if (run_.resume) solver_->Restore(*run_.resume, step_ ? step_->history() : index_);
   try {
     while (!Stops()) {
       const std::optional<int64_t> iteration = solver_->Claim();

@@ -87,7 +87,8 @@ class TrainRun {
     reporter_->Start(setup_.net->name(), iterations.claimed(), images);
     counters_ = std::make_unique<RunCounters>(registry, setup_.Title(), &iterations, images);
 
-    if (!setup_.options.gpus.empty()) LinkGpus(registry);
+    // Solvers that step together need no links: their replicas are equal.
+    if (!setup_.options.gpus.empty() && !setup_.synchronous) LinkGpus(registry);
     stop_conditions_.Start();
     std::vector<std::unique_ptr<SolverWorker>> workers;
     for (int i = 0; i < setup_.solvers(); ++i) {
@@ -267,7 +268,7 @@ class TrainRun {
   std::unique_ptr<RunCounters> counters_;
   // After the weights, which its threads use; null: no cluster.
   std::unique_ptr<ClusterTraining> cluster_;
-  std::unique_ptr<DeviceLinks> links_;  // null: no GPU
+  std::unique_ptr<DeviceLinks> links_;  // null: no GPU, or solvers that step together
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "nn/gpu/cuda_library_files.h"
+#include "device/cuda_library_files.h"
 
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ TEST(CudaLibraryFiles, AreLoadedFromTheFirstFolderThatHasThem) {
 
 TEST(CudaLibraryFiles, AreMissedInOneLineThatSaysWhatToDo) {
   const std::string line = ErrorOf([] { LoadedLibrary("libmissing.so.9", {"/nowhere"}); });
-  EXPECT_CONTAINS(line, "nets on GPUs need libmissing.so.9: ");
+  EXPECT_CONTAINS(line, "GPUs cannot be used without libmissing.so.9: ");
   EXPECT_CONTAINS(line, "expected its folder in LD_LIBRARY_PATH");
 }
 

@@ -87,6 +87,20 @@ INSTANTIATE_TEST_SUITE_P(All, EmptyBottoms, testing::ValuesIn(GpuCases()),
                            return info.param.name;
                          });
 
+TEST(EmptyBottom, HasNoRegions) {
+  for (const char* type : {"ROIPooling", "PSROIPooling"}) {
+    const std::string text = StrCat(
+        "layer { name: 'in' type: 'Input' top: 'x' top: 'regions' input_param {"
+        "  shape { dim: 0 dim: 4 dim: 3 dim: 3 } shape { dim: 2 dim: 5 } } }"
+        "layer { name: 'pool' type: '",
+        type,
+        "' bottom: 'x' bottom: 'regions' top: 'y' roi_pooling_param { pooled_h: 2 pooled_w: 2 } "
+        "psroi_pooling_param { output_dim: 1 group_size: 2 spatial_scale: 1 } }");
+    EXPECT_CONTAINS(ErrorOf([&] { TestNet net(text); }),
+                    "bottom[1]: 2 regions given of no images, expected none");
+  }
+}
+
 TEST(EmptyBottom, IsTiledAndReshaped) {
   TestNet net(
       "layer { name: 'in' type: 'Input' top: 'all' top: 'chosen' input_param {"

@@ -82,7 +82,10 @@ class MpiGroup : public Collective {
                "MPI_Iallreduce");
     });
   }
-  void Poll() override { Test(); }
+  void Poll() override {
+    Test();
+    state_.heartbeats.ThrowIfLost();
+  }
   void Wait(const std::function<void()>& check) override {
     WaitUntil(
         state_, [this] { return Test(); }, check);

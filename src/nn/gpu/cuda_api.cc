@@ -2,7 +2,7 @@
 
 #include <glog/logging.h>
 
-#include "nn/gpu/cuda_library_files.h"
+#include "device/cuda_library_files.h"
 
 namespace millrace::inline nn {
 namespace {

@@ -1,5 +1,5 @@
 // cuBLAS and cuDNN, loaded when the first GPU is used: programs start fast, and run where only the
-// driver is installed. cuda_library_files.h says where they are looked for.
+// driver is installed. device/cuda_library_files.h says where they are looked for.
 #ifndef MILLRACE_NN_GPU_CUDA_API_H_
 #define MILLRACE_NN_GPU_CUDA_API_H_
 

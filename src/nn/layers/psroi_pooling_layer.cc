@@ -29,7 +29,7 @@ void PsRoiPoolingLayer::SetUp(const Blobs& bottom, const Blobs&) {
 }
 
 void PsRoiPoolingLayer::Reshape(const Blobs& bottom, const Blobs& top) {
-  list_.Reshape(*bottom[1], 1);
+  list_.Reshape(*bottom[1], 1, bottom[0]->dim(0));
   const Shape& from = bottom[0]->shape();
   const int64_t channels = shape_.top_channels * shape_.pooled_h * shape_.pooled_w;
   if (from[1] != channels) {

@@ -5,10 +5,14 @@
 
 namespace millrace::inline nn {
 
-void RoiList::Reshape(const Blob& regions, int index) {
+void RoiList::Reshape(const Blob& regions, int index, int64_t images) {
   if (regions.num_axes() < 1 || regions.count(1) != 5) {
     throw FieldError(StrCat("bottom[", index, "]"), ShapeText(regions.shape()),
                      " given, expected rows of 5 numbers: image, x1, y1, x2, y2");
+  }
+  if (images == 0 && regions.dim(0) > 0) {
+    throw FieldError(StrCat("bottom[", index, "]"), regions.dim(0),
+                     " regions given of no images, expected none");
   }
   image_.Reshape({regions.dim(0)});
 }

@@ -17,8 +17,9 @@ class RoiList {
 
   // For Layer::SetUp.
   void Reserve(Queue& queue) { check_.Reserve(queue); }
-  // For Layer::Reshape. Throws FieldError("bottom[index]") unless `regions` has that shape.
-  void Reshape(const Blob& regions, int index);
+  // For Layer::Reshape. Throws FieldError("bottom[index]") unless `regions` has that shape, and is
+  // empty if there are no images.
+  void Reshape(const Blob& regions, int index, int64_t images);
   // Enqueues the check that the regions' images are below `images`.
   void EnqueueCheck(Queue& queue, const Blob& regions, int64_t images);
   // For Layer::CheckForward. Throws Error naming `layer` and the first region of no such image.

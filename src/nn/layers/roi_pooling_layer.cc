@@ -25,7 +25,7 @@ void RoiPoolingLayer::SetUp(const Blobs& bottom, const Blobs&) {
 }
 
 void RoiPoolingLayer::Reshape(const Blobs& bottom, const Blobs& top) {
-  list_.Reshape(*bottom[1], 1);
+  list_.Reshape(*bottom[1], 1, bottom[0]->dim(0));
   const Shape& from = bottom[0]->shape();
   shape_.images = from[0];
   shape_.channels = shape_.top_channels = from[1];

@@ -1,15 +1,15 @@
-// Where the files of cuBLAS and cuDNN are looked for: first by the dynamic linker (LD_LIBRARY_PATH,
+// Where the files of cuBLAS, cuDNN and NCCL are looked for: first by the dynamic linker (LD_LIBRARY_PATH,
 // the program's own path, the system's folders), then in the packages of Python environments, which
 // often are the only installation on a machine with GPUs.
-#ifndef MILLRACE_NN_GPU_CUDA_LIBRARY_FILES_H_
-#define MILLRACE_NN_GPU_CUDA_LIBRARY_FILES_H_
+#ifndef MILLRACE_DEVICE_CUDA_LIBRARY_FILES_H_
+#define MILLRACE_DEVICE_CUDA_LIBRARY_FILES_H_
 
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 
-namespace millrace::inline nn {
+namespace millrace::inline device {
 
 // The existing folders PREFIX/lib/python3*/{site,dist}-packages/nvidia/*/lib, sorted within a
 // prefix. The prefixes: `virtual_env`, the parents of the folders in `search_path` that are called
@@ -42,6 +42,6 @@ class LoadedLibrary {
   std::string path_;
 };
 
-}  // namespace millrace::inline nn
+}  // namespace millrace::inline device
 
-#endif  // MILLRACE_NN_GPU_CUDA_LIBRARY_FILES_H_
+#endif  // MILLRACE_DEVICE_CUDA_LIBRARY_FILES_H_

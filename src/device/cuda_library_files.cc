@@ -1,4 +1,4 @@
-#include "nn/gpu/cuda_library_files.h"
+#include "device/cuda_library_files.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <sstream>
 
-namespace millrace::inline nn {
+namespace millrace::inline device {
 namespace {
 
 namespace fs = std::filesystem;
@@ -76,7 +76,7 @@ LoadedLibrary::LoadedLibrary(const std::string& file, const std::vector<std::str
     handle_ = dlopen((folders[i] + "/" + file).c_str(), RTLD_NOW);
   }
   if (handle_ == nullptr) {
-    throw Error("nets on GPUs need ", file, ": ", why, "; the folders of ", folders.size(),
+    throw Error("GPUs cannot be used without ", file, ": ", why, "; the folders of ", folders.size(),
                 " Python packages lack it, too; expected its folder in LD_LIBRARY_PATH");
   }
   link_map* map = nullptr;
@@ -93,4 +93,4 @@ void* LoadedLibrary::Symbol(const char* name) const {
   return symbol;
 }
 
-}  // namespace millrace::inline nn
+}  // namespace millrace::inline device

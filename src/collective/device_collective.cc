@@ -1,0 +1,32 @@
+#include "collective/device_collective.h"
+
+#include <map>
+
+#include "base/error.h"
+#include "base/registration.h"
+
+namespace millrace::inline collective {
+namespace {
+
+std::map<DeviceType, MakeDeviceGroupFunction>& Makers() {
+  static std::map<DeviceType, MakeDeviceGroupFunction> makers;
+  return makers;
+}
+
+}  // namespace
+
+RegisterDeviceGroup::RegisterDeviceGroup(DeviceType type, MakeDeviceGroupFunction make) {
+  if (Makers().emplace(type, make).second) return;
+  ReportBadRegistration(
+      StrCat("two ways to sum between devices of type ", DeviceTypeName(type), ", expected one"));
+}
+
+DeviceGroup MakeDeviceGroup(std::span<Device* const> devices, Collective* between) {
+  const DeviceType type = devices.front()->type();
+  const auto maker = Makers().find(type);
+  if (maker != Makers().end()) return maker->second(devices, between);
+  throw Error("this build cannot sum between devices of type ", DeviceTypeName(type),
+              type == DeviceType::kCuda ? ": install nccl.h and build again" : "");
+}
+
+}  // namespace millrace::inline collective

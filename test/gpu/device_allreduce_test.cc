@@ -1,0 +1,238 @@
+// strategy { type: "allreduce" } with solvers on GPUs: equal replicas, without links.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "collective/device_collective.h"
+#include "test/gpu/gpu_support.h"
+#include "test/train/train_support.h"
+
+namespace millrace::test {
+namespace {
+
+caffe::SolverParameter Synchronous(int iterations) {
+  caffe::SolverParameter solver = Workspace::Solver(iterations);
+  solver.mutable_strategy()->set_type("allreduce");
+  return solver;
+}
+
+std::unique_ptr<Workspace> WorkWithBatch(int batch) {
+  auto work = std::make_unique<Workspace>();
+  SmallNet net = work->Net();
+  net.batch = batch;
+  net.convolution = true;
+  work->WriteNet(net);
+  return work;
+}
+
+float LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  float largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  return largest;
+}
+
+struct Gpus {
+  FakeMode mode = FakeMode::kThread;
+  int count = 1;
+};
+void PrintTo(const Gpus& gpus, std::ostream* out) { *out << ModeName(gpus.mode) << gpus.count; }
+
+class DeviceAllreduce : public testing::TestWithParam<Gpus> {
+ protected:
+  DeviceAllreduce() {
+    for (int i = 0; i < GetParam().count; ++i) {
+      gpus_.push_back(
+          std::make_unique<FakeDevice>(FakeDeviceOptions{.mode = GetParam().mode, .ordinal = i}));
+    }
+  }
+  TrainOptions OnGpus() const {
+    TrainOptions options;
+    for (const auto& gpu : gpus_) options.gpus.push_back(gpu.get());
+    return options;
+  }
+  std::vector<std::unique_ptr<FakeDevice>> gpus_;
+  const std::unique_ptr<Workspace> work_ = WorkWithBatch(4);
+};
+
+// Queues of the mode kLate work when they are waited for, and would never reach a sum that a test
+// asks for without waiting.
+INSTANTIATE_TEST_SUITE_P(Gpus, DeviceAllreduce,
+                         testing::Values(Gpus{FakeMode::kAtOnce, 1}, Gpus{FakeMode::kAtOnce, 3},
+                                         Gpus{FakeMode::kThread, 1}, Gpus{FakeMode::kThread, 2},
+                                         Gpus{FakeMode::kThread, 4}),
+                         [](const auto& info) { return testing::PrintToString(info.param); });
+
+TEST_P(DeviceAllreduce, TakesTheStepsOfOneSolverWithTheBatchOfAll) {
+  caffe::SolverParameter solver = Synchronous(40);
+  solver.set_clip_gradients(2);
+  solver.set_iter_size(2);
+  caffe::SolverParameter alone = solver;
+  alone.clear_strategy();
+  const auto whole = WorkWithBatch(4 * GetParam().count);
+  const Outcome one = RunNamed(*whole, "run", alone);
+  const Outcome all = RunNamed(*work_, "run", solver, OnGpus());
+  EXPECT_LE(LargestDifference(WeightsOf(*whole, "run", 40), WeightsOf(*work_, "run", 40)), 1e-3f);
+  const std::map<int64_t, double> expected = one.Losses(), losses = all.Losses();
+  ASSERT_EQ(losses.size(), 40u);
+  for (const auto& [iteration, loss] : losses) EXPECT_NEAR(loss, expected.at(iteration), 2e-3);
+}
+
+// Buckets of one size or another are summed while the backward pass goes on.
+TEST_P(DeviceAllreduce, GivesTheSameWeightsForEverySizeOfBuckets) {
+  for (const int kib : {1, 4096}) {
+    caffe::SolverParameter solver = Synchronous(15);
+    (*solver.mutable_strategy()->mutable_param())["bucket_kib"] = kib;
+    RunNamed(*work_, StrCat("run", kib), solver, OnGpus());
+  }
+  EXPECT_TRUE(ModelFile(*work_, "run1", 15) == ModelFile(*work_, "run4096", 15));
+}
+
+TEST_P(DeviceAllreduce, SumsWithoutTheAverage) {
+  caffe::SolverParameter solver = Synchronous(10);
+  RunNamed(*work_, "average", solver, OnGpus());
+  (*solver.mutable_strategy()->mutable_param())["average"] = 0;
+  solver.set_base_lr(solver.base_lr() / static_cast<float>(GetParam().count));
+  solver.set_weight_decay(0);
+  RunNamed(*work_, "sum", solver, OnGpus());
+  solver = Synchronous(10);
+  solver.set_weight_decay(0);
+  RunNamed(*work_, "average", solver, OnGpus());
+  EXPECT_LE(LargestDifference(WeightsOf(*work_, "average", 10), WeightsOf(*work_, "sum", 10)),
+            1e-4f);
+}
+
+TEST_P(DeviceAllreduce, ResumesExactly) {
+  caffe::SolverParameter solver = Synchronous(24);
+  solver.set_snapshot(9);
+  RunNamed(*work_, "whole", solver, OnGpus());
+  EXPECT_EQ(StateOf(*work_, "whole", 9).solver_history_size(), 0);
+  TrainOptions options = OnGpus();
+  options.snapshot = work_->Snapshot("whole", 9) + ".solverstate";
+  RunNamed(*work_, "rest", solver, options);
+  EXPECT_TRUE(ModelFile(*work_, "whole", 24) == ModelFile(*work_, "rest", 24));
+}
+
+TEST_P(DeviceAllreduce, TestsAndSavesWhatTheGpusHaveLearned) {
+  caffe::SolverParameter solver = Workspace::Tested(Synchronous(120), 60);
+  solver.set_snapshot(50);
+  const Outcome outcome = RunNamed(*work_, "run", solver, OnGpus());
+  EXPECT_EQ(outcome.Tests(), (std::vector<int64_t>{0, 60, 120}));
+  EXPECT_EQ(outcome.result.iteration, 120);
+  EXPECT_GE(outcome.FinalOutput("accuracy"), 0.9);
+  for (const int iteration : {50, 100, 120}) {
+    EXPECT_EQ(StateOf(*work_, "run", iteration).iter(), iteration);
+  }
+  EXPECT_NE(WeightsOf(*work_, "run", 50), WeightsOf(*work_, "run", 100));
+}
+
+TEST_P(DeviceAllreduce, AStopEndsAllSolversAfterTheSameIteration) {
+  RequestedCommands commands;
+  class Stopper : public RunObserver {
+   public:
+    explicit Stopper(RequestedCommands* commands) : commands_(*commands) {}
+    void Started(int64_t, double) override {}
+    void Iterated(int64_t completed, double) override {
+      if (completed == 5) commands_.Stop();
+    }
+    void Ended() override {}
+
+   private:
+    RequestedCommands& commands_;
+  } stopper(&commands);
+  TrainOptions options = OnGpus();
+  options.control = &commands;
+  options.observer = &stopper;
+  const Outcome outcome = RunNamed(*work_, "run", Synchronous(1'000'000), options);
+  EXPECT_TRUE(outcome.result.stopped_early);
+  const int64_t iteration = outcome.result.iteration;
+  EXPECT_EQ(outcome.Losses().rbegin()->first, iteration - 1);
+  if (iteration > 5000) return;
+  RunNamed(*work_, "again", Synchronous(static_cast<int>(iteration)), OnGpus());
+  EXPECT_TRUE(ModelFile(*work_, "run", iteration) == ModelFile(*work_, "again", iteration));
+}
+
+// ---- Failures ----
+
+TrainOptions On(const std::vector<Device*>& gpus, std::optional<int> cpus = {}) {
+  TrainOptions options;
+  options.gpus = gpus;
+  options.solvers = cpus;
+  return options;
+}
+
+// Of 41 labels, the last one is not a class of the net; image 40 has it. The others have sums on
+// their queues that would wait for it.
+TEST(DeviceAllreduceTest, TheErrorOfOneSolverEndsTheOthersAndNamesIt) {
+  Images images;
+  images.classes = 41;
+  Workspace work(images);
+  SmallNet net = work.Net();
+  net.classes = 40;
+  work.WriteNet(net);
+  FakeDevice gpus[] = {FakeDevice({.mode = FakeMode::kThread}),
+                       FakeDevice({.mode = FakeMode::kThread, .ordinal = 1}),
+                       FakeDevice({.mode = FakeMode::kThread, .ordinal = 2})};
+  const std::string error = ErrorOf([&] {
+    RunNamed(work, "run", Synchronous(1000), On({&gpus[0], &gpus[1], &gpus[2]}));
+  });
+  EXPECT_EQ(error.find("solver "), 0u) << error;
+  EXPECT_CONTAINS(error, "layer 'loss'");
+}
+
+// Many calls of the second of two GPUs fail in turn: the run always ends with one line that names
+// the solver and the GPU.
+TEST(DeviceAllreduceTest, EndsInOrderWhateverCallFails) {
+  const auto work = WorkWithBatch(4);
+  uint64_t calls = 0;
+  const auto run = [&](const std::string& name, uint64_t fails_at) {
+    FakeDevice first({.mode = FakeMode::kThread});
+    FakeDevice second({.mode = FakeMode::kThread, .ordinal = 1, .fails_at_call = fails_at});
+    std::string error;
+    try {
+      RunNamed(*work, name, Synchronous(4), On({&first, &second}));
+    } catch (const Error& thrown) {
+      error = thrown.what();
+    }
+    calls = second.calls()->count();
+    return error;
+  };
+  ASSERT_EQ(run("whole", UINT64_MAX), "");
+  const uint64_t all = calls;
+  ASSERT_GT(all, 100u);
+  for (uint64_t n = 0, step = 1; n < all - 20; n += step, step = 1 + n / 8) {
+    EXPECT_CONTAINS(run(StrCat("run", n), n), "fake device 1: an unspecified launch failure") << n;
+  }
+}
+
+TEST(DeviceAllreduceTest, RefusesWhatGpusCannotDo) {
+  Workspace work;
+  FakeDevice gpu, other({.ordinal = 1});
+  EXPECT_CONTAINS(ErrorOf([&] { RunNamed(work, "mixed", Synchronous(5), On({&gpu}, 2)); }),
+                  "expected GPUs or CPUs, not 1 solvers on GPUs and 2 on CPUs");
+  caffe::SolverParameter merges = Synchronous(6);
+  (*merges.mutable_strategy()->mutable_param())["every"] = 2;
+  merges.mutable_strategy()->mutable_merge_rule()->set_type("average");
+  EXPECT_CONTAINS(ErrorOf([&] {
+                    RunNamed(work, "merges", merges, On({&gpu, &other}));
+                  }),
+                  "strategy.merge_rule: is for solvers on CPUs, expected none with --gpu");
+  SmallNet net = work.Net();
+  net.more_layers =
+      "layer { name: 'norm' type: 'BatchNorm' bottom: 'scores' top: 'norm' "
+      "batch_norm_param { synchronized: true } }\n";
+  work.WriteNet(net);
+  EXPECT_CONTAINS(ErrorOf([&] {
+                    RunNamed(work, "norm", Synchronous(5), On({&gpu, &other}));
+                  }),
+                  "has no common batches of several solvers on GPUs, expected solvers on CPUs");
+}
+
+TEST(DeviceAllreduceTest, ABuildWithoutSumsBetweenDevicesSaysSo) {
+  Device* const host = &HostDevice();
+  EXPECT_EQ(ErrorOf([&] { MakeDeviceGroup(std::span(&host, 1), nullptr); }),
+            "this build cannot sum between devices of type cpu");
+}
+
+}  // namespace
+}  // namespace millrace::test
