@@ -329,7 +329,7 @@ HogwildStrategy::~HogwildStrategy() = default;
   if (command == RunCommand::kStop) stopped_ns_ = clock_.NowNs();
 """)]),
     ("momentum-is-not-resumed", [(WORKER, """\
-  if (run_.resume) solver_->Restore(*run_.resume, index_);
+  if (run_.resume) solver_->Restore(*run_.resume, step_ ? step_->history() : index_);
 """, "")]),
     ("a-loss-is-the-sum-of-its-passes", [(SOLVER, """\
   return loss / static_cast<float>(passes);
