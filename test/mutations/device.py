@@ -7,6 +7,7 @@ ORDER, STRATEGY = "src/device/write_order.h", "src/strategy/device_strategy.cc"
 LINK, LINKS = "src/cluster/device_link.cc", "src/train/device_links.cc"
 TRAIN, CLUSTER = "src/train/train_run.cc", "src/cluster/cluster.cc"
 TESTER = "src/train/tester.cc"
+TOGETHER = "src/strategy/device_allreduce.cc"
 
 MUTANTS = [
     # ---- Nets ---------------------------------------------------------------
@@ -164,6 +165,30 @@ bool with_diff) const {
 """)]),
     ("a-gpu-tests-the-first-weights", [(TESTER, """\
   if (copy_.get()) HogwildReadToDevice(weights_, copy_, &nets_.front()->device().memory());
+""", "")]),
+    # ---- GPUs that step together --------------------------------------------
+    ("gpus-sum-gradients-before-they-are-there", [(TOGETHER, """\
+    if (!std::exchange(waits, true)) sums_->Wait(compute_->Record());
+""", "")]),
+    ("gpus-update-before-the-sums-are-there", [(TOGETHER, """\
+    while (!summed.Done()) {
+""", """\
+    while (false) {
+""")]),
+    ("gpus-that-step-together-begin-with-zeros", [(TOGETHER, """\
+  for (DeviceWeights* replica : replicas_) replica->CopyFromHost(team_->weights().data());
+""", "")]),
+    ("a-snapshot-forgets-batches-of-other-gpus", [(TOGETHER, """\
+  team().gradients().WaitForThreads();
+""", "")]),
+    ("the-host-gets-weights-before-the-update", [(TOGETHER, """\
+  if (compute_ != nullptr) compute_->Synchronize();
+""", "")]),
+    ("gpus-continue-without-the-history", [("src/strategy/device_allreduce.h", """\
+  int history() const override { return 0; }  // all solvers have that of the one that leads
+""", "")]),
+    ("the-sums-of-a-failed-solver-wait-for-ever", [(TOGETHER, """\
+  if (std::exchange(summing_, false)) collective_->Abort();
 """, "")]),
     ("the-host-is-not-told-the-first-weights", [("src/train/run_setup.cc", """\
   if (!on_host) gpu_weights[0]->CopyToHost(weights->data());
