@@ -83,7 +83,7 @@ TEST_P(Links, AreSilentAtRest) {
   uint64_t before = 0;
   EXPECT_TRUE(Await([&] {
     before = moved();
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100) * Patience());
     return before == moved();
   }));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));

@@ -210,7 +210,7 @@ MUTANTS = [
     ("left-out-for-ever", [(LINK_LOG, """\
       return reported.link.from == node || reported.link.to == node;
 """, """\
-      return link.from == node || link.to != node;
+      return reported.link.from == node || reported.link.to != node;
 """)]),
     ("drops-at-the-filter-are-one-peers", [(METRICS, """\
   for (Peer& peer : peer_metrics_) peer.dropped_filter->Set(filter.drops_of(peer.node));

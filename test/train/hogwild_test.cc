@@ -77,7 +77,10 @@ TEST_P(Hogwild, LearnsByEveryRule) {
     const Outcome outcome =
         RunNamed(work, solver.type(), Workspace::Tested(solver, 120), WithSolvers(GetParam()));
     EXPECT_GE(outcome.FinalOutput("accuracy"), 0.9);
-    EXPECT_LT(outcome.result.loss, 0.5 * std::log(4.0));
+    // One batch of 8 images says little.
+    double last = 0;
+    for (const auto& [iteration, loss] : outcome.Losses()) last += iteration >= 80 ? loss / 40 : 0;
+    EXPECT_LT(last, 0.5 * std::log(4.0));
   }
 }
 

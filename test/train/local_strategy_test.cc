@@ -507,7 +507,7 @@ TEST(LocalRun, LayersThatKeepStatisticsMergeThemToo) {
   net.convolution = true;
   work.WriteNet(net);
   const Outcome outcome = RunNamed(
-      work, "run", Workspace::Tested(Local(Workspace::Solver(120), Steps(3)), 60), WithSolvers(3));
+      work, "run", Workspace::Tested(Local(Workspace::Solver(300), Steps(3)), 150), WithSolvers(3));
   EXPECT_GE(outcome.FinalOutput("accuracy"), 0.9);
 }
 
