@@ -197,6 +197,51 @@ TEST_F(Install, ProgramsOutsideOfTheTreeShareTheirMetrics) {
   EXPECT_CONTAINS(result.output, "\n  millrace_run_iterations_here_total ");
 }
 
+// Caffe's messages are in a shared library, as Caffe's own are.
+class BesideCaffe : public Install {
+ protected:
+  void SetUp() override {
+    Install::SetUp();
+    if (IsSkipped()) return;
+    std::filesystem::copy("test/tools/beside_caffe", folder_.path());
+    const CommandResult built =
+        Shell("cd " + folder_.path() +
+              " && protoc --cpp_out=. caffe.proto && g++ -std=c++20 -fPIC -shared caffe.pb.cc"
+              " $(pkg-config --cflags --libs protobuf) -o libcaffe.so");
+    ASSERT_EQ(built.status, 0) << built.errors;
+    WriteFile(folder_ / "net.prototxt",
+              "name: 'both' layer { name: 'in' type: 'Input' top: 'data'"
+              " input_param { shape { dim: 1 dim: 5 } } }"
+              " layer { name: 'scores' type: 'InnerProduct' bottom: 'data' top: 'scores'"
+              " inner_product_param { num_output: 3 } }");
+  }
+  Workspace work_;
+};
+
+TEST_F(BesideCaffe, AProgramReadsNetsWithTheMessagesOfBoth) {
+  const std::string caffe = " -L" + folder_.path() + " -lcaffe -Wl,-rpath," + folder_.path();
+  const std::string millrace = " $(pkg-config --cflags --libs millrace)";
+  // Each registers its messages first, once.
+  for (const std::string& libraries : {caffe + millrace, millrace + caffe}) {
+    const CommandResult built =
+        Shell("cd " + folder_.path() + " && g++ -std=c++20 both.cc -I." + libraries + " -o both");
+    ASSERT_EQ(built.status, 0) << built.errors;
+    const CommandResult result = Shell(folder_ / "both " + (folder_ / "net.prototxt"));
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_CONTAINS(result.output, "caffe.NetParameter: net both, 2 layers, file caffe.proto\n");
+    EXPECT_CONTAINS(result.output, "millrace.caffe.NetParameter: net both, 2 layers, file ");
+    EXPECT_CONTAINS(result.output, "millrace::Net: 2 arrays of weights\n");
+  }
+}
+
+TEST_F(BesideCaffe, ThePluginOfATrainingMayHaveIt) {
+  const CommandResult result =
+      InstalledMillrace({"train", "--solver=" + work_.Write("run", Workspace::Solver(20)),
+                         "--plugins=" + (folder_ / "libcaffe.so")});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_TRUE(std::filesystem::exists(work_.Snapshot("run", 20) + ".caffemodel"));
+}
+
 TEST_F(Install, CmakeFindsIt) {
   if (test::Run({"/bin/sh", "-c", "command -v cmake"}).status != 0) {
     GTEST_SKIP() << "cmake is not installed";
