@@ -2,7 +2,7 @@
 #   make quickstart   install what is missing, build, train a net on real data
 #   make test         install what is missing, build, run the test suite
 #   make              build/millrace (packages must be present: tools/install-deps)
-#   make install      PREFIX=/usr/local DESTDIR=: program, library, headers
+#   make install      PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR=: program, library, headers
 #   make bench        side-by-side measurements      make accuracy   the accuracy table
 #   make asan tsan    the suite under sanitizers     make layers     the dependency rule
 #   make links        the links between the documents
@@ -280,9 +280,11 @@ $(BUILD)/libmillrace.so: $(BUILD)/libmillrace.a packaging/libmillrace.map
 	  $(BUILD)/libmillrace.o $(LDLIBS) -o $(BUILD)/$(soname)
 	$(Q)ln -sf $(soname) $@
 
+# The folders of the library, from the program's: in the build, and the usual ones of an installation.
+library_folders := . ../lib ../lib64 $(addprefix ../lib/,$(shell $(CXX) -print-multiarch))
 $(BUILD)/millrace: $(tool_objects) $(BUILD)/libmillrace.so
 	$(call say,LINK,$@)
-	$(Q)$(CXX) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' $(tool_objects) -L$(BUILD) -lmillrace $(LDLIBS) -o $@
+	$(Q)$(CXX) $(LDFLAGS) -Wl,-rpath,'$(subst $(space),:,$(library_folders:%=$$ORIGIN/%))' $(tool_objects) -L$(BUILD) -lmillrace $(LDLIBS) -o $@
 
 $(BUILD)/libsim.a: $(sim_objects)
 	@rm -f $@

@@ -117,7 +117,7 @@ class Run {
       for (std::thread& solver : solvers) solver.join();
     }
     seconds_ = clock_.NowSeconds() - begin;
-    for (QuiescenceDetector watch; !watch.Rests(Moved(), clock_.NowSeconds()); Nap()) {
+    for (QuiescenceDetector watch; !watch.IsQuiescent(Moved(), clock_.NowSeconds()); Nap()) {
       errors_.RethrowIfFailed();
     }
   }

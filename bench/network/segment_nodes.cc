@@ -81,7 +81,7 @@ SegmentCounts SegmentNodes::Read() const {
 }
 
 void SegmentNodes::AwaitRest() {
-  for (QuiescenceDetector watch; !watch.Rests(Read().moved, clock_.NowSeconds()); Nap()) {
+  for (QuiescenceDetector watch; !watch.IsQuiescent(Read().moved, clock_.NowSeconds()); Nap()) {
     errors_.RethrowIfFailed();
   }
 }

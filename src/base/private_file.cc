@@ -15,11 +15,11 @@ std::string NameOfDescriptor(int fd) { return StrCat("/proc/self/fd/", fd); }
 
 }  // namespace
 
-int CreateNameless(const std::string& folder) {
+int CreateUnnamed(const std::string& folder) {
   return open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 }
 
-bool LinkNameless(int fd, const std::string& path) {
+bool LinkUnnamed(int fd, const std::string& path) {
   return linkat(AT_FDCWD, NameOfDescriptor(fd).c_str(), AT_FDCWD, path.c_str(),
                 AT_SYMLINK_FOLLOW) == 0;
 }

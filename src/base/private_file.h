@@ -15,11 +15,11 @@ namespace millrace::inline base {
 // Creates an unnamed empty file (O_TMPFILE, mode 0600) in `folder`. Returns a read-write
 // descriptor, which the caller closes, or -1 with errno. A process that is killed leaves nothing
 // behind.
-int CreateNameless(const std::string& folder);
+int CreateUnnamed(const std::string& folder);
 
-// Gives a file made by CreateNameless() the name `path`. Returns false with errno on failure:
+// Gives a file made by CreateUnnamed() the name `path`. Returns false with errno on failure:
 // EEXIST if the name is taken.
-bool LinkNameless(int fd, const std::string& path);
+bool LinkUnnamed(int fd, const std::string& path);
 
 // Unlinks `path` if it names the file that `fd` refers to.
 void UnlinkIfSame(int fd, const std::string& path);

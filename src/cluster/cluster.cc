@@ -130,7 +130,7 @@ NodeId Cluster::node() const {
 
 void Cluster::Count() {
   std::lock_guard lock(mutex_);
-  LetWeightsDown();
+  AllowBootstrapBelow();
   uint64_t beyond = 0;
   for (size_t i = 0; i < segments_.size(); ++i) {
     if (!segments_[i].counts) continue;
@@ -145,7 +145,7 @@ void Cluster::Count() {
   for (size_t i = 0; i < segments_.size(); ++i) {
     segments_[i].net->state().SetProgress(own + beyond - others_[i], unmerged);
   }
-  PassOnMerges();
+  ForwardMerges();
   if (beyond <= counted_) return;
   const auto more = static_cast<int64_t>(beyond - counted_);
   counted_ = beyond;
@@ -159,7 +159,7 @@ void Cluster::Count() {
 
 // Nodes on the segments for which this node is the gateway start with its weights. These must first
 // be in sync on the segments towards node 0: otherwise progress made below would be overwritten.
-void Cluster::LetWeightsDown() {
+void Cluster::AllowBootstrapBelow() {
   const bool has_weights =
       std::all_of(segments_.begin(), segments_.end(), [](const ClusterSegment& segment) {
         return segment.above || segment.net->state().in_sync();
@@ -173,7 +173,7 @@ void Cluster::LetWeightsDown() {
 // Merges of one segment must travel on through the other segments that carry the same weights, even
 // if their iterations were counted long before. Only overlapping segments count: two segments with
 // disjoint ranges between the same nodes would otherwise trigger each other endlessly.
-void Cluster::PassOnMerges() {
+void Cluster::ForwardMerges() {
   for (size_t i = 0; i < segments_.size(); ++i) merges_[i] = segments_[i].net->state().merges();
   for (size_t i = 0; i < segments_.size(); ++i) {
     uint64_t others = outside_merges_;

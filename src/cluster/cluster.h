@@ -133,9 +133,9 @@ class Cluster {
   void Count();
 
  private:
-  void LetWeightsDown();
+  void AllowBootstrapBelow();
   bool Begin(uint64_t beyond);
-  void PassOnMerges();
+  void ForwardMerges();
   static bool ReadMerged(ClusterSegment* segment, float* to, const std::function<bool()>& stop);
 
   const std::shared_ptr<MetricsRegistry> registry_;  // outlives the segments

@@ -34,7 +34,7 @@ void GracefulLeave::Enter(Phase phase, int64_t now) {
 bool GracefulLeave::Step() {
   const int64_t now = clock_.NowNs();
   if (stopped_) snapshot_owner_ = termination_->UpdateStopped(peers_.is_leader(), true);
-  if (phase_ == Phase::kStays && !Stays(now)) {
+  if (phase_ == Phase::kStays && !MustStay(now)) {
     const bool waited_in_vain = !stopped_ && peers_.has_dependents() && !stopped_ns_();
     if (peers_.alone()) {
       End(true);
@@ -51,19 +51,19 @@ bool GracefulLeave::Step() {
       Enter(stopped_ ? Phase::kLeaves : Phase::kPublishes, now);
     }
   }
-  if (phase_ == Phase::kPublishes && (peers_.all_acked() || Late(now, kLeaveNs))) {
+  if (phase_ == Phase::kPublishes && (peers_.all_acked() || HasTimedOut(now, kLeaveNs))) {
     Enter(Phase::kLeaves, now);
   }
-  if (phase_ == Phase::kLeaves && (peers_.left() || peers_.alone() || Late(now, kLeaveNs)))
+  if (phase_ == Phase::kLeaves && (peers_.left() || peers_.alone() || HasTimedOut(now, kLeaveNs)))
     EndGone();
   return phase_ == Phase::kOver;
 }
 
 // Whether this node still waits for others before it leaves.
-bool GracefulLeave::Stays(int64_t now) const {
+bool GracefulLeave::MustStay(int64_t now) const {
   if (peers_.alone()) return false;
-  if (!stopped_) return peers_.has_dependents() && !Late(now, kFinishNs);
-  if (snapshot_owner_ == FinalSnapshotOwner::kThis) return !Late(now, kHandOverNs);
+  if (!stopped_) return peers_.has_dependents() && !HasTimedOut(now, kFinishNs);
+  if (snapshot_owner_ == FinalSnapshotOwner::kThis) return !HasTimedOut(now, kHandOverNs);
   return peers_.has_dependents() && now < AfterSignal(kTurnNs, kLeastTurnNs);
 }
 
@@ -99,7 +99,7 @@ bool GracefulLeave::Answered() {
   return now >= std::min(answering_ns_ + kAnswerNs, AfterSignal(kAnswerEndNs, kLeastAnswerNs));
 }
 
-bool GracefulLeave::Late(int64_t now, int64_t ns) const {
+bool GracefulLeave::HasTimedOut(int64_t now, int64_t ns) const {
   const int64_t end = stopped_ ? INT64_MAX : entered_ns_ + ns;
   return now >= std::min(end, AfterSignal(kHandOverNs, kLeastHandOverNs));
 }

@@ -66,13 +66,13 @@ class GracefulLeave {
  private:
   enum class Phase { kStays, kPublishes, kLeaves, kOver };
 
-  bool Stays(int64_t now) const;
+  bool MustStay(int64_t now) const;
   void Enter(Phase phase, int64_t now);
   void End(bool last);
   void EndGone();
   // Whether the current phase has timed out: after `ns` unless the run was stopped, and always at
   // the hand-over deadline of a signal.
-  bool Late(int64_t now, int64_t ns) const;
+  bool HasTimedOut(int64_t now, int64_t ns) const;
   // Later of `ns` after the signal and `least_ns` after Begin; INT64_MAX without a signal.
   int64_t AfterSignal(int64_t ns, int64_t least_ns) const;
 

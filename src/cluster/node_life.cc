@@ -33,7 +33,7 @@ bool NodeLife::PollJoin() {
   return true;
 }
 
-void NodeLife::BeginEnd(std::function<uint32_t()> freeze) {
+void NodeLife::BeginEnding(std::function<uint32_t()> freeze) {
   CHECK(phase_ == Phase::kTraining);
   if (!freeze) freeze = [this] { return TerminationDetector::Checksum(weights_); };
   quiescence_.emplace(&termination_, labels_, std::move(freeze), &clock_);
@@ -83,7 +83,7 @@ void NodeLife::PublishFailed(const std::string& error, bool not_finite) {
 }
 
 std::vector<std::string> NodeLife::TakeFailures() {
-  std::vector<std::string> lines = failures_.Look();
+  std::vector<std::string> lines = failures_.TakeNew();
   if (!peers_.begun() || !peers_.is_leader()) return lines;
   std::lock_guard lock(publish_mutex_);
   termination_.PublishPeerFailures(failures_.AllNotFinite());

@@ -73,7 +73,7 @@ class NodeLife {
   void SetLongest(int64_t longest_ns) { termination_.SetLongest(longest_ns); }
 
   // kTraining to kEnding. `freeze`: as of QuiescenceWait; null: checks the weights as they are.
-  void BeginEnd(std::function<uint32_t()> freeze = nullptr);
+  void BeginEnding(std::function<uint32_t()> freeze = nullptr);
   // kEnding: call every few ms until the result is not kWaiting; the phase is kSaving then.
   QuiescenceWait::Result PollEnd();
   // After kEnding: one line if the replicas were apart; "" otherwise.

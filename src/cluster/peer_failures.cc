@@ -24,7 +24,7 @@ std::string FailureText(std::string_view error) {
 PeerFailures::PeerFailures(const ClusterPeers* peers, std::vector<std::string> names)
     : peers_(*peers), names_(std::move(names)) {}
 
-std::vector<std::string> PeerFailures::Look() {
+std::vector<std::string> PeerFailures::TakeNew() {
   std::vector<std::string> lines;
   std::vector<std::pair<NodeId, RunEnd>> ends;
   for (const GossipMessage& gossip : peers_.Read(GossipKey::kEnd)) {
@@ -34,7 +34,7 @@ std::vector<std::string> PeerFailures::Look() {
       continue;
     }
     if (end.has_failure()) {
-      if (IsNews(gossip.node, gossip.incarnation)) {
+      if (IsNewFailure(gossip.node, gossip.incarnation)) {
         endings_[gossip.node] = {gossip.incarnation, true, end.not_finite()};
         lines.push_back(StrCat("node ", NameOf(gossip.node),
                                " has failed: ", OneLine(FailureText(end.failure()))));
@@ -48,7 +48,7 @@ std::vector<std::string> PeerFailures::Look() {
   for (const auto& [reporter, end] : ends) {
     for (const FailedPeer& peer : end.failed_peer()) {
       const auto node = static_cast<NodeId>(peer.node());
-      if (node != peer.node() || node == peers_.self() || !IsNews(node, peer.incarnation()))
+      if (node != peer.node() || node == peers_.self() || !IsNewFailure(node, peer.incarnation()))
         continue;
       endings_[node] = {peer.incarnation(), true, true};
       lines.push_back(StrCat("node ", NameOf(node), " has failed: the loss is not finite (node ",
@@ -58,7 +58,7 @@ std::vector<std::string> PeerFailures::Look() {
   return lines;
 }
 
-bool PeerFailures::IsNews(NodeId node, uint32_t incarnation) const {
+bool PeerFailures::IsNewFailure(NodeId node, uint32_t incarnation) const {
   const auto known = endings_.find(node);
   if (known == endings_.end() || incarnation > known->second.incarnation) return true;
   return incarnation == known->second.incarnation && !known->second.failed;

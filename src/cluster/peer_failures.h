@@ -30,10 +30,10 @@ class PeerFailures {
   // Errors published since the last call, one line each: "node b has failed: ...". Each incarnation
   // of a node is listed once, whether it has published its error or the leader has. The text
   // consists of printable characters only, whatever a node sends.
-  std::vector<std::string> Look();
+  std::vector<std::string> TakeNew();
   // One line that names the nodes that ended with a non-finite loss; "" if there are none. A node
   // is dropped once a later incarnation of it has completed the run's schedule without an error. As
-  // of the last Look.
+  // of the last TakeNew.
   std::string NotFinite() const;
   // Ids and incarnations of these nodes.
   std::vector<std::pair<NodeId, uint32_t>> AllNotFinite() const;
@@ -46,7 +46,7 @@ class PeerFailures {
   };
 
   // Whether a failure of this incarnation is news: neither it nor an end of a later one is known.
-  bool IsNews(NodeId node, uint32_t incarnation) const;
+  bool IsNewFailure(NodeId node, uint32_t incarnation) const;
   std::string NameOf(NodeId node) const;
 
   const ClusterPeers& peers_;

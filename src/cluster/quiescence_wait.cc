@@ -34,7 +34,8 @@ QuiescenceWait::Result QuiescenceWait::Step() {
     case TerminationDetector::State::kQuiescent:
       checksum_ = freeze_();
       // The weights may have changed since Update.
-      if (termination_.WithWeights(checksum_) == termination_.there()) return Result::kQuiescent;
+      if (termination_.WithWeights(checksum_) == termination_.reachable())
+        return Result::kQuiescent;
       break;
     case TerminationDetector::State::kDiverged:
       checksum_ = freeze_();
@@ -57,8 +58,9 @@ void QuiescenceWait::LogInFlight() {
   if (log_in_flight_ns_ < 0) log_in_flight_ns_ = now + kLongNs;
   if (now < log_in_flight_ns_) return;
   log_in_flight_ns_ = now + kLogAgainNs;
-  LOG(INFO) << "Waiting until all nodes have the same weights: of " << termination_.there().size()
-            << " " << termination_.WithOwnWeights().size() << " have this node's";
+  LOG(INFO) << "Waiting until all nodes have the same weights: of "
+            << termination_.reachable().size() << " " << termination_.WithOwnWeights().size()
+            << " have this node's";
 }
 
 std::string QuiescenceWait::DivergedText() const {
@@ -68,7 +70,7 @@ std::string QuiescenceWait::DivergedText() const {
     return StrCat(begin, "these nodes have not ended in time, and the saved model may lack their ",
                   "progress: ", NamesOf(training, true));
   }
-  const std::vector<NodeId>& all = termination_.there();
+  const std::vector<NodeId>& all = termination_.reachable();
   const std::vector<NodeId> same = termination_.WithWeights(checksum_);
   std::vector<NodeId> others;
   std::set_difference(all.begin(), all.end(), same.begin(), same.end(), std::back_inserter(others));

@@ -11,7 +11,7 @@
 namespace millrace::inline cluster {
 namespace {
 
-constexpr int64_t kLookNs = 100'000'000;
+constexpr int64_t kPollNs = 100'000'000;
 
 std::string TextOf(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -26,37 +26,37 @@ ShardTakeover::ShardTakeover(ClusterPeers* peers, std::vector<Reader> readers,
       readers_(std::move(readers)),
       apply_(std::move(apply)),
       clock_(*clock),
-      there_ns_(readers_.size(), clock->NowNs() + kStartNs - kMissingNs),
+      present_ns_(readers_.size(), clock->NowNs() + kStartNs - kMissingNs),
       absent_(readers_.size(), false) {
   CHECK_LT(peers_.self(), readers_.size());
 }
 
-std::vector<bool> ShardTakeover::There() const {
+std::vector<bool> ShardTakeover::PresentNodes() const {
   std::map<NodeId, std::vector<NodeId>> responsive_of;
   for (const GossipMessage& gossip : peers_.Read(GossipKey::kPresence)) {
     responsive_of[gossip.node] = NodesOf(TextOf(gossip.bytes));
   }
   responsive_of[peers_.self()] = responsive_;
-  std::vector<bool> there(readers_.size(), false);
+  std::vector<bool> present(readers_.size(), false);
   std::vector<NodeId> found = {peers_.self()};
-  there[peers_.self()] = true;
+  present[peers_.self()] = true;
   for (size_t next = 0; next < found.size(); ++next) {
     for (const NodeId node : responsive_of[found[next]]) {
-      if (node >= there.size() || there[node]) continue;
-      there[node] = true;
+      if (node >= present.size() || present[node]) continue;
+      present[node] = true;
       found.push_back(node);
     }
   }
-  return there;
+  return present;
 }
 
-void ShardTakeover::Look() {
+void ShardTakeover::Poll() {
   const int64_t now = clock_.NowNs();
-  if (looked_ns_ && now - *looked_ns_ < kLookNs) return;
+  if (polled_ns_ && now - *polled_ns_ < kPollNs) return;
   // After a stall of its own, this node has no current information on the others.
-  const bool stood_still = looked_ns_ && now - *looked_ns_ >= kMissingNs;
-  const bool first = !looked_ns_;
-  looked_ns_ = now;
+  const bool stood_still = polled_ns_ && now - *polled_ns_ >= kMissingNs;
+  const bool first = !polled_ns_;
+  polled_ns_ = now;
 
   responsive_ = peers_.ResponsivePeers(Recency::kInTime);
   std::string bits = BitsOf(responsive_);
@@ -64,12 +64,12 @@ void ShardTakeover::Look() {
     peers_.Publish(GossipKey::kPresence, std::as_bytes(std::span(bits)));
     published_ = std::move(bits);
   }
-  const std::vector<bool> there = There();
+  const std::vector<bool> present = PresentNodes();
   std::vector<bool> absent(readers_.size());
   for (size_t node = 0; node < readers_.size(); ++node) {
-    if (there[node]) there_ns_[node] = now;
-    if (stood_still && !absent_[node]) there_ns_[node] = std::max(there_ns_[node], now);
-    absent[node] = now - there_ns_[node] >= kMissingNs;
+    if (present[node]) present_ns_[node] = now;
+    if (stood_still && !absent_[node]) present_ns_[node] = std::max(present_ns_[node], now);
+    absent[node] = now - present_ns_[node] >= kMissingNs;
   }
   if (absent == absent_ && !first) return;
   Log(absent);

@@ -35,29 +35,29 @@ class ShardTakeover {
   // present, from the start.
   static constexpr int64_t kMissingNs = 1'000'000'000, kStartNs = 10'000'000'000;
 
-  // `apply` receives the absent shards, ascending, at the first Look and after each change. Both
+  // `apply` receives the absent shards, ascending, at the first Poll and after each change. Both
   // pointers outlive this object.
   ShardTakeover(ClusterPeers* peers, std::vector<Reader> readers,
                 std::function<void(const std::vector<uint64_t>& absent)> apply, const Clock* clock);
 
   // Publishes the responsive peers, reads the other nodes' messages, and logs changes. Call it
   // every few ms; it acts every 100 ms.
-  void Look();
+  void Poll();
 
  private:
   // Which nodes are present, by node id.
-  std::vector<bool> There() const;
+  std::vector<bool> PresentNodes() const;
   void Log(const std::vector<bool>& absent) const;
 
   ClusterPeers& peers_;
   const std::vector<Reader> readers_;
   const std::function<void(const std::vector<uint64_t>&)> apply_;
   const Clock& clock_;
-  std::optional<int64_t> looked_ns_;
+  std::optional<int64_t> polled_ns_;
   std::vector<NodeId> responsive_;  // responsive peers of this node
   std::optional<std::string> published_;
   // By node: when it was last present; initially start + kStartNs - kMissingNs.
-  std::vector<int64_t> there_ns_;
+  std::vector<int64_t> present_ns_;
   std::vector<bool> absent_;  // by node
 };
 

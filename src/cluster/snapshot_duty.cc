@@ -12,17 +12,17 @@ namespace millrace::inline cluster {
 SnapshotDuty::SnapshotDuty(ClusterPeers* peers, const Clock* clock)
     : peers_(*peers), clock_(*clock) {}
 
-void SnapshotDuty::FellDue(int64_t iteration) {
+void SnapshotDuty::ExpectSnapshot(int64_t iteration) {
   std::lock_guard lock(mutex_);
   due_ = std::max(due_.load(), iteration);
 }
 
-void SnapshotDuty::Opened(int64_t iteration) {
+void SnapshotDuty::OnOpened(int64_t iteration) {
   std::lock_guard lock(mutex_);
   Clear(iteration);
 }
 
-void SnapshotDuty::Wrote(int64_t iteration) {
+void SnapshotDuty::OnWritten(int64_t iteration) {
   SnapshotWritten written;
   written.set_iteration(iteration);
   const std::string bytes = written.SerializeAsString();

@@ -31,11 +31,11 @@ class SnapshotDuty {
   SnapshotDuty(ClusterPeers* peers, const Clock* clock);
 
   // A snapshot is due at `iteration`, and another node is to write it.
-  void FellDue(int64_t iteration);
+  void ExpectSnapshot(int64_t iteration);
   // This node has opened a snapshot of `iteration` that includes the model.
-  void Opened(int64_t iteration);
+  void OnOpened(int64_t iteration);
   // This node has written the model of `iteration`.
-  void Wrote(int64_t iteration);
+  void OnWritten(int64_t iteration);
   // Whether this node is the leader and a due snapshot is not known to exist. One atomic load while
   // no snapshot is due.
   bool IsDue();

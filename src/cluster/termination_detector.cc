@@ -92,11 +92,11 @@ TerminationDetector::FinalSnapshotOwner TerminationDetector::UpdateStopped(bool 
   responsive_nodes_ = std::move(all);
   ReadPeers(true);
   // Other nodes' sets may be outdated; this node's own observation of its peers takes precedence.
-  std::erase_if(there_, [&](NodeId node) {
+  std::erase_if(reachable_, [&](NodeId node) {
     return std::binary_search(unresponsive.begin(), unresponsive.end(), node);
   });
   FinalSnapshotOwner owner = FinalSnapshotOwner::kThis;
-  for (const NodeId node : there_) {
+  for (const NodeId node : reachable_) {
     const auto found = statements_.find(node);
     if (found == statements_.end() || found->second.priority() == 0)
       return FinalSnapshotOwner::kNobody;
@@ -180,15 +180,15 @@ void TerminationDetector::Publish(bool at_once) {
 void TerminationDetector::ReadPeers(bool stopped) {
   statements_ = ReadGossip<RunEnd>(peers_.Read(GossipKey::kEnd));
   statements_[peers_.self()] = own_;
-  there_ = {peers_.self()};
+  reachable_ = {peers_.self()};
   const auto goes = [&](NodeId node) {
     const auto found = statements_.find(node);
     if (found == statements_.end() || !found->second.gone()) return false;
     return !stopped || found->second.priority() == 0;
   };
-  std::string seen = BitsOf(there_);
-  for (size_t next = 0; next < there_.size(); ++next) {
-    const auto found = statements_.find(there_[next]);
+  std::string seen = BitsOf(reachable_);
+  for (size_t next = 0; next < reachable_.size(); ++next) {
+    const auto found = statements_.find(reachable_[next]);
     if (found == statements_.end()) continue;
     const std::string& responsive = found->second.responsive();
     seen.resize(std::max(seen.size(), responsive.size()));
@@ -196,12 +196,12 @@ void TerminationDetector::ReadPeers(bool stopped) {
       for (auto fresh = static_cast<unsigned char>(responsive[byte] & ~seen[byte]); fresh != 0;
            fresh &= fresh - 1) {
         const auto node = static_cast<NodeId>(8 * byte + std::countr_zero(fresh));
-        if (!goes(node)) there_.push_back(node);
+        if (!goes(node)) reachable_.push_back(node);
       }
       seen[byte] = static_cast<char>(seen[byte] | responsive[byte]);
     }
   }
-  std::sort(there_.begin(), there_.end());
+  std::sort(reachable_.begin(), reachable_.end());
 }
 
 TerminationDetector::State TerminationDetector::Evaluate() {
@@ -210,10 +210,11 @@ TerminationDetector::State TerminationDetector::Evaluate() {
     all_ended_ns_ = -1;
     return now - begin_ns_ < TrainingTimeout() ? State::kTraining : State::kDiverged;
   }
-  if (there_.size() < peers_.members() && now - begin_ns_ < kKnowPeersNs) return State::kInFlight;
-  if (WithWeights(own_.weights()).size() == there_.size()) return State::kQuiescent;
+  if (reachable_.size() < peers_.members() && now - begin_ns_ < kKnowPeersNs)
+    return State::kInFlight;
+  if (WithWeights(own_.weights()).size() == reachable_.size()) return State::kQuiescent;
   std::vector<uint32_t> checksums;
-  for (const NodeId node : there_) checksums.push_back(statements_.at(node).weights());
+  for (const NodeId node : reachable_) checksums.push_back(statements_.at(node).weights());
   if (all_ended_ns_ < 0) all_ended_ns_ = moved_ns_ = now;
   if (checksums != moving_) moved_ns_ = now;
   moving_ = std::move(checksums);
@@ -235,7 +236,7 @@ int64_t TerminationDetector::TrainingTimeout() const {
 
 std::vector<NodeId> TerminationDetector::WithWeights(uint32_t checksum) const {
   std::vector<NodeId> nodes;
-  for (const NodeId node : there_) {
+  for (const NodeId node : reachable_) {
     const auto found = statements_.find(node);
     const bool same = found != statements_.end() && found->second.weights() == checksum;
     if (same || node == peers_.self()) nodes.push_back(node);
@@ -245,7 +246,7 @@ std::vector<NodeId> TerminationDetector::WithWeights(uint32_t checksum) const {
 
 std::vector<NodeId> TerminationDetector::Training() const {
   std::vector<NodeId> nodes;
-  for (const NodeId node : there_) {
+  for (const NodeId node : reachable_) {
     const auto found = statements_.find(node);
     // A stopped node may still finish an iteration.
     if (found == statements_.end() || found->second.priority() > 0 ||

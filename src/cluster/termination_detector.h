@@ -92,7 +92,7 @@ class TerminationDetector {
 
   // As of the last Update, ascending and including this node: all reachable nodes; those with
   // weights of this checksum; those whose solvers still train.
-  const std::vector<NodeId>& there() const { return there_; }
+  const std::vector<NodeId>& reachable() const { return reachable_; }
   std::vector<NodeId> WithWeights(uint32_t checksum) const;
   std::vector<NodeId> WithOwnWeights() const { return WithWeights(own_.weights()); }
   std::vector<NodeId> Training() const;
@@ -124,8 +124,8 @@ class TerminationDetector {
   int64_t published_ns_ = 0;  // when it was published
   std::vector<NodeId> responsive_nodes_;  // sent frames since this node was stopped; ascending
   std::map<NodeId, RunEnd> statements_;
-  std::vector<NodeId> there_;
-  std::vector<uint32_t> moving_;  // checksums of there_ at their last change
+  std::vector<NodeId> reachable_;
+  std::vector<uint32_t> moving_;  // checksums of reachable_ at their last change
   int64_t moved_ns_ = 0;          // time of that change
   int64_t all_ended_ns_ = -1;     // when all solvers had ended; -1: not yet
 };

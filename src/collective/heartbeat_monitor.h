@@ -22,7 +22,7 @@ class HeartbeatMonitor {
       : own_(own), limit_(limit), seconds_(seconds), silent_(size) {}
 
   // A heartbeat of process `rank` has arrived.
-  void Heard(int rank) { silent_[rank] = 0; }
+  void OnHeartbeat(int rank) { silent_[rank] = 0; }
   // Process `rank` says that it has failed.
   void Failed(int rank, const std::string& reason) {
     if (lost_.empty()) lost_ = StrCat("rank ", rank, " has failed: ", OneLine(reason));

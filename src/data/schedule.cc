@@ -104,8 +104,8 @@ uint64_t ShardRecords(uint64_t shard, uint64_t shard_count, uint64_t total) {
   return shard < total ? (total - shard - 1) / shard_count + 1 : 0;
 }
 
-Dealt::Dealt(std::vector<uint64_t> absent, uint64_t shard_index, uint64_t shard_count,
-             uint64_t total)
+TakeoverRecords::TakeoverRecords(std::vector<uint64_t> absent, uint64_t shard_index,
+                                 uint64_t shard_count, uint64_t total)
     : absent_(std::move(absent)),
       shard_count_(shard_count),
       readers_(shard_count - absent_.size()) {
@@ -121,7 +121,7 @@ Dealt::Dealt(std::vector<uint64_t> absent, uint64_t shard_index, uint64_t shard_
   records_ = ShardRecords(rank_, readers_, all);
 }
 
-uint64_t Dealt::At(uint64_t position) const {
+uint64_t TakeoverRecords::At(uint64_t position) const {
   // `number` counts the absent shards' records in the order of all records. The last block of
   // shard_count records may be incomplete.
   const uint64_t number = position * readers_ + rank_;
@@ -143,22 +143,22 @@ Schedule::Schedule(const ScheduleOptions& options) : options_(options), interlea
                 " processes that share them");
   }
   if (!options.absent.empty()) {
-    dealt_.emplace(options.absent, options.shard_index, options.shard_count, total);
-    if (dealt_->records() == 0) dealt_.reset();
+    takeover_.emplace(options.absent, options.shard_index, options.shard_count, total);
+    if (takeover_->records() == 0) takeover_.reset();
   }
-  if (dealt_) mix_.emplace(std::vector<uint64_t>{records_, dealt_->records()});
+  if (takeover_) mix_.emplace(std::vector<uint64_t>{records_, takeover_->records()});
   epoch_items_ = mix_ ? mix_->total() : records_;
   if (options.rand_skip > 0) {
     skip_ = Rng(options.seed, {kRngSkip, options.stream}).Below(options.rand_skip);
   }
   if (options.shuffle && options.groups.size() > 1) {
     own_groups_.emplace(GroupsOf(true, records_));
-    if (dealt_) dealt_groups_.emplace(GroupsOf(false, dealt_->records()));
+    if (takeover_) dealt_groups_.emplace(GroupsOf(false, takeover_->records()));
   }
 }
 
 uint64_t Schedule::NumberOf(bool own, uint64_t position) const {
-  return own ? position * options_.shard_count + options_.shard_index : dealt_->At(position);
+  return own ? position * options_.shard_count + options_.shard_index : takeover_->At(position);
 }
 
 // The positions ascend with the records' numbers, so each group is a range of positions.
@@ -202,7 +202,7 @@ RecordLocation Schedule::AtPlace(uint64_t place) const {
     // own records does not change.
     constexpr uint64_t kOthers = 0x9e3779b97f4a7c15;
     const uint64_t stream = own ? options_.stream : options_.stream ^ kOthers;
-    const uint64_t size = own ? records_ : dealt_->records();
+    const uint64_t size = own ? records_ : takeover_->records();
     const auto& groups = own ? own_groups_ : dealt_groups_;
     position = groups ? groups->At(options_.seed, stream, epoch, position)
                       : Permutation(options_.seed, stream, epoch, size)(position);

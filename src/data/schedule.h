@@ -76,11 +76,12 @@ class Permutation {
 // The records of absent shards that are assigned to one shard with a reader. With k such shards it
 // gets every k-th of these records, in the order of all records. For every set of absent shards,
 // each of their records is assigned to exactly one other shard. Immutable.
-class Dealt {
+class TakeoverRecords {
  public:
   // `absent` is ascending, below `shard_count`, and without `shard_index`. `total` is the number of
   // records of all shards.
-  Dealt(std::vector<uint64_t> absent, uint64_t shard_index, uint64_t shard_count, uint64_t total);
+  TakeoverRecords(std::vector<uint64_t> absent, uint64_t shard_index, uint64_t shard_count,
+                  uint64_t total);
 
   uint64_t records() const { return records_; }
   // The number, among all records, of the record at `position`, which is below records().
@@ -113,7 +114,7 @@ class GroupedPermutation {
 struct ScheduleOptions {
   std::vector<uint64_t> sizes;  // records of each source
   uint64_t shard_index = 0, shard_count = 1;
-  std::vector<uint64_t> absent;  // shards without a reader; see Dealt
+  std::vector<uint64_t> absent;  // shards without a reader; see TakeoverRecords
   bool shuffle = false;
   // Numbers of successive records that `shuffle` keeps together; for one source. Empty: none.
   std::vector<uint64_t> groups;
@@ -149,7 +150,7 @@ class Schedule {
 
  private:
   RecordLocation Draw(uint64_t place) const;
-  // The record, among all, at a position of the shard's own records or of those of dealt_.
+  // The record, among all, at a position of the shard's own records or of those of takeover_.
   uint64_t NumberOf(bool own, uint64_t position) const;
   GroupedPermutation GroupsOf(bool own, uint64_t size) const;
 
@@ -158,9 +159,9 @@ class Schedule {
   uint64_t records_ = 0, epoch_items_ = 0;
   uint64_t batch_draws_ = 0;  // the sum of the draws
   uint64_t skip_ = 0;
-  std::optional<Dealt> dealt_;     // empty: no records of absent shards
-  std::optional<Interleave> mix_;  // of the shard's own records (0) and those of dealt_ (1)
-  // Of own records and of those of dealt_, if shuffled in groups.
+  std::optional<TakeoverRecords> takeover_;  // empty: no records of absent shards
+  std::optional<Interleave> mix_;  // of the shard's own records (0) and those of takeover_ (1)
+  // Of own records and of those of takeover_, if shuffled in groups.
   std::optional<GroupedPermutation> own_groups_, dealt_groups_;
 };
 

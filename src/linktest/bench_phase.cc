@@ -60,7 +60,7 @@ BenchStatus BenchPhases::status() const {
   return status;
 }
 
-std::vector<std::string> BenchPhases::Missing(const Others& others) const {
+std::vector<std::string> BenchPhases::AbsentNodes(const Others& others) const {
   std::vector<std::string> names;
   for (size_t node = 0; node < config_.names.size(); ++node) {
     const auto found = others.find(static_cast<NodeId>(node));
@@ -70,7 +70,7 @@ std::vector<std::string> BenchPhases::Missing(const Others& others) const {
   return names;
 }
 
-bool BenchPhases::Go(Phase phase, double now) {
+bool BenchPhases::EnterPhase(Phase phase, double now) {
   phase_ = phase;
   since_ = now;
   return true;
@@ -88,7 +88,7 @@ bool BenchPhases::Follow(NodeId leader, const BenchStatus& status, double now, b
   participants_ = std::move(nodes);
   warm_up_seconds_ = status.warm_up_seconds();
   seconds_ = status.seconds();
-  return Go(BenchStatus::READY, now);
+  return EnterPhase(BenchStatus::READY, now);
 }
 
 // Follows a leader that has already named the participants. Before that, the lowest present node
@@ -105,16 +105,16 @@ bool BenchPhases::Begin(double now, const Others& others, bool ready) {
   if (!all && now - since_ < config_.wait_seconds) return false;
   if (there.size() == 1) {
     throw Error("bench: no other node of cluster ", config_.cluster, " came within ",
-                config_.wait_seconds, " s: expected ", AndList(Missing(others)));
+                config_.wait_seconds, " s: expected ", AndList(AbsentNodes(others)));
   }
   if (!ready) return false;
   participants_ = std::move(there);
-  return Go(BenchStatus::READY, now);
+  return EnterPhase(BenchStatus::READY, now);
 }
 
 // Whether the phase is complete: on the leader for all participants, elsewhere because the leader
 // has advanced.
-bool BenchPhases::MayGoOn(double now, const Others& others, bool ready) const {
+bool BenchPhases::CanAdvance(double now, const Others& others, bool ready) const {
   // Followers wait three times as long, so that the leader can time out on another node first.
   const double timeout = config_.timeout_seconds * (is_leader() ? 1 : 3);
   const bool timed_out = now - since_ > timeout;
@@ -140,16 +140,16 @@ bool BenchPhases::Step(double now, const Others& others, bool ready) {
     case BenchStatus::READY:
     case BenchStatus::MEASURED:
     case BenchStatus::REPORTED:
-      return MayGoOn(now, others, ready) && Go(static_cast<Phase>(phase_ + 1), now);
+      return CanAdvance(now, others, ready) && EnterPhase(static_cast<Phase>(phase_ + 1), now);
     case BenchStatus::LOADED:
-      if (measuring_) return now - since_ >= seconds_ && Go(BenchStatus::MEASURED, now);
+      if (measuring_) return now - since_ >= seconds_ && EnterPhase(BenchStatus::MEASURED, now);
       if (now - since_ < warm_up_seconds_) return false;
       measuring_ = true;
       since_ = now;
       return false;
     case BenchStatus::QUIET:
       return (ready || now - since_ > config_.timeout_seconds / 3) &&
-             Go(BenchStatus::REPORTED, now);
+             EnterPhase(BenchStatus::REPORTED, now);
     case BenchStatus::DONE:
     case BenchStatus::STOPPED:
       return false;
@@ -171,7 +171,7 @@ void PeerTable::Take(NodeId node, std::span<const std::byte> bytes, double now_s
   last_[node] = std::move(last);
 }
 
-BenchPhases::Others PeerTable::there(double now_seconds) const {
+BenchPhases::Others PeerTable::present(double now_seconds) const {
   BenchPhases::Others others;
   for (const auto& [node, last] : last_) {
     if (now_seconds - last.changed <= peer_timeout_seconds_) others[node] = last.status;

@@ -73,7 +73,7 @@ class BenchPhases {
   // All participants, ascending, including this node; empty in WAITING.
   const std::vector<NodeId>& participants() const { return participants_; }
   // Names of the topology's nodes that are absent, by id.
-  std::vector<std::string> Missing(const Others& others) const;
+  std::vector<std::string> AbsentNodes(const Others& others) const;
   double warm_up_seconds() const { return warm_up_seconds_; }
   double seconds() const { return seconds_; }
 
@@ -84,8 +84,8 @@ class BenchPhases {
  private:
   bool Begin(double now, const Others& others, bool ready);
   bool Follow(NodeId leader, const BenchStatus& status, double now, bool ready);
-  bool MayGoOn(double now, const Others& others, bool ready) const;
-  bool Go(Phase phase, double now);
+  bool CanAdvance(double now, const Others& others, bool ready) const;
+  bool EnterPhase(Phase phase, double now);
 
   const BenchPhasesConfig config_;
   Phase phase_ = BenchStatus::WAITING;
@@ -105,7 +105,7 @@ class PeerTable {
   // Stores the newest gossip message of `node`. Ignores messages that are not a valid status.
   void Take(NodeId node, std::span<const std::byte> bytes, double now_seconds);
   // States of the nodes that have not gone.
-  BenchPhases::Others there(double now_seconds) const;
+  BenchPhases::Others present(double now_seconds) const;
 
  private:
   struct Last {

@@ -35,7 +35,8 @@ ParamLayout LayoutOf(int64_t weights) {
   return layout;
 }
 
-BenchPhasesConfig StagesOf(const MeasureOptions& options, const Topology& topology, NodeId node) {
+BenchPhasesConfig PhasesConfigOf(const MeasureOptions& options, const Topology& topology,
+                                 NodeId node) {
   BenchPhasesConfig config;
   config.cluster = topology.name;
   config.node = node;
@@ -80,7 +81,7 @@ class MeasureRun {
         plan_(PlanFor(topology_, node_)),
         replica_device_(DeviceReplica(plan_.memory.type, plan_.memory.ordinal)),
         weights_(replica_device_, options.weights),
-        phases_(StagesOf(options, topology_, node_), clock_.NowSeconds()),
+        phases_(PhasesConfigOf(options, topology_, node_), clock_.NowSeconds()),
         peers_(topology_.nodes.size(), node_, kPeerTimeoutSeconds),
         began_(clock_.NowSeconds()) {
     for (const std::string& notice : plan_.notices) LOG(INFO) << notice;
@@ -143,7 +144,7 @@ class MeasureRun {
     for (const GossipMessage& gossip : cluster_->Read(GossipKey::kReport)) {
       peers_.Take(gossip.node, gossip.bytes, Now());
     }
-    others_ = peers_.there(Now());
+    others_ = peers_.present(Now());
   }
 
   // Advances by as many phases as possible.
@@ -156,9 +157,9 @@ class MeasureRun {
     LogWhoIsMissing();
     for (bool more = true; more;) {
       const MetricsSnapshot reading = Read();
-      const bool rests = rest_.Rests(reading.moved(), Now());
+      const bool quiescent = rest_.IsQuiescent(reading.moved(), Now());
       const bool collects = phases_.phase() == BenchStatus::REPORTED && phases_.is_leader();
-      const bool ready = collects ? pages_.Read(others_, phases_.participants(), node_) : rests;
+      const bool ready = collects ? pages_.Read(others_, phases_.participants(), node_) : quiescent;
       const bool measured = phases_.measures();
       more = phases_.Step(Now(), others_, ready);
       if (more) Enter(reading);
@@ -242,7 +243,7 @@ class MeasureRun {
 
   void LogWhoIsMissing() {
     if (phases_.phase() != BenchStatus::WAITING) return;
-    std::vector<std::string> missing = phases_.Missing(others_);
+    std::vector<std::string> missing = phases_.AbsentNodes(others_);
     if (missing == missing_) return;
     missing_ = std::move(missing);
     if (missing_.empty()) {
@@ -254,7 +255,7 @@ class MeasureRun {
 
   [[noreturn]] void ThrowAlone() const {
     throw Error("bench: cluster ", topology_.name, " was not there within ", options_.wait_seconds,
-                " s: expected ", AndList(phases_.Missing(others_)));
+                " s: expected ", AndList(phases_.AbsentNodes(others_)));
   }
 
   // Waits until `done` returns true, `ms` have passed, or a signal arrives.

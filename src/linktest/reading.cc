@@ -97,7 +97,7 @@ BenchReport ReportOf(const std::vector<EndFacts>& facts, const MetricsSnapshot& 
   return report;
 }
 
-bool QuiescenceDetector::Rests(uint64_t moved, double now_seconds) {
+bool QuiescenceDetector::IsQuiescent(uint64_t moved, double now_seconds) {
   if (!started_ || moved != moved_) {
     if (!started_) moving_since_ = now_seconds;
     started_ = true;

@@ -57,7 +57,7 @@ class QuiescenceDetector {
   // `moved`: current value of MetricsSnapshot::moved(). True if it has not changed for 1 s, which
   // exceeds nearly all retransmit timeouts. Also true after 10 s of changes, because slightly
   // inexact counters are better than a measurement that never ends.
-  bool Rests(uint64_t moved, double now_seconds);
+  bool IsQuiescent(uint64_t moved, double now_seconds);
 
  private:
   uint64_t moved_ = 0;

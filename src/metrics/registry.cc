@@ -154,7 +154,7 @@ class MetricsRegistry::Memory {
 };
 
 MetricsRegistry::Memory::Memory(const std::string& folder)
-    : path_(StrCat(folder, "/", layout::kPrefix, getpid())), file_(CreateNameless(folder)) {
+    : path_(StrCat(folder, "/", layout::kPrefix, getpid())), file_(CreateUnnamed(folder)) {
   int error = file_.get() < 0 ? errno : 0;
   if (error == 0 && ftruncate(file_.get(), layout::kFileBytes) != 0) error = errno;
   if (error == 0) error = posix_fallocate(file_.get(), 0, layout::kValuesAt);
@@ -305,10 +305,10 @@ void MetricsRegistry::Memory::Publish(const std::string& title) {
   std::memset(head->title, 0, sizeof(head->title));
   Put(CutText(title, sizeof(head->title) - 1), head->title);
   if (published_) return;
-  published_ = LinkNameless(file_.get(), path_);
+  published_ = LinkUnnamed(file_.get(), path_);
   if (!published_ && errno == EEXIST) {
     RemoveLeftover(path_);
-    published_ = LinkNameless(file_.get(), path_);
+    published_ = LinkUnnamed(file_.get(), path_);
   }
   if (!published_) throw Error(path_, ": cannot be created: ", ErrnoText(errno));
 }

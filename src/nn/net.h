@@ -27,7 +27,7 @@ struct BuiltNetOptions {
   uint64_t seed = 0;            // part of the key of every random stream of the net
   DataService* data = nullptr;  // outlives the net; null if the net reads no data
   std::string data_scope = "train";
-  int data_consumer = 0;  // number of the net, if nets take turns at the batches of `data`
+  int data_consumer = 0;           // number of the net, if nets take turns at the batches of `data`
   Device* device = &HostDevice();  // outlives the net
   // Gives a net without a loss a backward pass for measurements: as if each blob that no gradient
   // reaches from another layer counted in the objective with weight 1.
@@ -39,8 +39,8 @@ struct BuiltNetOptions {
   // activations share memory, with each other and with values that no backward pass reads; outputs,
   // and gradients of inputs (force_backward), stay.
   bool keep_activations = false;
-  // Layers do the work of those behind them where they can (nn/layers/takes_in.h). Blobs between
-  // them then hold what the last one computes.
+  // Layers do the work of those behind them where they can (nn/layers/layer_fusion.h). Blobs
+  // between them then hold what the last one computes.
   bool fuse = true;
 };
 

@@ -8,7 +8,7 @@
 
 #include "base/names.h"
 #include "nn/layers/backward_reads.h"
-#include "nn/layers/takes_in.h"
+#include "nn/layers/layer_fusion.h"
 #include "nn/layout_choice.h"
 #include "nn/net.h"
 #include "proto/custom_param.h"
@@ -455,15 +455,15 @@ void BuiltNet::MarkReshapes() {
 void BuiltNet::FuseLayers() {
   for (size_t n = 0; n < nodes_.size(); ++n) {
     const Node& node = nodes_[n];
-    auto* const layer = dynamic_cast<TakesIn*>(node.layer.get());
+    auto* const layer = dynamic_cast<FusesNext*>(node.layer.get());
     if (layer == nullptr || node.top.size() != 1) continue;
-    layer->ReleaseAll();
+    layer->UnfuseAll();
     if (debug_info_ || !options_.fuse) continue;
     for (size_t next = n + 1; next < nodes_.size(); ++next) {
       const Node& behind = nodes_[next];
       if (behind.bottom != node.top || behind.top != node.top) break;
       if (nodes_[next - 1].loss_weight[0] != 0) break;
-      if (!layer->TakeIn(behind.layer.get())) break;
+      if (!layer->TryFuse(behind.layer.get())) break;
     }
   }
 }

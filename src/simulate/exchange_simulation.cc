@@ -108,7 +108,7 @@ class ExchangeSimulation : public SimulationCore {
     if (several()) Poll(w);
   }
 
-  void Form() override {
+  void FormCluster() override {
     if (!several()) return;
     for (int w = 0; w < workers(); ++w) PollAt(w, 0);
     const auto formed = [&] {
@@ -134,7 +134,7 @@ class ExchangeSimulation : public SimulationCore {
     while (!AllFinished()) Step();
   }
 
-  void ComeToRest() override {
+  void MergeAll() override {
     if (!several()) return;
     const int64_t begin_ns = now_ns();
     for (int w = 0; w < workers(); ++w) {

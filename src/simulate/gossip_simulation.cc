@@ -107,7 +107,7 @@ class GossipSimulation : public SimulationCore {
   }
 
   // All become the mean of all, weighted by their masses.
-  void ComeToRest() override {
+  void MergeAll() override {
     while (in_flight_ > 0) Step();
     std::vector<float> mean(weights().size());
     ReadMerged(&mean);

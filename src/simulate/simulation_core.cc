@@ -38,7 +38,7 @@ SimulationCore::~SimulationCore() {
   // Where they were made.
   for (int w = 0; w < options_.workers; ++w) {
     if (workers_[w].computing.valid()) workers_[w].computing.wait();
-    InThread(w, [&] { workers_[w].worker.reset(); });
+    RunInThread(w, [&] { workers_[w].worker.reset(); });
   }
 }
 
@@ -48,11 +48,11 @@ void SimulationCore::MakeWorkers(const std::function<void(WorkerConfig* worker)>
     worker.index = static_cast<uint16_t>(w);
     worker.workers = options_.workers;
     configure(&worker);
-    InThread(w, [&] {
+    RunInThread(w, [&] {
       workers_[w].worker = std::make_unique<SimulatedWorker>(config_, policy_, worker);
     });
   }
-  InThread(0, [&] { workers_[0].worker->FillWeights(); });
+  RunInThread(0, [&] { workers_[0].worker->FillWeights(); });
   for (Slot& slot : workers_) {
     std::copy(weights().begin(), weights().end(), slot.worker->weights().begin());
   }
@@ -72,7 +72,7 @@ void SimulationCore::MakeTestNets() {
 
 SimulationStatus SimulationCore::Run(const SimulationObserver& observer) {
   observer_ = &observer;
-  Form();
+  FormCluster();
   begin_ns_ = now_ns();
   bytes_before_ = network_.bytes_sent();
   stop_conditions_.Start();
@@ -81,7 +81,7 @@ SimulationStatus SimulationCore::Run(const SimulationObserver& observer) {
   Train();
   trained_ns_ = now_ns();
   for (Slot& slot : workers_) slot.worker->strategy().Flush(Now());
-  ComeToRest();
+  MergeAll();
   SimulationStatus status = StatusNow();
   if (tested_at_ != completed_) Test();
   return status;
@@ -98,7 +98,7 @@ double SimulationCore::LargestDistance() {
 }
 
 void SimulationCore::Save(const std::string& path) {
-  InThread(0, [&] {
+  RunInThread(0, [&] {
     caffe::NetParameter model;
     workers_[0].worker->net().ToProto(&model, false, weights().data());
     SaveBinary(path, model);

@@ -52,11 +52,11 @@ class SimulationCore {
   void MakeWorkers(const std::function<void(WorkerConfig* worker)>& configure);
 
   // Before training begins, in virtual time.
-  virtual void Form() {}
+  virtual void FormCluster() {}
   // Trains until no worker has an iteration left.
   virtual void Train() = 0;
   // Then brings the weights of all workers together.
-  virtual void ComeToRest() = 0;
+  virtual void MergeAll() = 0;
   // The weights that tests score.
   virtual void ReadMerged(std::vector<float>* merged) = 0;
   // Adds what the subclass knows.
@@ -75,11 +75,11 @@ class SimulationCore {
   int64_t now_ns() const { return clock_.now_ns; }
   MergeTime Now() const;
 
-  // Runs `work` in the thread of worker `w`; InThread waits for it.
+  // Runs `work` in the thread of worker `w`; RunInThread waits for it.
   std::future<void> Post(int w, std::function<void()> work) {
     return threads_[w % threads_.size()]->Post(std::move(work));
   }
-  void InThread(int w, std::function<void()> work) { Post(w, std::move(work)).get(); }
+  void RunInThread(int w, std::function<void()> work) { Post(w, std::move(work)).get(); }
 
   // Whether an observer or a condition has ended the run.
   bool Stopped();

@@ -121,7 +121,7 @@ class SynchronousSimulation : public SimulationCore {
     std::fill(ready_ns_.begin(), ready_ns_.end(), at);
   }
 
-  void ComeToRest() override {
+  void MergeAll() override {
     if (!merge_) center_ = weights();
     TakeCenter();
   }

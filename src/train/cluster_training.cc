@@ -100,7 +100,7 @@ void ClusterTraining::WatchShards() {
 void ClusterTraining::Watch(double seconds) {
   if (!stop_.stop) CheckStart(seconds);
   session_.failure_detector().Listen();
-  if (takeover_ && !stop_.stop) takeover_->Look();
+  if (takeover_ && !stop_.stop) takeover_->Poll();
 }
 
 // Ends the run if its nodes cannot learn from each other. A node that joins late and a resumed run

@@ -62,8 +62,8 @@ void DistributedEvaluation::Begin(int64_t iteration) {
   if (open_) FinishIfReady();
 }
 
-void DistributedEvaluation::BeginLast(int64_t iteration, uint32_t weights,
-                                      std::vector<NodeId> nodes) {
+void DistributedEvaluation::BeginFinalTest(int64_t iteration, uint32_t weights,
+                                           std::vector<NodeId> nodes) {
   std::lock_guard lock(mutex_);
   CloseLocked();
   participants_ = std::move(nodes);
@@ -105,11 +105,11 @@ EvaluationShards DistributedEvaluation::Shares() const {
   return shares;
 }
 
-bool DistributedEvaluation::LastIsReady(const std::vector<NodeId>& there) const {
+bool DistributedEvaluation::IsFinalTestReady(const std::vector<NodeId>& reachable) const {
   std::lock_guard lock(mutex_);
   std::vector<NodeId> awaited;
-  std::set_intersection(participants_.begin(), participants_.end(), there.begin(), there.end(),
-                        std::back_inserter(awaited));
+  std::set_intersection(participants_.begin(), participants_.end(), reachable.begin(),
+                        reachable.end(), std::back_inserter(awaited));
   return AllDone(Shares(), awaited, number_) || clock_.NowNs() >= late_ns_;
 }
 
@@ -129,7 +129,7 @@ std::vector<Evaluation> DistributedEvaluation::Published() const {
   return {};
 }
 
-std::optional<TestScores> DistributedEvaluation::Whole() const {
+std::optional<TestScores> DistributedEvaluation::CombinedScores() const {
   const EvaluationShards shares = Shares();
   TestScores scores{iteration_, {}};
   for (int net = 0; net < tester_.nets(); ++net) {
@@ -150,7 +150,7 @@ void DistributedEvaluation::CloseLocked() {
   if (!open_) return;
   if (Logs()) return FinishLocked();
   open_ = false;
-  if (auto scores = Whole()) tester_.SetLast(*std::move(scores));
+  if (auto scores = CombinedScores()) tester_.SetLast(*std::move(scores));
 }
 
 void DistributedEvaluation::Poll() {
@@ -199,10 +199,10 @@ void DistributedEvaluation::FinishLocked() {
     results_.push_back(tester_.Report(iteration_, net, all[net]));
   }
   tester_.SetLast({iteration_, results_});
-  if (weights_) PublishWhole(all);
+  if (weights_) PublishCombined(all);
 }
 
-void DistributedEvaluation::PublishWhole(const std::vector<TestSums>& all) const {
+void DistributedEvaluation::PublishCombined(const std::vector<TestSums>& all) const {
   TestShare whole;
   whole.set_test(number_);
   whole.set_weights(*weights_);

@@ -63,10 +63,10 @@ class DistributedEvaluation {
   // Starts the last test, at `iteration`, where it need not be due: finishes the previous test,
   // then evaluates and publishes this node's part. `weights`: checksum of the weights, which the
   // tester already has. `nodes`: the nodes with equal weights, ascending, including this one.
-  void BeginLast(int64_t iteration, uint32_t weights, std::vector<NodeId> nodes);
+  void BeginFinalTest(int64_t iteration, uint32_t weights, std::vector<NodeId> nodes);
   // For the leader, which then calls Finish: all parts of the last test have arrived, or the
-  // timeout has passed. Only the parts of nodes in `there` are awaited.
-  bool LastIsReady(const std::vector<NodeId>& there) const;
+  // timeout has passed. Only the parts of nodes in `reachable` are awaited.
+  bool IsFinalTestReady(const std::vector<NodeId>& reachable) const;
   // The results of the last test as published by the leader; empty before that.
   std::vector<Evaluation> Published() const;
 
@@ -79,11 +79,11 @@ class DistributedEvaluation {
   void Share(int64_t iteration, int64_t number);
   EvaluationShards Shares() const;  // those that count for the open test
   // The combined results of the open test, if all parts are available.
-  std::optional<TestScores> Whole() const;
+  std::optional<TestScores> CombinedScores() const;
   void CloseLocked();
   void FinishLocked();
   // Publishes the combined results of the last test. `all`: by net.
-  void PublishWhole(const std::vector<TestSums>& all) const;
+  void PublishCombined(const std::vector<TestSums>& all) const;
   void FinishIfReady();
   bool Ready() const;
   // Whether this node logs the open test. A node that joined and became leader after the start does

@@ -48,14 +48,14 @@ void NodeRunner::Finish(int64_t longest_ns) {
   service_.reset();
   NodeLife& life = session_->life();
   life.SetLongest(longest_ns);
-  life.BeginEnd();
+  life.BeginEnding();
   while (life.PollEnd() == QuiescenceWait::Result::kWaiting) {
     errors_.RethrowIfFailed();
     session_->LogFailures();
     commands_.Next(kStepMs);
   }
   if (cluster().is_leader()) life.termination().PublishDone();
-  Depart();
+  LeaveAndAnswer();
   session_->LogFailures();
   const std::string not_finite = life.NotFinite();
   if (!not_finite.empty()) throw Error(not_finite);
@@ -68,10 +68,10 @@ void NodeRunner::PublishFailed(std::exception_ptr error) {
 
 void NodeRunner::Leave() {
   service_.reset();
-  Depart();
+  LeaveAndAnswer();
 }
 
-void NodeRunner::Depart() {
+void NodeRunner::LeaveAndAnswer() {
   session_->Leave(false);
   errors_.RethrowIfFailed();
   session_->Answer();

@@ -39,7 +39,7 @@ class NodeRunner {
   void Leave();
 
  private:
-  void Depart();
+  void LeaveAndAnswer();
 
   const std::unique_ptr<NodeConfig> node_config_;
   const SteadyClock clock_;

@@ -32,7 +32,7 @@ bool RunFinalizer::Run(int64_t iteration) {
 // Waits until frozen_ holds the weights of all nodes, or until more waiting is useless. Returns
 // false if the run is stopped.
 bool RunFinalizer::AwaitQuiescence() {
-  life_.BeginEnd([this] { return FreezeWeights(); });
+  life_.BeginEnding([this] { return FreezeWeights(); });
   while (!parts_.stopped(kStepMs)) {
     if (life_.PollEnd() == QuiescenceWait::Result::kWaiting) continue;
     if (!failure().empty()) LOG(ERROR) << failure();
@@ -58,11 +58,11 @@ bool RunFinalizer::SaveAndTest() {
   const int64_t begin = parts_.clock->NowNs();
   const uint32_t checksum = life_.end_checksum();
   if (tests_weights_ && parts_.distributed_evaluation != nullptr) {
-    parts_.distributed_evaluation->BeginLast(iteration_, checksum,
-                                             termination_.WithWeights(checksum));
+    parts_.distributed_evaluation->BeginFinalTest(iteration_, checksum,
+                                                  termination_.WithWeights(checksum));
   }
   const int64_t now = parts_.clock->NowNs();
-  const auto nodes = static_cast<int64_t>(termination_.there().size());
+  const auto nodes = static_cast<int64_t>(termination_.reachable().size());
   const int64_t deadline_ns = now + kTimeoutNs + kTestTimeoutFactor * nodes * (now - begin);
   while (!parts_.stopped(kStepMs)) {
     termination_.Update();
@@ -91,7 +91,7 @@ bool RunFinalizer::TestIfReady() {
   if (!tests_weights_) return true;
   if (parts_.distributed_evaluation == nullptr) {
     tests_ = parts_.tester->Run(iteration_, [this] { return parts_.stopped(0); });
-  } else if (parts_.distributed_evaluation->LastIsReady(termination_.there())) {
+  } else if (parts_.distributed_evaluation->IsFinalTestReady(termination_.reachable())) {
     tests_ = parts_.distributed_evaluation->Finish();
   }
   return !tests_.empty();

@@ -48,7 +48,7 @@ void SolverWorker::Train() {
       if (!iteration) break;
       const int64_t begin_ns = run_.clock.NowNs();
       const bool display = CatchUp();
-      if (Leads()) RunTest(*iteration);
+      if (IsProcessLeader()) RunTest(*iteration);
       solver_->net().set_debug_info(IsDebugInfoDue(run_.config.param, *iteration));
       const StepResult step = solver_->Compute(*iteration);
       longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);
@@ -56,7 +56,7 @@ void SolverWorker::Train() {
           run_.stop_conditions->AfterIteration(run_.weights.clock().global())) {
         run_.stop = true;
       }
-      if (!Leads()) continue;
+      if (!IsProcessLeader()) continue;
       run_.reporter.Iteration(step, solver_->net(), display);
       TakeSnapshots(*iteration + 1);
       run_.writer.Poll();
@@ -67,7 +67,7 @@ void SolverWorker::Train() {
     if (step_ != nullptr) throw Error("the run ended while it waited for data");
   }
   strategy_->Flush();
-  const bool leads = Leads();
+  const bool leads = IsProcessLeader();
   History history = solver_->ExportHistory();
   net_ = solver_->ReleaseNet();
   solver_.reset();
@@ -82,7 +82,7 @@ bool SolverWorker::CatchUp() {
   if (run_.cluster == nullptr) return false;
   if (run_.distributed_evaluation != nullptr) {
     run_.distributed_evaluation->Poll();
-    Judge();
+    ApplyStopConditions();
   }
   bool display = false;
   const auto& param = run_.config.param;
@@ -110,11 +110,11 @@ void SolverWorker::RunTest(int64_t iteration) {
   } else if (IsLeader()) {
     strategy_->Publish();
     run_.tester.Run(iteration, [&] { return run_.stop.load(); });
-    Judge();
+    ApplyStopConditions();
   }
 }
 
-void SolverWorker::Judge() {
+void SolverWorker::ApplyStopConditions() {
   if (run_.stop_conditions == nullptr || !IsLeader()) return;
   if (run_.tester.last_iteration() == run_.stop_conditions->tested()) return;
   const std::optional<TestScores> last = run_.tester.last();
@@ -147,7 +147,7 @@ void SolverWorker::Open(int64_t iteration, bool with_model) {
   const BuiltNet& net = solver_->net();
   const bool with_diff = run_.config.param.snapshot_diff();
   if (run_.duty != nullptr) {
-    with_model ? run_.duty->Opened(iteration) : run_.duty->FellDue(iteration);
+    with_model ? run_.duty->OnOpened(iteration) : run_.duty->ExpectSnapshot(iteration);
   }
   if (!with_model || run_.merged == nullptr) {
     return Write(run_.snapshots.Open(
@@ -161,7 +161,7 @@ void SolverWorker::Open(int64_t iteration, bool with_model) {
   LOG(INFO) << "The snapshot of iteration " << iteration
             << " is not written: the run ended while its merged weights were read";
   // Another node may make up for it.
-  if (run_.duty != nullptr) run_.duty->FellDue(iteration);
+  if (run_.duty != nullptr) run_.duty->ExpectSnapshot(iteration);
 }
 
 Snapshot SolverWorker::StartSnapshot(const BuiltNet& net, int64_t iteration, bool with_model,

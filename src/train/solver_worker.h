@@ -87,7 +87,7 @@ class SolverWorker {
   // together: their strategy hands out no more iterations.
   bool Stops() const { return step_ == nullptr && run_.stop.load(std::memory_order_relaxed); }
   // Whether this solver tests, saves and reports: if solvers step together, one of them does.
-  bool Leads() const { return step_ == nullptr || step_->leads_process(); }
+  bool IsProcessLeader() const { return step_ == nullptr || step_->leads_process(); }
   // A snapshot of `iteration` without histories, with `weights` of the host as the model of `net`.
   // Without `with_model`, only this node's own part.
   Snapshot StartSnapshot(const BuiltNet& net, int64_t iteration, bool with_model, bool with_diff,
@@ -100,7 +100,7 @@ class SolverWorker {
   // Runs the test if one is due at this iteration: all of it, or this node's part.
   void RunTest(int64_t iteration);
   // Shows the stop conditions the last test whose results this node knows, once.
-  void Judge();
+  void ApplyStopConditions();
   void TakeSnapshots(int64_t completed);
   void Open(int64_t iteration, bool with_model);
   void Write(std::optional<Snapshot> snapshot) const;

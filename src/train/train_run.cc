@@ -39,7 +39,7 @@ class TrainRun {
         snapshots_(setup_.synchronous ? 1 : setup_.solvers()),
         writer_(setup_.config.param.snapshot_prefix(), setup_.node_name(), &setup_.clock,
                 [this](int64_t iteration) {
-                  if (cluster_ && cluster_->duty()) cluster_->duty()->Wrote(iteration);
+                  if (cluster_ && cluster_->duty()) cluster_->duty()->OnWritten(iteration);
                 }),
         make_strategy_(MakeStrategies(ContextOfStrategies())) {
     if (!options.metrics.empty() && setup_.is_first_rank())

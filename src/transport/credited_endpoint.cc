@@ -87,7 +87,7 @@ WaitResult CreditedEndpoint::Wait(int64_t deadline_ns, WaitFor what) {
     // Probe even if a frame is receivable: that may hold forever.
     const int64_t now = clock_.NowNs();
     const int64_t next_probe = ProbePeers(now);
-    const WaitResult result = Look(what);
+    const WaitResult result = CheckConditions(what);
     if (result.receivable || result.sendable || result.woken || last) return result;
     const int64_t ns = SleepNs(clock_, std::min(deadline_ns, next_probe));
     // Poll the link once more after the deadline.
@@ -96,7 +96,7 @@ WaitResult CreditedEndpoint::Wait(int64_t deadline_ns, WaitFor what) {
   }
 }
 
-WaitResult CreditedEndpoint::Look(WaitFor what) {
+WaitResult CreditedEndpoint::CheckConditions(WaitFor what) {
   WaitResult result;
   result.receivable = receive_queue_.waiting() || (Poll() && receive_queue_.waiting());
   result.sendable = what == WaitFor::kReceiveOrSend && RoomAppeared();

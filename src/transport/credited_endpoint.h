@@ -137,7 +137,7 @@ class CreditedEndpoint : public Transport, private DatagramLink::Sink {
 
   // Waiting (credited_endpoint.cc).
   // Evaluates the wait conditions once and clears woken_.
-  WaitResult Look(WaitFor what);
+  WaitResult CheckConditions(WaitFor what);
   bool RoomAppeared();
   // Sends the probes that are due. Returns the time of the next one; INT64_MAX: none.
   int64_t ProbePeers(int64_t now_ns);

@@ -113,7 +113,7 @@ std::unique_ptr<ShmFile> ShmFile::Open(const std::string& path) {
 std::unique_ptr<ShmFile> ShmFile::Create(const std::string& path,
                                          const std::function<void(ShmHeader*)>& fill) {
   // The file is named only after its header is complete.
-  const int fd = CreateNameless(kFolder);
+  const int fd = CreateUnnamed(kFolder);
   if (fd < 0) throw Error(path, ": cannot be created: ", ErrnoText(errno));
   std::unique_ptr<ShmFile> file(new ShmFile(path, fd));
   if (const int error = posix_fallocate(fd, 0, sizeof(ShmHeader))) {
@@ -128,7 +128,7 @@ std::unique_ptr<ShmFile> ShmFile::Create(const std::string& path,
   header->max_processes = kMaxProcesses;
   header->max_solvers = kMaxSolvers;
   fill(header);
-  if (!LinkNameless(fd, path)) {
+  if (!LinkUnnamed(fd, path)) {
     if (errno == EEXIST) return nullptr;
     throw Error(path, ": cannot be created: ", ErrnoText(errno));
   }

@@ -83,7 +83,7 @@ class NodeLives : public testing::Test {
         life.PollJoin();
         break;
       case Phase::kTraining:
-        life.BeginEnd();
+        life.BeginEnding();
         break;
       case Phase::kEnding:
         life.PollEnd();
@@ -114,11 +114,11 @@ TEST_F(NodeLives, JoinTrainEndTogetherAndLeave) {
   EXPECT_EQ(life(0).phase(), Phase::kJoining);
   JoinAll();
   nodes_[1].weight = 3;  // progress in flight
-  life(0).BeginEnd();
+  life(0).BeginEnding();
   life(1).PublishTraining(7);
   EXPECT_EQ(life(0).PollEnd(), QuiescenceWait::Result::kWaiting);
-  life(1).BeginEnd();
-  life(2).BeginEnd();
+  life(1).BeginEnding();
+  life(2).BeginEnding();
   for (int i = 0; i < 100; ++i, clock_.AdvanceNs(5 * kMs)) {
     for (NodeId node : {0, 1, 2}) {
       ASSERT_EQ(life(node).PollEnd(), QuiescenceWait::Result::kWaiting) << i;
@@ -161,7 +161,7 @@ TEST_F(NodeLives, LeaveFromEachPhaseWhenTheyAreStopped) {
   nodes_[0].begun = nodes_[2].begun = true;
   ASSERT_TRUE(life(0).PollJoin());
   ASSERT_TRUE(life(2).PollJoin());
-  life(2).BeginEnd();
+  life(2).BeginEnding();
   for (Node& node : nodes_) node.stop_ns = clock_.NowNs();
   life(0).PublishStopped();
   life(0).BeginLeave(true);   // from kTraining

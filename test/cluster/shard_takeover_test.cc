@@ -65,7 +65,7 @@ class ShardTakeovers : public testing::Test {
   void Run(int ms) {
     for (int i = 0; i < ms; i += 50) {
       clock_.AdvanceNs(50'000'000);
-      for (auto& [node, takeover] : nodes_) takeover->Look();
+      for (auto& [node, takeover] : nodes_) takeover->Poll();
     }
   }
   // Expects all of `nodes` to report `absent`.
@@ -139,7 +139,7 @@ TEST_F(ShardTakeovers, DoNotHappenBecauseThisNodeStoodStill) {
   // Node 0 was suspended and has received nothing yet when it resumes.
   clock_.AdvanceNs(60'000'000'000);
   cut_ = {{0, 1}, {0, 2}, {0, 3}};
-  nodes_[0]->Look();
+  nodes_[0]->Poll();
   cut_.clear();
   Run(2000);
   EXPECT_EQ(absent_[0], std::vector<Shards>{{}});

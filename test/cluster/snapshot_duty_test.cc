@@ -29,7 +29,7 @@ class SnapshotDuties : public testing::Test {
   // A snapshot is due at `iteration`: the leader opens it, the others record it.
   void FallDue(int64_t iteration) {
     for (auto& [node, duty] : nodes_) {
-      leader_ == node ? duty->Opened(iteration) : duty->FellDue(iteration);
+      leader_ == node ? duty->OnOpened(iteration) : duty->ExpectSnapshot(iteration);
     }
   }
   // Nodes that owe a missed snapshot.
@@ -54,7 +54,7 @@ using Nodes = std::vector<NodeId>;
 TEST_F(SnapshotDuties, AreDoneByTheLeader) {
   FallDue(100);
   EXPECT_EQ(Owing(), Nodes{});  // the leader is still writing it
-  nodes_[0]->Wrote(100);
+  nodes_[0]->OnWritten(100);
   leader_ = 1;
   EXPECT_EQ(Owing(), Nodes{});
 }
@@ -67,9 +67,9 @@ TEST_F(SnapshotDuties, AreMadeUpForOnceByTheNextLeader) {
   EXPECT_TRUE(nodes_[1]->IsDue());  // immediately
   EXPECT_EQ(Owing(), Nodes{1});
   EXPECT_EQ(nodes_[1]->due(), 300);
-  nodes_[1]->Opened(347);
+  nodes_[1]->OnOpened(347);
   EXPECT_EQ(Owing(), Nodes{});
-  nodes_[1]->Wrote(347);
+  nodes_[1]->OnWritten(347);
   leader_ = 2;
   EXPECT_EQ(Owing(), Nodes{});
 }
@@ -83,12 +83,12 @@ TEST_F(SnapshotDuties, AreMadeUpForWhereNobodyLed) {
 
 TEST_F(SnapshotDuties, AreMadeUpForWhereTheLeaderDiesBeforeItHasWritten) {
   FallDue(100);
-  nodes_[0]->Wrote(100);
+  nodes_[0]->OnWritten(100);
   FallDue(200);
   nodes_.erase(0);
   leader_ = 1;
   EXPECT_EQ(Owing(), Nodes{1});
-  nodes_[1]->Opened(207);
+  nodes_[1]->OnOpened(207);
   nodes_.erase(1);  // this node dies as well
   leader_ = 2;
   EXPECT_EQ(Owing(), Nodes{2});
@@ -97,7 +97,7 @@ TEST_F(SnapshotDuties, AreMadeUpForWhereTheLeaderDiesBeforeItHasWritten) {
 // A restart discards the node's message; the other nodes remember that the snapshot was written.
 TEST_F(SnapshotDuties, RememberThatOneWasWritten) {
   FallDue(100);
-  nodes_[0]->Wrote(100);
+  nodes_[0]->OnWritten(100);
   EXPECT_EQ(Owing(), Nodes{});
   Start(0);
   leader_ = 1;
@@ -110,7 +110,7 @@ TEST_F(SnapshotDuties, EndWithTheNextThatIsDue) {
   leader_ = 1;
   FallDue(200);
   EXPECT_EQ(Owing(), Nodes{});
-  nodes_[1]->Wrote(200);
+  nodes_[1]->OnWritten(200);
   leader_ = 2;
   EXPECT_EQ(Owing(), Nodes{});
 }

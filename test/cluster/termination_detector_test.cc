@@ -89,7 +89,7 @@ TEST_F(TerminationDetectors, TellFailuresOfOthersDuringTraining) {
   nodes_[0]->PublishPeerFailures({{3, 7}});
   EXPECT_EQ(gossip_.published(0), 1u);
   PeerFailures others(peers_[1].get(), {"a", "b", "c", "d"});
-  EXPECT_EQ(others.Look().size(), 1u);
+  EXPECT_EQ(others.TakeNew().size(), 1u);
   EXPECT_EQ(Update(1), State::kTraining);
   EXPECT_EQ(nodes_[1]->Training(), (std::vector<NodeId>{0}));
   Update(0);
@@ -101,7 +101,7 @@ TEST_F(TerminationDetectors, TellFailuresOfOthersDuringTraining) {
   for (NodeId node = 4; node < 1000; ++node) many.push_back({node, 4'000'000'000});
   nodes_[0]->PublishPeerFailures(many);
   EXPECT_LE(gossip_.Read(0, GossipKey::kEnd).at(0).bytes.size(), 600u);
-  EXPECT_EQ(others.Look().size(), TerminationDetector::kMostFailedPeers);
+  EXPECT_EQ(others.TakeNew().size(), TerminationDetector::kMostFailedPeers);
 }
 
 TEST_F(TerminationDetectors, TellWhatChangesAllTheTimeFiftyTimesASecond) {
@@ -171,7 +171,7 @@ TEST_F(TerminationDetectors, ComeWhenAllHaveEndedAndHaveTheSameWeights) {
   for (NodeId node : {0, 1}) EXPECT_EQ(Update(node), State::kQuiescent);
   const uint32_t checksum = TerminationDetector::Checksum(std::span(weights_, 1));
   EXPECT_EQ(nodes_[0]->WithWeights(checksum), (std::vector<NodeId>{0, 1, 2}));
-  EXPECT_EQ(nodes_[0]->there(), (std::vector<NodeId>{0, 1, 2}));
+  EXPECT_EQ(nodes_[0]->reachable(), (std::vector<NodeId>{0, 1, 2}));
 }
 
 TEST_F(TerminationDetectors, NoticeWeightsThatChangeUncounted) {
@@ -208,7 +208,7 @@ TEST_F(TerminationDetectors, WaitForNobodyWhoIsNotHeard) {
   responsive_[1].erase(2);                 // 2 is dead
   Update(1);
   EXPECT_EQ(Update(0), State::kQuiescent);
-  EXPECT_EQ(nodes_[0]->there(), (std::vector<NodeId>{0, 1}));
+  EXPECT_EQ(nodes_[0]->reachable(), (std::vector<NodeId>{0, 1}));
   responsive_[0].clear();
   EXPECT_EQ(Update(0), State::kQuiescent);  // alone
 }
@@ -368,7 +368,7 @@ TEST_F(TerminationDetectors, WaitForTheLastIterationOfANodeThatWasStopped) {
   EXPECT_EQ(Update(0), State::kTraining);
   UpdateStopped(1);
   EXPECT_EQ(Update(0), State::kQuiescent);
-  EXPECT_EQ(nodes_[0]->there(), std::vector<NodeId>{0});
+  EXPECT_EQ(nodes_[0]->reachable(), std::vector<NodeId>{0});
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace {
 TEST(HeartbeatMonitor, NamesAProcessThatIsSilentForLongerThanTheLimit) {
   HeartbeatMonitor monitor(1, 3, 4, 60);
   for (int i = 0; i < 4; ++i) {
-    monitor.Heard(0);
+    monitor.OnHeartbeat(0);
     monitor.Sent();
   }
   EXPECT_EQ(monitor.lost(), "");  // rank 2 has been silent for just as long as it may be
@@ -19,7 +19,7 @@ TEST(HeartbeatMonitor, NamesAProcessThatIsSilentForLongerThanTheLimit) {
 TEST(HeartbeatMonitor, ForgetsSilenceWithEachHeartbeat) {
   HeartbeatMonitor monitor(0, 2, 3, 1);
   for (int i = 0; i < 100; ++i) {
-    if (i % 3 == 0) monitor.Heard(1);
+    if (i % 3 == 0) monitor.OnHeartbeat(1);
     monitor.Sent();
   }
   EXPECT_EQ(monitor.lost(), "");

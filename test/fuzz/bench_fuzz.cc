@@ -97,7 +97,7 @@ bool Target(const std::string& input) {
     const std::string bytes(rest.substr(0, std::min(size, kMostPerStatus)));
     rest.remove_prefix(std::min(rest.size(), size));
     peers.Take(1, std::as_bytes(std::span(bytes)), now);
-    const BenchPhases::Others others = peers.there(now);
+    const BenchPhases::Others others = peers.present(now);
     try {
       while (phases->Step(now, others, reader.Read(others, {0, 1}, 0))) continue;
     } catch (const std::exception&) {

@@ -142,7 +142,7 @@ TEST(BenchPhases, WaitForNodesThatAreMissingThenMeasureWithoutThem) {
   Nodes nodes({1, 2});
   nodes.StepAll();
   EXPECT_TRUE(nodes.AllAt(BenchStatus::WAITING));
-  EXPECT_EQ(nodes[1].Missing(nodes.OthersOf(1)), std::vector<std::string>{"a"});
+  EXPECT_EQ(nodes[1].AbsentNodes(nodes.OthersOf(1)), std::vector<std::string>{"a"});
   nodes.Pass(9.9);
   nodes.StepAll();
   EXPECT_TRUE(nodes.AllAt(BenchStatus::WAITING));
@@ -248,7 +248,7 @@ TEST(BenchPhases, ANodeThatIsDoneOrStoppedDoesNotCountAsThere) {
   BenchStatus done = nodes[1].status();
   for (const Phase phase : {BenchStatus::DONE, BenchStatus::STOPPED}) {
     done.set_phase(phase);
-    EXPECT_EQ(nodes[0].Missing({{1, done}}), (std::vector<std::string>{"b", "c"}));
+    EXPECT_EQ(nodes[0].AbsentNodes({{1, done}}), (std::vector<std::string>{"b", "c"}));
   }
 }
 
@@ -285,12 +285,12 @@ TEST(PeerTable, ANodeThatSaysNothingNewHasGone) {
   PeerTable peers(3, 0, 10);
   BenchStatus status = Nodes({1})[1].status();
   peers.Take(1, BytesOf(status), 50);
-  EXPECT_EQ(peers.there(59).count(1), 1u);
+  EXPECT_EQ(peers.present(59).count(1), 1u);
   peers.Take(1, BytesOf(status), 59);  // an identical status
-  EXPECT_EQ(peers.there(61).count(1), 0u);
+  EXPECT_EQ(peers.present(61).count(1), 0u);
   status.set_beat(1);
   peers.Take(1, BytesOf(status), 62);
-  EXPECT_EQ(peers.there(63).count(1), 1u);
+  EXPECT_EQ(peers.present(63).count(1), 1u);
 }
 
 TEST(PeerTable, LeavesOutWhatIsNoStatusAndWhoIsNoPeer) {
@@ -300,7 +300,7 @@ TEST(PeerTable, LeavesOutWhatIsNoStatusAndWhoIsNoPeer) {
   peers.Take(3, BytesOf(status), 0);
   peers.Take(1, std::vector<std::byte>(5, std::byte{0xff}), 0);
   peers.Take(2, {}, 0);
-  EXPECT_TRUE(peers.there(0).empty());
+  EXPECT_TRUE(peers.present(0).empty());
 }
 
 TEST(AndList, ReadsAsPeopleWriteIt) {

@@ -84,20 +84,20 @@ TEST(Report, OfANodeFitsItsTopology) {
 
 TEST(QuiescenceDetector, RestsOnceNothingHasMovedForASecond) {
   QuiescenceDetector watch;
-  EXPECT_FALSE(watch.Rests(5, 100));
-  EXPECT_FALSE(watch.Rests(5, 100.9));
-  EXPECT_FALSE(watch.Rests(6, 100.95));
-  EXPECT_FALSE(watch.Rests(6, 101.9));
-  EXPECT_TRUE(watch.Rests(6, 102));
-  EXPECT_TRUE(watch.Rests(6, 110));
-  EXPECT_FALSE(watch.Rests(7, 111));
+  EXPECT_FALSE(watch.IsQuiescent(5, 100));
+  EXPECT_FALSE(watch.IsQuiescent(5, 100.9));
+  EXPECT_FALSE(watch.IsQuiescent(6, 100.95));
+  EXPECT_FALSE(watch.IsQuiescent(6, 101.9));
+  EXPECT_TRUE(watch.IsQuiescent(6, 102));
+  EXPECT_TRUE(watch.IsQuiescent(6, 110));
+  EXPECT_FALSE(watch.IsQuiescent(7, 111));
 }
 
 TEST(QuiescenceDetector, GivesUpWhereThingsMoveForEver) {
   QuiescenceDetector watch;
   uint64_t moved = 0;
   double now = 0;
-  while (!watch.Rests(++moved, now)) {
+  while (!watch.IsQuiescent(++moved, now)) {
     now += 0.5;
     ASSERT_LT(now, 60);
   }

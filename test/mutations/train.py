@@ -42,7 +42,7 @@ MUTANTS = [
     if (found == statements_.end())
 """)]),
     ("waits-for-a-dead-node-that-others-speak-of", [(TERMINATION, """\
-  std::erase_if(there_, [&](NodeId node) {
+  std::erase_if(reachable_, [&](NodeId node) {
     return std::binary_search(unresponsive.begin(), unresponsive.end(), node);
   });
 """, "")]),
@@ -55,9 +55,9 @@ MUTANTS = [
   const bool in_time = now - moved_ns_ < kStillNs;
 """)]),
     ("knows-only-the-peers-on-its-segments", [(TERMINATION, """\
-        if (!goes(node)) there_.push_back(node);
+        if (!goes(node)) reachable_.push_back(node);
 """, """\
-        if (!goes(node) && next == 0) there_.push_back(node);
+        if (!goes(node) && next == 0) reachable_.push_back(node);
 """)]),
     ("publishes-all-changes-at-once", [(TERMINATION, """\
   if (bytes == published_ ||
@@ -69,10 +69,10 @@ MUTANTS = [
   if (same_) Publish(true);
 """, "")]),
     ("who-has-just-joined-ends-alone", [(TERMINATION, """\
-  if (there_.size() < peers_.members() && now - begin_ns_ < kKnowPeersNs) return State::kInFlight;
+  if (reachable_.size() < peers_.members() && now - begin_ns_ < kKnowPeersNs) return State::kInFlight;
 """, "")]),
     ("ends-with-weights-that-changed-meanwhile", [(QUIESCENCE, """\
-      if (termination_.WithWeights(checksum_) == termination_.there()) return Result::kQuiescent;
+      if (termination_.WithWeights(checksum_) == termination_.reachable()) return Result::kQuiescent;
       break;
 """, """\
       return Result::kQuiescent;
@@ -91,7 +91,7 @@ MUTANTS = [
   cluster_.ReadMerged(merged_->data(), stop);
 """)]),
     ("a-snapshot-that-was-cut-short-counts-as-written", [(WORKER, """\
-  if (run_.duty != nullptr) run_.duty->FellDue(iteration);
+  if (run_.duty != nullptr) run_.duty->ExpectSnapshot(iteration);
 """, "")]),
     ("a-peer-counts-for-two-seconds-whatever-its-timeout", [(DETECTOR, """\
       const int64_t timeout_ns = net.peer_timeout_ns();
@@ -119,7 +119,7 @@ MUTANTS = [
 
     # ---- Leaving ------------------------------------------------------------
     ("leaves-those-that-depend-on-it", [(LEAVE, """\
-  if (!stopped_) return peers_.has_dependents() && !Late(now, kFinishNs);
+  if (!stopped_) return peers_.has_dependents() && !HasTimedOut(now, kFinishNs);
 """, """\
   if (!stopped_) return false;
 """)]),
@@ -206,12 +206,12 @@ MUTANTS = [
   for (size_t next = 0; next < 1; ++next) {
 """)]),
     ("takes-all-data-after-it-stood-still", [(TAKEOVER, """\
-    if (stood_still && !absent_[node]) there_ns_[node] = std::max(there_ns_[node], now);
+    if (stood_still && !absent_[node]) present_ns_[node] = std::max(present_ns_[node], now);
 """, "")]),
     ("takes-the-data-of-those-that-still-start", [(TAKEOVER, """\
-      there_ns_(readers_.size(), clock->NowNs() + kStartNs - kMissingNs),
+      present_ns_(readers_.size(), clock->NowNs() + kStartNs - kMissingNs),
 """, """\
-      there_ns_(readers_.size(), clock->NowNs()),
+      present_ns_(readers_.size(), clock->NowNs()),
 """)]),
     ("takes-the-shard-of-the-nodes-number", [(TAKEOVER, """\
     if (absent_[node]) shards.push_back(readers_[node].shard);
@@ -308,7 +308,7 @@ MUTANTS = [
   late_ns_ = INT64_MAX;
 """)]),
     ("the-last-results-are-not-published", [(EVALUATION, """\
-  if (weights_) PublishWhole(all);
+  if (weights_) PublishCombined(all);
 """, "")]),
     ("all-nodes-test-the-first-batches", [(TESTER, """\
   if (next_batch_[net] != batch) data_.Seek(TestScope(net), batch);

@@ -100,7 +100,7 @@ TEST(SynchronizedBatchNorm, RefusesBatchesOfDifferentSizes) {
   EXPECT_CONTAINS(error, "expected equal batches");
 }
 
-// With the layers that it takes in, in a net, against one net with the whole batch.
+// With the layers that it is fused with, in a net, against one net with the whole batch.
 TEST(SynchronizedBatchNorm, DoesTheWorkOfScaleAndReluBehindIt) {
   Rng rng(Seed(), {3});
   const auto text = [](int batch, const char* param) {

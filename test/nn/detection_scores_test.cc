@@ -6,35 +6,38 @@ namespace millrace::test {
 namespace {
 
 // Falling scores; precisions 1, 1/2, 2/3, 1/2, 3/5 at recalls 1/4, 1/4, 2/4, 2/4, 3/4.
-const std::vector<Judged> kJudged = {
+const std::vector<ScoredDetection> kDetections = {
     {0.9f, true}, {0.8f, false}, {0.7f, true}, {0.6f, false}, {0.5f, true}};
 
 TEST(AveragePrecision, OfElevenPoints) {
   // Recalls 0, 0.1, 0.2: 1; 0.3 to 0.5: 2/3; 0.6, 0.7: 3/5; above: 0.
-  EXPECT_NEAR(AveragePrecision(kJudged, 4, ApVersion::k11Point), (3 + 3 * 2 / 3.0 + 2 * 0.6) / 11,
-              1e-6);
+  EXPECT_NEAR(AveragePrecision(kDetections, 4, ApVersion::k11Point),
+              (3 + 3 * 2 / 3.0 + 2 * 0.6) / 11, 1e-6);
 }
 
 TEST(AveragePrecision, OfTheIntegral) {
-  EXPECT_NEAR(AveragePrecision(kJudged, 4, ApVersion::kIntegral), (1 + 2 / 3.0 + 0.6) / 4, 1e-6);
+  EXPECT_NEAR(AveragePrecision(kDetections, 4, ApVersion::kIntegral), (1 + 2 / 3.0 + 0.6) / 4,
+              1e-6);
 }
 
 TEST(AveragePrecision, OfTheIntegralOfTheLargestPrecisions) {
   // A step of the recall counts with the largest precision from the detection before it on.
-  EXPECT_NEAR(AveragePrecision(kJudged, 4, ApVersion::kMaxIntegral), (1 + 2 / 3.0 + 0.6) / 4, 1e-6);
-  const std::vector<Judged> rising = {{0.9f, false}, {0.8f, true}, {0.7f, true}};
+  EXPECT_NEAR(AveragePrecision(kDetections, 4, ApVersion::kMaxIntegral), (1 + 2 / 3.0 + 0.6) / 4,
+              1e-6);
+  const std::vector<ScoredDetection> rising = {{0.9f, false}, {0.8f, true}, {0.7f, true}};
   EXPECT_NEAR(AveragePrecision(rising, 2, ApVersion::kMaxIntegral), 2 / 3.0, 1e-6);
   EXPECT_NEAR(AveragePrecision(rising, 2, ApVersion::kIntegral), (0.5 + 2 / 3.0) / 2, 1e-6);
 }
 
 TEST(AveragePrecision, SortsByScore) {
-  const std::vector<Judged> mixed = {kJudged[3], kJudged[0], kJudged[4], kJudged[2], kJudged[1]};
+  const std::vector<ScoredDetection> mixed = {kDetections[3], kDetections[0], kDetections[4],
+                                              kDetections[2], kDetections[1]};
   for (const auto version : {ApVersion::k11Point, ApVersion::kMaxIntegral, ApVersion::kIntegral}) {
-    EXPECT_EQ(AveragePrecision(mixed, 4, version), AveragePrecision(kJudged, 4, version));
+    EXPECT_EQ(AveragePrecision(mixed, 4, version), AveragePrecision(kDetections, 4, version));
     EXPECT_NEAR(AveragePrecision({{{1, true}}}, 1, version), 1, 1e-6);
     EXPECT_EQ(AveragePrecision({{{1, false}}}, 3, version), 0);
     EXPECT_EQ(AveragePrecision({}, 3, version), 0);
-    EXPECT_EQ(AveragePrecision(kJudged, 0, version), 0);
+    EXPECT_EQ(AveragePrecision(kDetections, 0, version), 0);
   }
 }
 

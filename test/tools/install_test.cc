@@ -9,12 +9,12 @@ using Install = Installed;
 
 TEST_F(Install, PutsThePlacesOfItsFilesBehindDestdir) {
   const std::string root = folder_ / "package";
-  const CommandResult result = test::Run({"/usr/bin/env", "PREFIX=/opt/m", "DESTDIR=" + root,
-                                          "packaging/install", Dirname(Binary()), Version()});
+  const CommandResult result = InstallWith({"PREFIX=/opt/m", "DESTDIR=" + root});
   ASSERT_EQ(result.status, 0) << result.errors;
-  EXPECT_CONTAINS(ReadFile(root + "/opt/m/lib/pkgconfig/millrace.pc"), "prefix=/opt/m\n");
-  EXPECT_CONTAINS(ReadFile(root + "/opt/m/lib/pkgconfig/millrace.pc"),
-                  StrCat("Version: ", Version(), "\n"));
+  const std::string package = ReadFile(root + "/opt/m/lib/pkgconfig/millrace.pc");
+  EXPECT_CONTAINS(package, "prefix=/opt/m\nlibdir=${prefix}/lib\n");
+  EXPECT_CONTAINS(package, StrCat("Version: ", Version(), "\n"));
+  EXPECT_EQ(ReadFile(root + "/opt/m/share/doc/millrace/copyright"), ReadFile("LICENSE"));
   // The program finds its library beside itself, wherever both have been moved.
   const CommandResult help =
       test::Run({"/usr/bin/env", "-i", root + "/opt/m/bin/millrace", "help"});
@@ -23,11 +23,72 @@ TEST_F(Install, PutsThePlacesOfItsFilesBehindDestdir) {
 }
 
 TEST_F(Install, RefusesARelativePrefix) {
-  const CommandResult result =
-      test::Run({"/usr/bin/env", "PREFIX=here", "packaging/install", Dirname(Binary()), Version()});
-  EXPECT_EQ(result.status, 1);
-  EXPECT_CONTAINS(result.errors, "expected an absolute path");
+  for (const char* setting : {"PREFIX=here", "LIBDIR=lib64"}) {
+    const CommandResult result = InstallWith({"DESTDIR=" + (folder_ / "package"), setting});
+    EXPECT_EQ(result.status, 1);
+    EXPECT_EQ(result.errors, StrCat("install: ", setting, ": expected an absolute path\n"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "package"));
 }
+
+// Each distribution has a folder of its own for libraries.
+TEST_F(Install, TheProgramFindsItsLibraryInTheUsualFolders) {
+  const std::string arch = test::Run({"/usr/bin/env", "g++", "-print-multiarch"}).output;
+  for (const std::string& lib : {std::string("lib64"), "lib/" + arch.substr(0, arch.find('\n'))}) {
+    const std::string root = folder_ / "package";
+    const CommandResult result =
+        InstallWith({"PREFIX=/opt/m", "LIBDIR=/opt/m/" + lib, "DESTDIR=" + root});
+    ASSERT_EQ(result.status, 0) << result.errors;
+    EXPECT_FALSE(std::filesystem::exists(root + "/opt/m/lib/libmillrace.so"));
+    const CommandResult help =
+        test::Run({"/usr/bin/env", "-i", root + "/opt/m/bin/millrace", "help"});
+    EXPECT_EQ(help.status, 0) << lib << ": " << help.errors;
+    std::filesystem::remove_all(root);
+  }
+}
+
+// The two files by which programs find the library lie in LIBDIR, and name it.
+class InstallInLibdir : public Install, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    Install::SetUp();
+    if (IsSkipped()) return;
+    const CommandResult result = InstallWith({"PREFIX=" + other_, "LIBDIR=" + libdir_});
+    ASSERT_EQ(result.status, 0) << result.errors;
+    std::filesystem::remove_all(prefix_);
+  }
+  // As built by `how`, the program prints its usage.
+  void ExpectBuilds(const std::string& how, const std::string& program) {
+    const CommandResult built = ShellWith(libdir_, how);
+    ASSERT_EQ(built.status, 0) << built.output << built.errors;
+    EXPECT_CONTAINS(ShellWith(libdir_, program).errors, "usage: ");
+    EXPECT_CONTAINS(ShellWith(libdir_, "ldd " + program).output, libdir_ + "/libmillrace.so.");
+  }
+  const std::string other_ = folder_ / "other";
+  const std::string libdir_ = folder_ / GetParam();
+};
+
+TEST_P(InstallInLibdir, PkgConfigFindsIt) {
+  const std::string embed = Copied("embed");
+  ExpectBuilds("make -C " + embed + " own_weights", embed + "/own_weights");
+  const std::string libs = ShellWith(libdir_, "pkg-config --libs-only-L millrace").output;
+  EXPECT_CONTAINS(libs, "-L" + libdir_);
+}
+
+TEST_P(InstallInLibdir, CmakeFindsIt) {
+  if (test::Run({"/bin/sh", "-c", "command -v cmake"}).status != 0) {
+    GTEST_SKIP() << "cmake is not installed";
+  }
+  const std::string embed = Copied("embed");
+  const std::string build = embed + "/build";
+  ExpectBuilds("cmake -S " + embed + " -B " + build + " -DMillrace_DIR=" + libdir_ +
+                   "/cmake/Millrace && cmake --build " + build + " --target own_weights",
+               build + "/own_weights");
+}
+
+INSTANTIATE_TEST_SUITE_P(WithinPrefix, InstallInLibdir,
+                         testing::Values("other/lib64", "other/lib/an-arch"));
+INSTANTIATE_TEST_SUITE_P(Elsewhere, InstallInLibdir, testing::Values("libraries"));
 
 TEST_F(Install, TheLibraryOffersNothingButItsOwn) {
   const CommandResult result = Shell("nm -DC --defined-only " + prefix_ + "/lib/libmillrace.so");
@@ -134,6 +195,51 @@ TEST_F(Install, ProgramsOutsideOfTheTreeShareTheirMetrics) {
                    "sleep 0.1; done\n", "kill $program; wait $program; cat ", seen));
   EXPECT_CONTAINS(result.output, "\n  own_steps_lowest_loss ");
   EXPECT_CONTAINS(result.output, "\n  millrace_run_iterations_here_total ");
+}
+
+// Caffe's messages are in a shared library, as Caffe's own are.
+class BesideCaffe : public Install {
+ protected:
+  void SetUp() override {
+    Install::SetUp();
+    if (IsSkipped()) return;
+    std::filesystem::copy("test/tools/beside_caffe", folder_.path());
+    const CommandResult built =
+        Shell("cd " + folder_.path() +
+              " && protoc --cpp_out=. caffe.proto && g++ -std=c++20 -fPIC -shared caffe.pb.cc"
+              " $(pkg-config --cflags --libs protobuf) -o libcaffe.so");
+    ASSERT_EQ(built.status, 0) << built.errors;
+    WriteFile(folder_ / "net.prototxt",
+              "name: 'both' layer { name: 'in' type: 'Input' top: 'data'"
+              " input_param { shape { dim: 1 dim: 5 } } }"
+              " layer { name: 'scores' type: 'InnerProduct' bottom: 'data' top: 'scores'"
+              " inner_product_param { num_output: 3 } }");
+  }
+  Workspace work_;
+};
+
+TEST_F(BesideCaffe, AProgramReadsNetsWithTheMessagesOfBoth) {
+  const std::string caffe = " -L" + folder_.path() + " -lcaffe -Wl,-rpath," + folder_.path();
+  const std::string millrace = " $(pkg-config --cflags --libs millrace)";
+  // Each registers its messages first, once.
+  for (const std::string& libraries : {caffe + millrace, millrace + caffe}) {
+    const CommandResult built =
+        Shell("cd " + folder_.path() + " && g++ -std=c++20 both.cc -I." + libraries + " -o both");
+    ASSERT_EQ(built.status, 0) << built.errors;
+    const CommandResult result = Shell(folder_ / "both " + (folder_ / "net.prototxt"));
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_CONTAINS(result.output, "caffe.NetParameter: net both, 2 layers, file caffe.proto\n");
+    EXPECT_CONTAINS(result.output, "millrace.caffe.NetParameter: net both, 2 layers, file ");
+    EXPECT_CONTAINS(result.output, "millrace::Net: 2 arrays of weights\n");
+  }
+}
+
+TEST_F(BesideCaffe, ThePluginOfATrainingMayHaveIt) {
+  const CommandResult result =
+      InstalledMillrace({"train", "--solver=" + work_.Write("run", Workspace::Solver(20)),
+                         "--plugins=" + (folder_ / "libcaffe.so")});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_TRUE(std::filesystem::exists(work_.Snapshot("run", 20) + ".caffemodel"));
 }
 
 TEST_F(Install, CmakeFindsIt) {

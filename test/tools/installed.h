@@ -21,15 +21,24 @@ class Installed : public testing::Test {
  protected:
   void SetUp() override {
     if (kSanitized) GTEST_SKIP() << "programs built without a sanitizer cannot use this library";
-    const CommandResult result = test::Run(
-        {"/usr/bin/env", "PREFIX=" + prefix_, "packaging/install", Dirname(Binary()), Version()});
+    const CommandResult result = InstallWith({"PREFIX=" + prefix_});
     ASSERT_EQ(result.status, 0) << result.errors;
   }
-  // Runs `command` in the shell, with the installed library in the paths.
-  CommandResult Shell(const std::string& command) const {
-    return test::Run({"/usr/bin/env", "PKG_CONFIG_PATH=" + prefix_ + "/lib/pkgconfig",
-                      "LD_LIBRARY_PATH=" + prefix_ + "/lib", "bash", "-c", command},
+  // `settings`: variables of `make install`.
+  static CommandResult InstallWith(const std::vector<std::string>& settings) {
+    std::vector<std::string> command = {"/usr/bin/env"};
+    command.insert(command.end(), settings.begin(), settings.end());
+    command.insert(command.end(), {"packaging/install", Dirname(Binary()), Version()});
+    return test::Run(command);
+  }
+  // Runs `command` in the shell, with the library in `libdir` in the paths.
+  static CommandResult ShellWith(const std::string& libdir, const std::string& command) {
+    return test::Run({"/usr/bin/env", "PKG_CONFIG_PATH=" + libdir + "/pkgconfig",
+                      "LD_LIBRARY_PATH=" + libdir, "bash", "-c", command},
                      300);
+  }
+  CommandResult Shell(const std::string& command) const {
+    return ShellWith(prefix_ + "/lib", command);
   }
   // A copy of examples/NAME outside of the tree.
   std::string Copied(const std::string& name) const {

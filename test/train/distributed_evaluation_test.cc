@@ -257,13 +257,13 @@ TEST_F(DistributedEvaluations, EndWithTheResultsOfTheLast) {
 
 TEST_F(DistributedEvaluations, EndWithATestOfTheLeadersWeights) {
   Make(3);
-  nodes_[0]->evaluation->BeginLast(500, 77, {0, 1, 2});
-  nodes_[1]->evaluation->BeginLast(500, 77, {0, 1, 2});
-  EXPECT_FALSE(nodes_[0]->evaluation->LastIsReady({0, 1, 2}));
-  EXPECT_TRUE(nodes_[0]->evaluation->LastIsReady({0, 1}));  // the third node has died
+  nodes_[0]->evaluation->BeginFinalTest(500, 77, {0, 1, 2});
+  nodes_[1]->evaluation->BeginFinalTest(500, 77, {0, 1, 2});
+  EXPECT_FALSE(nodes_[0]->evaluation->IsFinalTestReady({0, 1, 2}));
+  EXPECT_TRUE(nodes_[0]->evaluation->IsFinalTestReady({0, 1}));  // the third node has died
   // A share for different weights does not count.
   for (float* weight = weights_->data(); weight < weights_->data() + 20; ++weight) *weight += 1;
-  nodes_[2]->evaluation->BeginLast(500, 78, {0, 1, 2});
+  nodes_[2]->evaluation->BeginFinalTest(500, 78, {0, 1, 2});
   for (float* weight = weights_->data(); weight < weights_->data() + 20; ++weight) *weight -= 1;
   for (const auto& node : nodes_) EXPECT_TRUE(node->evaluation->Published().empty());
   const auto results = nodes_[0]->evaluation->Finish();
@@ -306,7 +306,7 @@ TEST_F(DistributedEvaluations, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   ASSERT_TRUE(life.PollJoin());
 
   DistributedEvaluation& first = *nodes_[0]->evaluation;
-  first.BeginLast(kEnd, checksum, {0, 1});
+  first.BeginFinalTest(kEnd, checksum, {0, 1});
   int looks = 0, saves = 0;
   RunFinalizer end({.peers = &peers,
                     .life = &life,

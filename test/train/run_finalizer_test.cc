@@ -1,7 +1,9 @@
 // Two nodes in this process end their schedules together.
 #include <glog/logging.h>
 
+#include <condition_variable>
 #include <functional>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -10,6 +12,50 @@
 
 namespace millrace::test {
 namespace {
+
+// Where two nodes wait for each other, beyond iteration `after`. A node that has completed an
+// iteration beyond it has begun all periodic tests that were due up to it.
+class Meeting {
+ public:
+  explicit Meeting(int64_t after) : after_(after) {}
+
+  int64_t after() const { return after_; }
+  void Arrive() {
+    std::lock_guard lock(mutex_);
+    ++arrived_;
+    changed_.notify_all();
+  }
+  void AwaitBoth() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return arrived_ == 2; });
+  }
+
+ private:
+  const int64_t after_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int arrived_ = 0;
+};
+
+// Of one node. A node that ends earlier does not keep the other waiting.
+class WaitAtMeeting : public RunObserver {
+ public:
+  explicit WaitAtMeeting(Meeting* meeting) : meeting_(*meeting) {}
+  void Started(int64_t, double) override {}
+  void Iterated(int64_t completed, double) override {
+    if (completed <= meeting_.after()) return;
+    Arrive();
+    meeting_.AwaitBoth();
+  }
+  void Ended() override { Arrive(); }
+
+ private:
+  void Arrive() {
+    if (!std::exchange(arrived_, true)) meeting_.Arrive();
+  }
+  Meeting& meeting_;
+  bool arrived_ = false;
+};
 
 // Nodes a and b; each saves under its own name.
 class TwoNodes : public testing::Test {
@@ -27,10 +73,12 @@ class TwoNodes : public testing::Test {
       TrainOptions options = WithSolvers(1);
       options.topology = work_ / "cluster.prototxt";
       options.node = kNames[node];
+      options.observer = observers_[node];
       try {
         outcomes_[node] = RunNamed(work_, kNames[node], node == 0 ? a : b, options);
       } catch (const Error& error) {
         errors_[node] = error.what();
+        if (observers_[node] != nullptr) observers_[node]->Ended();
       }
     };
     testing::internal::CaptureStderr();
@@ -72,6 +120,7 @@ class TwoNodes : public testing::Test {
   static constexpr int kLong = 2000;
 
   Workspace work_;
+  RunObserver* observers_[2] = {};
   Outcome outcomes_[2];
   std::string errors_[2];
   std::string log_;  // of both nodes
@@ -105,30 +154,37 @@ TEST_F(TwoNodes, TestWhatTheySaveWhereNoTestIsDue) {
   EXPECT_EQ(Logged("Iteration 200, Testing net (#0)"), 1);
 }
 
-// The learning rate jumps just before the end, so no periodic test sees its effect.
+// The learning rate jumps just before the end, so no periodic test sees its effect: both nodes
+// begin the only one long before, and no node jumps until then.
 TEST_F(TwoNodes, SayThatTheLastTestIsFarBelowTheOneBefore) {
+  constexpr int kTested = 500, kJump = 990, kEnd = 1000;
   SmallNet net = work_.Net();
-  net.hidden = 3000;  // slow, so that the periodic tests finish before the run does
+  net.hidden = 3000;  // slow beside the exchange of counts, so that the nodes count together
   work_.WriteNet(net);
-  caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(200), 50);
+  caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(kEnd), kTested);
+  solver.set_test_initialization(false);
   solver.set_lr_policy("multistep");
-  solver.add_stepvalue(190);
+  solver.add_stepvalue(kJump);
   solver.set_gamma(1e4f);
+  Meeting meeting(kTested);
+  WaitAtMeeting a(&meeting), b(&meeting);
+  observers_[0] = &a;
+  observers_[1] = &b;
   Run(solver);
   for (const std::string& error : errors_) EXPECT_EQ(error, "");
   EXPECT_EQ(FilesWith(".caffemodel").size(), 1u);
   int named = 0;
   for (const Outcome& outcome : outcomes_) {
     const TrainResult& result = outcome.result;
-    EXPECT_EQ(result.iteration, 200);
+    EXPECT_EQ(result.iteration, kEnd);
     if (result.failure.empty()) continue;  // the node may have missed the complete test before
     EXPECT_EQ(result.failure.find("test net #0: "), 0u) << result.failure;
-    EXPECT_CONTAINS(result.failure, " at the end, iteration 200");
-    EXPECT_CONTAINS(result.failure, " at iteration 150: ");
+    EXPECT_CONTAINS(result.failure, StrCat(" at the end, iteration ", kEnd));
+    EXPECT_CONTAINS(result.failure, StrCat(" at iteration ", kTested, ": "));
     EXPECT_CONTAINS(result.failure, result.model.empty() ? "the saved model" : result.model);
     named += !result.model.empty();
   }
-  EXPECT_EQ(named, 1) << "the node that leads knows all results";
+  EXPECT_EQ(named, 1) << "the leader knows all results";
 }
 
 // The data of b are bad. The cause of its failure does not concern the weights.

@@ -99,7 +99,7 @@ void MpiHeartbeats::Receive() {
       return;
     }
     const std::lock_guard lock(mutex_);
-    monitor_.Heard(status.MPI_SOURCE);
+    monitor_.OnHeartbeat(status.MPI_SOURCE);
     message.reason.back() = 0;
     if (message.reason[0] != 0) monitor_.Failed(status.MPI_SOURCE, message.reason.data());
   }

@@ -15,9 +15,9 @@ struct Curve {
   std::vector<float> precision, recall;  // by falling score
 };
 
-Curve CurveOf(std::span<const Judged> detections, int64_t objects) {
+Curve CurveOf(std::span<const ScoredDetection> detections, int64_t objects) {
   std::vector<float> scores;
-  for (const Judged& each : detections) scores.push_back(each.score);
+  for (const ScoredDetection& each : detections) scores.push_back(each.score);
   Curve curve;
   int64_t right = 0, all = 0;
   for (const int i : BestFirst(scores)) {
@@ -71,7 +71,8 @@ ApVersion ApVersionOf(const std::string& name) {
                    "\" given, expected \"11point\", \"MaxIntegral\" or \"Integral\"");
 }
 
-float AveragePrecision(std::span<const Judged> detections, int64_t objects, ApVersion version) {
+float AveragePrecision(std::span<const ScoredDetection> detections, int64_t objects,
+                       ApVersion version) {
   if (detections.empty() || objects <= 0) return 0;
   const Curve curve = CurveOf(detections, objects);
   switch (version) {
@@ -92,26 +93,26 @@ void DetectionScores::Add(std::span<const float> rows) {
     if (row[0] == -1) {
       objects_[label] += static_cast<int64_t>(row[2]);
     } else if (row[3] != 0 || row[4] != 0) {  // neither: of a difficult box
-      judged_[label].push_back({row[2], row[3] != 0});
+      detections_[label].push_back({row[2], row[3] != 0});
     }
   }
 }
 
 void DetectionScores::Add(const DetectionScores& other) {
   for (const auto& [label, count] : other.objects_) objects_[label] += count;
-  for (const auto& [label, judged] : other.judged_) {
-    std::vector<Judged>& own = judged_[label];
-    own.insert(own.end(), judged.begin(), judged.end());
+  for (const auto& [label, detections] : other.detections_) {
+    std::vector<ScoredDetection>& own = detections_[label];
+    own.insert(own.end(), detections.begin(), detections.end());
   }
 }
 
 std::vector<ClassPrecision> DetectionScores::Classes(ApVersion version) const {
   std::vector<ClassPrecision> classes;
   for (const auto& [label, count] : objects_) {
-    const auto found = judged_.find(label);
-    classes.push_back({label, found == judged_.end() ? std::nullopt
-                                                     : std::optional(AveragePrecision(
-                                                           found->second, count, version))});
+    const auto found = detections_.find(label);
+    classes.push_back({label, found == detections_.end() ? std::nullopt
+                                                         : std::optional(AveragePrecision(
+                                                               found->second, count, version))});
   }
   return classes;
 }

@@ -22,14 +22,15 @@ enum class ApVersion {
 // By ap_version: "11point", "MaxIntegral", "Integral". Throws FieldError("ap_version", ...).
 MILLRACE_API ApVersion ApVersionOf(const std::string& name);
 
-struct Judged {
+struct ScoredDetection {
   float score;
   bool right;  // otherwise a false positive
 };
 
 // The average precision of detections in any order, of `objects` boxes of ground truth; 0 without
 // detections or objects. Of equal scores, the earlier detection counts first.
-float AveragePrecision(std::span<const Judged> detections, int64_t objects, ApVersion version);
+float AveragePrecision(std::span<const ScoredDetection> detections, int64_t objects,
+                       ApVersion version);
 
 struct ClassPrecision {
   int label = 0;
@@ -51,7 +52,7 @@ class DetectionScores {
 
  private:
   std::map<int, int64_t> objects_;  // by label
-  std::map<int, std::vector<Judged>> judged_;
+  std::map<int, std::vector<ScoredDetection>> detections_;
 };
 
 }  // namespace millrace::inline nn

@@ -13,7 +13,7 @@ enum class ValuesRead { kNone, kBottoms, kAll };
 class BackwardReads {
  public:
   virtual ~BackwardReads() = default;
-  // Of a layer that has been set up, in any state of taking in or being taken in (takes_in.h). kAll
+  // Of a layer that has been set up, fused with others or not (layer_fusion.h). kAll
   // includes the values of tops.
   virtual ValuesRead BackwardValues(const Blobs& bottom, const Blobs& top) const = 0;
 };

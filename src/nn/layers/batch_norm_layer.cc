@@ -185,26 +185,26 @@ void BatchNormLayer::Backward(const Blobs& top, const std::vector<bool>& propaga
 
 // ---- With the layers taken in ----
 
-bool BatchNormLayer::TakeIn(Layer* next) {
+bool BatchNormLayer::TryFuse(Layer* next) {
   if (auto* const scale = dynamic_cast<ScaleLayer*>(next); scale && !scale_) {
     if (!scale->HasNumberPerChannelOf(view_)) return false;
     scale_ = scale;
-    scale_->set_taken_in_by(this);
+    scale_->set_fused_into(this);
     no_bias_.Reshape({view_.channels()});
     return true;
   }
   if (auto* const relu = dynamic_cast<ReluLayer*>(next); relu && scale_ && !relu_) {
     if (relu->slope() != 0) return false;
     relu_ = relu;
-    relu_->set_taken_in(true);
+    relu_->set_fused(true);
     return true;
   }
   return false;
 }
 
-void BatchNormLayer::ReleaseAll() {
-  if (scale_) scale_->set_taken_in_by(nullptr);
-  if (relu_) relu_->set_taken_in(false);
+void BatchNormLayer::UnfuseAll() {
+  if (scale_) scale_->set_fused_into(nullptr);
+  if (relu_) relu_->set_fused(false);
   scale_ = nullptr;
   relu_ = nullptr;
 }

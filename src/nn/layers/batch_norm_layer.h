@@ -50,8 +50,8 @@
 #include "nn/layers/backward_reads.h"
 #include "nn/layers/channel_view.h"
 #include "nn/layers/kept_bottom.h"
+#include "nn/layers/layer_fusion.h"
 #include "nn/layers/normalize_scale_kernels.h"
-#include "nn/layers/takes_in.h"
 
 namespace millrace::inline nn {
 
@@ -60,7 +60,7 @@ class ScaleLayer;
 
 // Takes in a Scale layer with one number per channel, and then a ReLU: values and gradients are
 // read and written once for all of them, and one copy of the bottom serves all.
-class BatchNormLayer : public Layer, public TakesIn, public BackwardReads {
+class BatchNormLayer : public Layer, public FusesNext, public BackwardReads {
  public:
   BatchNormLayer(const caffe::LayerParameter& param, const LayerContext& context);
 
@@ -76,8 +76,8 @@ class BatchNormLayer : public Layer, public TakesIn, public BackwardReads {
   // Takes the batches since the last call into the three arrays.
   void EndIteration() override;
 
-  bool TakeIn(Layer* next) override;
-  void ReleaseAll() override;
+  bool TryFuse(Layer* next) override;
+  void UnfuseAll() override;
   // The backward pass of the Scale layer that was taken in, but for the diff of its bottom: the
   // layer's own Backward goes from the diff of the last top to that of its bottom.
   void ScaleGradientsOf(const float* top_diff, ChannelGradient scale, ChannelGradient bias);

@@ -23,12 +23,12 @@ class ReluLayer : public Layer {
   }
 
   float slope() const { return param_.relu_param().negative_slope(); }
-  // A layer in front does the work of this one (takes_in.h).
-  void set_taken_in(bool taken_in) { taken_in_ = taken_in; }
+  // A layer in front does the work of this one (layer_fusion.h).
+  void set_fused(bool fused) { fused_ = fused; }
 
  protected:
   KeptBottom kept_;
-  bool taken_in_ = false;
+  bool fused_ = false;
 };
 
 }  // namespace millrace::inline nn

@@ -29,7 +29,7 @@ class ReluCpu : public ReluLayer {
   }
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
-    if (taken_in_) return;
+    if (fused_) return;
     kept_.Keep(*bottom[0], *context_.queue);
     forward_.Run({{DNNL_ARG_SRC, bottom[0]->data()}, {DNNL_ARG_DST, top[0]->data()}});
   }
@@ -38,7 +38,7 @@ class ReluCpu : public ReluLayer {
   // is negative.
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override {
-    if (!propagate_down[0] || taken_in_) return;
+    if (!propagate_down[0] || fused_) return;
     backward_.Run({{DNNL_ARG_SRC, kept_.Values(*bottom[0])},
                    {DNNL_ARG_DIFF_DST, top[0]->diff()},
                    {DNNL_ARG_DIFF_SRC, bottom[0]->diff()}});

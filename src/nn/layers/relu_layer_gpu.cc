@@ -11,7 +11,7 @@ class ReluGpu : public ReluLayer {
   using ReluLayer::ReluLayer;
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
-    if (taken_in_) return;
+    if (fused_) return;
     kept_.Keep(*bottom[0], *context_.queue);
     Launch(*context_.queue, bottom[0]->count(),
            ReluForward{slope(), bottom[0]->data(), top[0]->data()});
@@ -19,7 +19,7 @@ class ReluGpu : public ReluLayer {
 
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override {
-    if (!propagate_down[0] || taken_in_) return;
+    if (!propagate_down[0] || fused_) return;
     Launch(*context_.queue, bottom[0]->count(),
            ReluBackward{slope(), kept_.Values(*bottom[0]), top[0]->diff(), bottom[0]->diff()});
   }

@@ -47,7 +47,7 @@ bool ScaleLayer::HasNumberPerChannelOf(const ChannelView& channels) const {
 }
 
 void ScaleLayer::Forward(const Blobs& bottom, const Blobs& top) {
-  if (taken_in_by_ != nullptr) return;
+  if (fused_into_ != nullptr) return;
   const float* const scale = ScaleOf(bottom).data();
   const auto run = [&](auto bias, auto keep) {
     constexpr bool kBias = decltype(bias)::value, kKeep = decltype(keep)::value;
@@ -77,7 +77,7 @@ void ScaleLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_d
   if (bias_ >= 0 && params_[bias_].wanted) {
     bias = {params_[bias_].blob->diff(), *params_[bias_].has_gradient};
   }
-  if (taken_in_by_ != nullptr) return taken_in_by_->ScaleGradientsOf(top_diff, scale, bias);
+  if (fused_into_ != nullptr) return fused_into_->ScaleGradientsOf(top_diff, scale, bias);
   if (scale.diff != nullptr) {
     LaunchSums(queue, view_, ScaleGradients<true>{kept_.Values(*bottom[0]), top_diff, scale, bias});
   } else if (bias.diff != nullptr) {

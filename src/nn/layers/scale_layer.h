@@ -32,14 +32,14 @@ class ScaleLayer : public Layer, public BackwardReads {
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override;
 
-  // ---- For a BatchNorm layer in front that takes this one in (takes_in.h) ----
+  // ---- For a BatchNorm layer in front that is fused with this one (layer_fusion.h) ----
   // Whether the scale is learned and has one number for each of these channels of the bottom.
   bool HasNumberPerChannelOf(const ChannelView& channels) const;
   bool WantsScale() const { return params_[0].wanted; }
   const float* scale() const { return params_[0].blob->data(); }
   // Null if the layer has none.
   const float* bias() const { return bias_ >= 0 ? params_[bias_].blob->data() : nullptr; }
-  void set_taken_in_by(BatchNormLayer* norm) { taken_in_by_ = norm; }
+  void set_fused_into(BatchNormLayer* norm) { fused_into_ = norm; }
   ValuesRead BackwardValues(const Blobs& bottom, const Blobs& top) const override {
     const bool keeps = bottom[0] == top[0] && bottom.size() == 1;
     return keeps ? ValuesRead::kNone : ValuesRead::kBottoms;
@@ -54,7 +54,7 @@ class ScaleLayer : public Layer, public BackwardReads {
   int bias_ = -1;  // index among params(); -1: none
   ChannelView view_;
   KeptBottom kept_;
-  BatchNormLayer* taken_in_by_ = nullptr;
+  BatchNormLayer* fused_into_ = nullptr;
 };
 
 }  // namespace millrace::inline nn

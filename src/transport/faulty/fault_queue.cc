@@ -74,7 +74,7 @@ void FaultQueue::Schedule(Held* held, int64_t now_ns) {
   }
 }
 
-bool FaultQueue::CopyPassed(Held* held, int64_t now_ns) {
+bool FaultQueue::ScheduleCopy(Held* held, int64_t now_ns) {
   Count(&counts_.passed);
   if (held->decision.truncate || held->decision.corrupt) Count(&counts_.altered);
   if (!held->decision.duplicate) return false;

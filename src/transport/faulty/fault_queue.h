@@ -64,7 +64,7 @@ class FaultQueue {
   }
   void Schedule(Held* held, int64_t now_ns);
   // Returns whether a second copy follows, and schedules it.
-  bool CopyPassed(Held* held, int64_t now_ns);
+  bool ScheduleCopy(Held* held, int64_t now_ns);
 
   const FaultPlan& plan_;
   const Direction direction_;
@@ -95,7 +95,7 @@ void FaultQueue::Poll(int64_t now_ns, Pass pass, Last last) {
         Free(slot);
         keep = false;
       } else if (outcome == Outcome::kPassed) {
-        keep = CopyPassed(&held, now_ns);
+        keep = ScheduleCopy(&held, now_ns);
         if (!keep) last(slot);
       }
     }

@@ -197,7 +197,7 @@ bool VerbsLink::Read(Sink* sink) {
         return TakeDatagram(bytes, queue_pair, position, sink);
       });
   if (const uint64_t failed = sender_.TakeFailed()) sink->Drop(DropReason::kFailed, failed);
-  if (queue_.broken()) Mend();
+  if (queue_.broken()) ReplaceQueuePair();
   return updates || read;
 }
 
@@ -240,14 +240,14 @@ void VerbsLink::TakeUpdates(Sink* sink) {
 
 // Recovers from a device failure: once the port is active (again), replaces the queue pair and
 // reports the new number to the peers.
-void VerbsLink::Mend() {
+void VerbsLink::ReplaceQueuePair() {
   if (!std::exchange(reported_broken_, true)) {
     LOG(WARNING) << "transport verbs: " << device_->name()
                  << ": the queue pair has failed; a new one is made";
     resolver_->ReportBroken();
     return;
   }
-  if (!resolver_->mends()) return;
+  if (!resolver_->port_recovered()) return;
   if (!queue_.Renew()) {
     resolver_->ReportBroken();
     return;
@@ -263,7 +263,7 @@ DatagramLink::Polled VerbsLink::Poll(int wake, int64_t ns, bool wants_room) {
   if (wants_room) queue_.ArmSend();
   // Completions before the queues were armed raise no event, so check for them.
   const bool room = wants_room && SendsAgain();
-  if (receiver_.Look() || room) ns = 0;
+  if (receiver_.HasDatagram() || room) ns = 0;
   pollfd polled[3] = {{queue_.fd(), POLLIN, 0}, {wake, POLLIN, 0}, {resolver_->fd(), POLLIN, 0}};
   const timespec timeout = {ns / 1'000'000'000, ns % 1'000'000'000};
   ppoll(polled, 3, &timeout, nullptr);

@@ -75,9 +75,9 @@ class VerbsLink : public DatagramLink {
   VerbsDestination Destination(size_t peer) const;
   bool TakeDatagram(std::span<const std::byte> bytes, uint32_t queue_pair, uint64_t position,
                     Sink* sink);
-  // TakeUpdates applies the resolver's updates. Mend replaces a broken queue pair.
+  // TakeUpdates applies the resolver's updates. ReplaceQueuePair replaces a broken queue pair.
   void TakeUpdates(Sink* sink);
-  void Mend();
+  void ReplaceQueuePair();
 
   const NodeId node_;
   const uint16_t group_;

@@ -33,7 +33,7 @@ void VerbsReceiver::Restart() {
   Post();
 }
 
-bool VerbsReceiver::Look() {
+bool VerbsReceiver::HasDatagram() {
   if (next_ < found_) return true;
   next_ = 0;
   const int count = ibv_poll_cq(queue_.receive_completions(), kBatch, completions_.data());

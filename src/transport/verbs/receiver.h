@@ -26,7 +26,7 @@ class VerbsReceiver {
   template <typename Take>
   bool Read(Take take);
   // Whether the next Read would find a datagram.
-  bool Look();
+  bool HasDatagram();
   // Frees all kept buffers before `position`.
   void GiveBack(uint64_t position);
   // Memory of all buffers.
@@ -62,7 +62,7 @@ class VerbsReceiver {
 
 template <typename Take>
 bool VerbsReceiver::Read(Take take) {
-  if (!Look()) return false;
+  if (!HasDatagram()) return false;
   for (; next_ < found_; ++next_) {
     const ibv_wc& completion = completions_[next_];
     const auto index = static_cast<uint32_t>(completion.wr_id);

@@ -101,13 +101,13 @@ void VerbsResolver::Suspect(size_t peer) {
 }
 
 void VerbsResolver::ReportBroken() {
-  mends_ = false;
+  port_recovered_ = false;
   broken_ = true;
   Ring(command_fd_);
 }
 
 void VerbsResolver::ReportRenewed(uint32_t queue_pair) {
-  mends_ = false;
+  port_recovered_ = false;
   queue_pair_ = queue_pair;
   Ring(command_fd_);
 }
@@ -172,7 +172,7 @@ void VerbsResolver::Commands() {
   }
   if (broken_ && device_.IsActive()) {
     broken_ = false;
-    mends_ = true;
+    port_recovered_ = true;
     has_updates_ = true;
     Ring(update_fd_);
   }

@@ -57,9 +57,9 @@ class VerbsResolver {
 
   // The peer may have moved or restarted: looks it up again.
   void Suspect(size_t peer);
-  // The queue pair is broken. mends() becomes true once the port is active.
+  // The queue pair is broken. port_recovered() becomes true once the port is active.
   void ReportBroken();
-  bool mends() const { return mends_.load(std::memory_order_relaxed); }
+  bool port_recovered() const { return port_recovered_.load(std::memory_order_relaxed); }
   // The queue pair was replaced; peers learn the new number.
   void ReportRenewed(uint32_t queue_pair);
 
@@ -108,7 +108,7 @@ class VerbsResolver {
   std::vector<VerbsRoute> routes_;
   std::vector<bool> suspects_;
   std::atomic<bool> has_updates_{false}, group_lost_{false};
-  std::atomic<bool> broken_{false}, mends_{false}, stop_{false};
+  std::atomic<bool> broken_{false}, port_recovered_{false}, stop_{false};
   std::atomic<uint32_t> queue_pair_;
   uint32_t announced_queue_pair_;
   std::thread thread_;

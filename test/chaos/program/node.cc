@@ -156,7 +156,7 @@ void ChaosNode::JudgeMemory() {
   growth_ = StrCat("the memory of node ", name_, " grew from ", first, " to ", second, " MiB");
 }
 
-void ChaosNode::Look(const std::vector<CounterFileReading>& counter_files) {
+void ChaosNode::Update(const std::vector<CounterFileReading>& counter_files) {
   for (const CounterFileReading& counter_file : counter_files) {
     if (counter_file.pid != pid_) continue;
     view_.members = static_cast<int>(counter_file.Value("segment lan", "members"));
@@ -193,8 +193,8 @@ std::vector<float> ChaosNode::Replica() const {
 }
 
 bool ChaosNode::LeavesFiles() const {
-  return !running() &&
-         (FileExists(ShmPath(shm_)) || FileExists(StrCat("/dev/shm/millrace_counters.", last_pid_)));
+  return !running() && (FileExists(ShmPath(shm_)) ||
+                        FileExists(StrCat("/dev/shm/millrace_counters.", last_pid_)));
 }
 
 std::string ChaosNode::Log() const { return ReadFile(log_path()).substr(log_begin_); }

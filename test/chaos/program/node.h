@@ -62,7 +62,7 @@ class ChaosNode {
 
   // Reads the current state of the process; after its exit the last state is kept. `counter_files`
   // holds the counter files of all processes.
-  void Look(const std::vector<CounterFileReading>& counter_files);
+  void Update(const std::vector<CounterFileReading>& counter_files);
   const NodeView& view() const { return view_; }
   // Weights of the process, also after its exit; empty if the replica was never attached.
   std::vector<float> Replica() const;

@@ -145,7 +145,7 @@ TrainingResult Training::Run() {
 bool Training::Step() {
   std::this_thread::sleep_for(kStep);
   const std::vector<CounterFileReading> counter_files = ReadCounterFiles();
-  for (auto& node : nodes_) node->Look(counter_files);
+  for (auto& node : nodes_) node->Update(counter_files);
   Reap();
   if (Now() - pruned_ > 2) PruneSnapshots();
   if (Now() - timed_ > 1) TimeIterations();
@@ -289,7 +289,7 @@ void Training::AwaitEnd() {
     Fail(StrCat("nothing has moved for ", kStillSeconds, " s at iteration ", MostIterations()));
     return;
   }
-  for (auto& node : nodes_) node->Look({});
+  for (auto& node : nodes_) node->Update({});
 }
 
 // Keeps the newest snapshots; checks that each is complete.

@@ -108,7 +108,7 @@ void FabricCluster::Receive(uint16_t node) {
 }
 
 // Propagates merges of one segment to the node's other segments, as Cluster does (src/cluster).
-void FabricCluster::PassOnMerges(uint16_t node) {
+void FabricCluster::ForwardMerges(uint16_t node) {
   const std::vector<size_t>& ends = port_.ends_of(node);
   if (ends.size() < 2) return;
   for (const size_t end : ends) {
@@ -161,7 +161,7 @@ void FabricCluster::Pass(uint16_t node) {
     for (const size_t end : ends) ends_[end].exchange->SetProgress(self.iterations);
   }
   Receive(node);
-  PassOnMerges(node);
+  ForwardMerges(node);
   bool more = true;
   for (int batch = 0; more && batch < kMostBatches; ++batch) {
     more = false;

@@ -99,7 +99,7 @@ class FabricCluster {
   void Step();
   void Pass(uint16_t node);
   void Receive(uint16_t node);
-  void PassOnMerges(uint16_t node);
+  void ForwardMerges(uint16_t node);
   bool Send(uint16_t node, size_t end);
   void Offer(size_t end);
   bool InSync() const;
