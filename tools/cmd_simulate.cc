@@ -19,6 +19,7 @@
 #include "tools/signals.h"
 
 DECLARE_string(solver);
+DECLARE_string(snapshot);
 DECLARE_string(metrics);
 DECLARE_uint64(seed);
 DECLARE_int32(threads);
@@ -35,6 +36,9 @@ DEFINE_string(codec, "float32",
               "of diffs: float32, bfloat16, int8, sparse:THRESHOLD, topk:SHARE or "
               "random:SHARE");
 DEFINE_bool(damping, true, "damp stale progress");
+DEFINE_int64(snapshot_every, 0,
+             "iterations of all workers together between snapshots, for which all come to rest; 0: "
+             "no snapshots");
 DEFINE_string(save, "", "write the weights to this .caffemodel file");
 
 namespace millrace {
@@ -106,6 +110,8 @@ SimulationOptions OptionsFromFlags() {
   options.damping = FLAGS_damping;
   options.seed = FLAGS_seed;
   options.threads = FLAGS_threads;
+  options.snapshot_every = FLAGS_snapshot_every;
+  options.snapshot = FLAGS_snapshot;
   return options;
 }
 
@@ -177,7 +183,8 @@ const RegisterCommand registered(
      "",
      "trains by many workers in one process, in virtual time, on a simulated network",
      {"solver", "workers", "step_ms", "jitter", "slow", "delay_ms", "loss", "max_mbps", "mtu",
-      "rule", "codec", "damping", "seed", "threads", "metrics", "save", "plugins"},
+      "rule", "codec", "damping", "seed", "threads", "metrics", "save", "snapshot",
+      "snapshot_every", "plugins"},
      RunSimulate,
      {},
      "millrace simulate --solver=lenet_solver.prototxt --workers=16 --max_mbps=1000 --loss=0.01"});

@@ -31,6 +31,8 @@ void Check(const SimulationOptions& options) {
   expect("loss", options.network.loss, options.network.loss >= 0 && options.network.loss <= 0.9,
          "0 to 0.9");
   expect("mtu", options.mtu, options.mtu >= 576 && options.mtu <= 65535, "576 to 65535");
+  expect("snapshot_every", static_cast<double>(options.snapshot_every), options.snapshot_every >= 0,
+         "0 or more");
   expect("threads", options.threads, options.threads >= 0, "0 or more");
   for (const auto& [worker, factor] : options.slow) {
     expect("slow: worker", worker, worker >= 0 && worker < options.workers,

@@ -35,6 +35,10 @@ struct SimulationOptions {
   bool damping = true;  // of stale exchanges
   uint64_t seed = 1;    // of the network and of durations; the solver file has its own
   int threads = 0;      // that compute; 0: one for each core
+  // After so many iterations of all workers together, and at the end, all come to rest, write a
+  // snapshot and go on from it. 0: no snapshots.
+  int64_t snapshot_every = 0;
+  std::string snapshot = {};  // the .solverstate of a simulation to continue; "": none
 };
 
 // What has happened up to a moment.
