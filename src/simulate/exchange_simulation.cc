@@ -55,7 +55,7 @@ class ExchangeSimulation : public SimulationCore {
     exchange.node = index;
     exchange.max_nodes = static_cast<uint16_t>(std::max(workers(), 2));
     exchange.codec = options().codec;
-    exchange.damping = options().damping;
+    exchange.damping = *options().damping;
     exchange.rest_distance = rule.RestDistance(options().rule.parameters);
     exchange.sole_bootstrapper = index == 0;
     if (index != 0) exchange.bootstrap_after_ns = -1;
