@@ -27,7 +27,7 @@ MUTANTS = [
     ("relays-scale-what-they-bring-by-default", [("src/topology/topology.cc", """\
                                                   !SharesWeights(*topology, segment));
 """, """\
-                                                  true);
+                                                  SharesWeights(*topology, segment) || true);
 """)]),
     ("the-file-has-no-say-in-damping", [("src/topology/topology.cc", """\
     if (!segment.names_damping) segment.damping = chosen.damping;

@@ -397,7 +397,9 @@ HogwildStrategy::~HogwildStrategy() = default;
 """)]),
     ("elastic-solvers-continue-at-the-center", [("src/strategy/local_registration.cc", """\
     if (context.state.run != nullptr) strategy->RestoreState(context.state.OfSolver(index));
-""", "")]),
+""", """\
+    (void)index;
+""")]),
     ("a-state-of-another-rule-is-taken", [("src/solver/run_state.cc", """\
   if (run.rule() != rule) {
 """, """\
