@@ -19,6 +19,7 @@
 #include "tools/signals.h"
 
 DECLARE_string(solver);
+DECLARE_string(snapshot);
 DECLARE_string(metrics);
 DECLARE_uint64(seed);
 DECLARE_int32(threads);
@@ -30,11 +31,15 @@ DEFINE_double(delay_ms, 0.1, "from one worker to another, one way");
 DEFINE_double(loss, 0, "share of the packets that are lost, 0 to 0.9");
 DEFINE_double(max_mbps, 1000, "rate of each worker's link, in each direction");
 DEFINE_int32(mtu, 9000, "bytes of a packet");
-DEFINE_string(rule, "additive", "merge rule, with parameters: NAME or NAME:KEY=VALUE,...");
+DEFINE_string(rule, "",
+              "merge rule, with parameters: NAME or NAME:KEY=VALUE,...; default: as of a segment");
 DEFINE_string(codec, "float32",
               "of diffs: float32, bfloat16, int8, sparse:THRESHOLD, topk:SHARE or "
               "random:SHARE");
-DEFINE_bool(damping, true, "damp stale progress");
+DEFINE_bool(damping, true, "damp stale progress; default: as of a segment");
+DEFINE_int64(snapshot_every, 0,
+             "iterations of all workers together between snapshots, for which all come to rest; 0: "
+             "no snapshots");
 DEFINE_string(save, "", "write the weights to this .caffemodel file");
 
 namespace millrace {
@@ -103,9 +108,11 @@ SimulationOptions OptionsFromFlags() {
   options.mtu = FLAGS_mtu;
   options.rule = RuleOf(FLAGS_rule);
   options.codec = CodecOf(FLAGS_codec);
-  options.damping = FLAGS_damping;
+  if (!gflags::GetCommandLineFlagInfoOrDie("damping").is_default) options.damping = FLAGS_damping;
   options.seed = FLAGS_seed;
   options.threads = FLAGS_threads;
+  options.snapshot_every = FLAGS_snapshot_every;
+  options.snapshot = FLAGS_snapshot;
   return options;
 }
 
@@ -177,7 +184,8 @@ const RegisterCommand registered(
      "",
      "trains by many workers in one process, in virtual time, on a simulated network",
      {"solver", "workers", "step_ms", "jitter", "slow", "delay_ms", "loss", "max_mbps", "mtu",
-      "rule", "codec", "damping", "seed", "threads", "metrics", "save", "plugins"},
+      "rule", "codec", "damping", "seed", "threads", "metrics", "save", "snapshot",
+      "snapshot_every", "plugins"},
      RunSimulate,
      {},
      "millrace simulate --solver=lenet_solver.prototxt --workers=16 --max_mbps=1000 --loss=0.01"});

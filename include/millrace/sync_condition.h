@@ -24,6 +24,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "millrace/export.h"
 #include "millrace/part.h"
@@ -50,6 +51,10 @@ class MILLRACE_API SyncCondition {
   // The solver merges: this condition, another one, a snapshot or the end of the run asked for it.
   // `state` is that before the merge; its iterations may be 0.
   virtual void Merging(const SyncState& state) { (void)state; }
+  // What the condition has learned, for snapshots: always as many numbers, all finite. A run that
+  // continues one gives them to Restore of a new condition.
+  virtual std::vector<double> State() const { return {}; }
+  virtual void Restore(std::span<const double> state) { (void)state; }
 };
 
 // Gets complete, checked values. Throws Error in one line if they contradict each other.

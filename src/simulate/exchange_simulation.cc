@@ -55,7 +55,7 @@ class ExchangeSimulation : public SimulationCore {
     exchange.node = index;
     exchange.max_nodes = static_cast<uint16_t>(std::max(workers(), 2));
     exchange.codec = options().codec;
-    exchange.damping = options().damping;
+    exchange.damping = *options().damping;
     exchange.rest_distance = rule.RestDistance(options().rule.parameters);
     exchange.sole_bootstrapper = index == 0;
     if (index != 0) exchange.bootstrap_after_ns = -1;
@@ -110,6 +110,7 @@ class ExchangeSimulation : public SimulationCore {
 
   void FormCluster() override {
     if (!several()) return;
+    std::fill(poll_at_ns_.begin(), poll_at_ns_.end(), INT64_MAX);
     for (int w = 0; w < workers(); ++w) PollAt(w, 0);
     const auto formed = [&] {
       for (int w = 0; w < workers(); ++w) {
@@ -126,7 +127,7 @@ class ExchangeSimulation : public SimulationCore {
     }
     // No node leaves or joins from here on.
     AssignOwners(exchange(0).view(), owners_);
-    taken_before_ = PositionsTaken();
+    taken_before_ = PositionsTaken() - taken_earlier_;
   }
 
   void Train() override {
@@ -185,11 +186,51 @@ class ExchangeSimulation : public SimulationCore {
     if (sweeps > 0) status->staleness = static_cast<double>(completed()) * foreign / sweeps;
   }
 
+  std::string rule() const override {
+    return StrCat(SimulationCore::rule(), ", exchange ", options().rule.name);
+  }
+
+  // Calls body(owner, begin, count) for the state of the rule, float by float of each chunk.
+  template <typename Body>
+  void ForRuleState(Body body) const {
+    const size_t size = worker(0).weights().size(), all = worker(0).rule_state().size();
+    const auto chunk = static_cast<size_t>(chunk_floats_);
+    for (size_t first = 0; first < all; first += size) {
+      for (size_t c = 0; c < owners_.size(); ++c) {
+        body(owners_[c], first + c * chunk, std::min(chunk, size - c * chunk));
+      }
+    }
+  }
+
+  void ExportShared(RunState* run) const override {
+    if (!several()) return;
+    const double taken[] = {static_cast<double>(PositionsTaken() - taken_before_)};
+    AddNumbers("positions_taken", taken, run);
+    std::vector<float> state(worker(0).rule_state().size());
+    if (state.empty()) return;
+    ForRuleState([&](int owner, size_t begin, size_t count) {
+      std::copy_n(worker(owner).rule_state().begin() + begin, count, state.begin() + begin);
+    });
+    AddArray("rule_state", state, run);
+  }
+
+  void RestoreShared(const StateReader& run) override {
+    if (!several()) return;
+    taken_earlier_ = static_cast<uint64_t>(run.Counts("positions_taken", 1)[0]);
+    taken_before_ = PositionsTaken() - taken_earlier_;
+    const size_t size = worker(0).rule_state().size();
+    if (size == 0) return;
+    const std::span<const float> state = run.Array("rule_state", size);
+    ForRuleState([&](int owner, size_t begin, size_t count) {
+      std::copy_n(state.begin() + begin, count, worker(owner).rule_state().begin() + begin);
+    });
+  }
+
   int64_t chunk_floats_ = 0;
   std::vector<uint16_t> owners_;  // masters of the chunks
   std::vector<int64_t> poll_at_ns_;
-  uint64_t taken_before_ = 0;
-  int64_t in_flight_ = 0;  // frames
+  uint64_t taken_before_ = 0, taken_earlier_ = 0;  // positions: of this part; in earlier parts
+  int64_t in_flight_ = 0;                          // frames
   std::vector<SimulatedNetwork::Arrival> arrivals_;
 };
 

@@ -106,9 +106,12 @@ class GossipSimulation : public SimulationCore {
     return {of.data() + begin, std::min(of.size() - begin, static_cast<size_t>(chunk_floats_))};
   }
 
+  void ComeToRest() override {
+    while (in_flight_ > 0) Step();
+  }
+
   // All become the mean of all, weighted by their masses.
   void MergeAll() override {
-    while (in_flight_ > 0) Step();
     std::vector<float> mean(weights().size());
     ReadMerged(&mean);
     for (int w = 0; w < workers(); ++w) {
@@ -126,6 +129,38 @@ class GossipSimulation : public SimulationCore {
                     merged->data() + c * chunk_floats_);
       }
     }
+  }
+
+  void ExportPart(int w, SolverPart* part) const override {
+    const Peer& peer = peers_[w];
+    AddArray("weights", worker(w).weights(), part);
+    AddNumbers("masses", peer.masses, part);
+    const double sent[] = {static_cast<double>(peer.since),
+                           static_cast<double>(completed() - peer.sent.iterations),
+                           static_cast<double>(peer.round)};
+    AddNumbers("sent", sent, part);
+    const double seconds[] = {Now().seconds - peer.sent.seconds};
+    AddNumbers("sent_seconds", seconds, part);
+    peer.conditions.Export(part);
+    if (!peer.conditions.empty()) AddArray("base", peer.base, part);
+  }
+
+  void RestorePart(int w, const StateReader& part) override {
+    Peer& peer = peers_[w];
+    std::vector<float>& weights = worker(w).weights();
+    const std::span<const float> own = part.Array("weights", weights.size());
+    std::copy(own.begin(), own.end(), weights.begin());
+    const std::span<const double> masses = part.Numbers("masses", peer.masses.size());
+    std::copy(masses.begin(), masses.end(), peer.masses.begin());
+    const std::vector<int64_t> sent = part.Counts("sent", 3);
+    peer.since = sent[0];
+    peer.sent.iterations = completed() - sent[1];
+    peer.sent.seconds = Now().seconds - part.Numbers("sent_seconds", 1)[0];
+    peer.round = static_cast<uint64_t>(sent[2]);
+    peer.conditions.Restore(part);
+    if (peer.conditions.empty()) return;
+    const std::span<const float> base = part.Array("base", weights.size());
+    std::copy(base.begin(), base.end(), peer.base.begin());
   }
 
   const int chunk_floats_;

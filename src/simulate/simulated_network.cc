@@ -15,9 +15,16 @@ constexpr uint64_t kLossStream = 1000;
 
 SimulatedNetwork::SimulatedNetwork(const NetworkModel& model, size_t workers, uint64_t seed)
     : model_(model),
+      seed_(seed),
       rng_(seed, {kLossStream}),
       sending_until_ns_(workers, 0),
       receiving_until_ns_(workers, 0) {}
+
+void SimulatedNetwork::Restart(uint64_t part) {
+  rng_ = Rng(seed_, {kLossStream, part});
+  std::fill(sending_until_ns_.begin(), sending_until_ns_.end(), 0);
+  std::fill(receiving_until_ns_.begin(), receiving_until_ns_.end(), 0);
+}
 
 void SimulatedNetwork::Send(uint16_t from, uint16_t to, std::span<const std::byte> head,
                             std::span<const std::byte> payload, int64_t now_ns,

@@ -32,6 +32,10 @@ class SimulatedNetwork {
 
   SimulatedNetwork(const NetworkModel& model, size_t workers, uint64_t seed);
 
+  // Begins anew at time 0 with the random numbers of `part` of the run, which counts from 1. The
+  // counters stay.
+  void Restart(uint64_t part);
+
   // When `worker` has sent all that it was given.
   int64_t FreeAt(uint16_t worker) const { return sending_until_ns_[worker]; }
   // Sends a frame, with overhead for its headers, to one worker, or one copy after the other to all
@@ -48,6 +52,7 @@ class SimulatedNetwork {
                std::span<const std::byte> payload, int64_t now_ns, std::vector<Arrival>* arrivals);
 
   const NetworkModel model_;
+  const uint64_t seed_;
   Rng rng_;
   std::vector<int64_t> sending_until_ns_, receiving_until_ns_;  // by worker
   uint64_t bytes_sent_ = 0, frames_lost_ = 0;

@@ -10,7 +10,7 @@ namespace millrace::inline simulate {
 namespace {
 
 std::optional<int64_t> ClaimOf(SharedSchedule* schedule, int64_t limit) {
-  if (schedule->claimed >= limit) return std::nullopt;
+  if (schedule->claimed >= std::min(limit, schedule->limit)) return std::nullopt;
   return schedule->claimed++;
 }
 

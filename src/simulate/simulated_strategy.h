@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collective/thread_group.h"
+#include "solver/run_state.h"
 #include "solver/strategy.h"
 #include "solver/synchronous_step.h"
 #include "strategy/local_merger.h"
@@ -20,6 +21,7 @@ namespace millrace::inline simulate {
 // The iterations of all workers.
 struct SharedSchedule {
   int64_t claimed = 0;
+  int64_t limit = INT64_MAX;  // no iteration from here on is claimed
 };
 
 // Begin, End and Flush are called in the thread that runs the simulation, all else in the worker's;
@@ -34,6 +36,11 @@ class SimulatedStrategy : public Strategy {
   virtual void End(const MergeTime& now) = 0;
   // Brings all progress into the worker's weights.
   virtual void Flush(const MergeTime& now) { (void)now; }
+  // After Start: goes on with what ExportState has given after Flush. Throws Error if `stored` does
+  // not fit.
+  virtual void RestoreState(const StateReader& stored) { (void)stored; }
+  // The schedule of a strategy that has one of its own; null: all workers share one.
+  virtual SharedSchedule* own_schedule() { return nullptr; }
 };
 
 // Where a worker's weights are, and what a strategy needs to know of them.
@@ -96,6 +103,8 @@ class SimulatedLocal : public SimulatedStrategy {
   void Begin() override {}
   void End(const MergeTime& now) override;
   void Flush(const MergeTime& now) override { merger_.Flush(now); }
+  void ExportState(SolverPart* part) const override { merger_.ExportState(part); }
+  void RestoreState(const StateReader& stored) override { merger_.RestoreState(stored); }
 
  private:
   SharedSchedule& schedule_;
@@ -112,6 +121,7 @@ class SimulatedSynchronous : public DeferredStrategy, public SynchronousStep {
   SimulatedSynchronous(WorkerWeights weights, int index, int workers);
 
   SynchronousStep* synchronous() override { return this; }
+  SharedSchedule* own_schedule() override { return &own_; }
 
   int index() const override { return index_; }
   int solvers() const override { return workers_; }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "data/data_service.h"
@@ -27,11 +28,12 @@ struct WorkerConfig {
   uint16_t index = 0;
   int workers = 1;
   std::optional<WorkerExchange> exchange = {};
+  std::vector<caffe::StreamPosition> streams = {};  // where its data go on; empty: at the start
   std::function<std::unique_ptr<SimulatedStrategy>(WorkerWeights weights)> make_strategy;
 };
 
-// Construct and call FillWeights and Compute in the worker's own thread. All else may be called
-// from another, but not at the same time.
+// Construct and call FillWeights, LoadModel and Compute in the worker's own thread. All else may be
+// called from another, but not at the same time.
 class SimulatedWorker {
  public:
   // References outlive the worker. Throws Error as Solver's constructor and Exchange's do.
@@ -39,6 +41,8 @@ class SimulatedWorker {
 
   // Fills the weights as the net description says.
   void FillWeights();
+  // Loads them from a .caffemodel. Throws Error naming it.
+  void LoadModel(const std::string& path);
 
   // Begins an iteration: claims its number and reads the weights. None once the schedule has been
   // handed out.
@@ -48,13 +52,26 @@ class SimulatedWorker {
   // Ends it: changes the weights, and tells the exchange. `now` counts it.
   void End(const MergeTime& now);
 
+  // Between iterations of a run: begins a new exchange, with these weights on all workers.
+  void RestartExchange();
+  // For a snapshot: the history of its update rule, and its part of the state, with the positions
+  // of its data.
+  History ExportHistory() const { return solver_.ExportHistory(); }
+  SolverPart ExportPart() const;
+  // Throws Error if the history that `point` holds of this worker does not fit.
+  void RestoreHistory(const ResumePoint& point) { solver_.Restore(point, index_); }
+
   BuiltNet& net() { return solver_.net(); }
   std::vector<float>& weights() { return weights_; }
   SimulatedStrategy& strategy() { return *strategy_; }
   // Of a worker that has one.
   Exchange& exchange() { return *exchange_; }
+  // The state of the merge rule: float k of weight i is element k * size + i. Empty: it has none.
+  std::vector<float>& rule_state() { return rule_state_; }
 
  private:
+  const int index_;
+  const std::optional<WorkerExchange> setup_;  // of the exchange
   DataService data_;
   std::unique_ptr<BuiltNet> made_;  // the solver's, until it takes it
   std::vector<float> weights_, base_, pending_, rule_state_;

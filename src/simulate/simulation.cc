@@ -1,10 +1,13 @@
 #include "simulate/simulation.h"
 
+#include <glog/logging.h>
+
 #include <cmath>
 #include <map>
 #include <utility>
 
 #include "base/error.h"
+#include "exchange/kernels/default_merge_rule.h"
 #include "simulate/simulation_core.h"
 #include "train/train_nets.h"
 
@@ -31,6 +34,8 @@ void Check(const SimulationOptions& options) {
   expect("loss", options.network.loss, options.network.loss >= 0 && options.network.loss <= 0.9,
          "0 to 0.9");
   expect("mtu", options.mtu, options.mtu >= 576 && options.mtu <= 65535, "576 to 65535");
+  expect("snapshot_every", static_cast<double>(options.snapshot_every), options.snapshot_every >= 0,
+         "0 or more");
   expect("threads", options.threads, options.threads >= 0, "0 or more");
   for (const auto& [worker, factor] : options.slow) {
     expect("slow: worker", worker, worker >= 0 && worker < options.workers,
@@ -46,7 +51,8 @@ void CheckWithoutExchange(const SimulationOptions& options, const std::string& s
     throw Error(field, ": ", value, " given, expected ", expected, " with the strategy ", strategy,
                 ", whose workers have no ", field);
   };
-  if (options.rule.name != "additive") refuse("rule", options.rule.name, "none");
+  if (options.rule.name != "" && options.rule.name != "additive")
+    refuse("rule", options.rule.name, "none");
   if (options.codec.codec != CodecConfig{}.codec) refuse("codec", "another", "float32");
   if (!loses_packets && options.network.loss > 0) {
     throw Error("loss: ", options.network.loss, " given, expected 0 with the strategy ", strategy,
@@ -61,6 +67,19 @@ void RefuseLayers(const SolverConfig& config) {
     throw Error(PlaceOf(net.source, layer, "batch_norm_param.synchronized"),
                 "simulated workers have no common batches, expected none");
   }
+}
+
+// Names the rule of an exchange, and says whether it is damped.
+SimulationOptions WithRule(SimulationOptions options) {
+  bool damping = true;
+  if (options.rule.name.empty()) {
+    DefaultMergeRule chosen = DefaultMergeRuleFor(options.workers);
+    LOG(INFO) << "The workers merge by the rule " << chosen.reason;
+    options.rule = std::move(chosen.rule);
+    damping = chosen.damping;
+  }
+  if (!options.damping) options.damping = damping;
+  return options;
 }
 
 using Maker = std::unique_ptr<SimulationCore> (*)(const SolverConfig&, const SimulationOptions&);
@@ -80,8 +99,9 @@ std::unique_ptr<SimulationCore> MakeCore(const SolverConfig& config,
   }
   if (found->second != MakeExchangeSimulation) {
     CheckWithoutExchange(options, type, type == "gossip");
+    return found->second(config, options);
   }
-  return found->second(config, options);
+  return found->second(config, WithRule(options));
 }
 
 }  // namespace

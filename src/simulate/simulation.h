@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,11 +31,17 @@ struct SimulationOptions {
   std::map<int, double> slow = {};  // worker -> factor of the duration of its iterations; above 0
   NetworkModel network = {};
   int mtu = 9000;  // bytes of an IP packet, 576 to 65535
-  MergeRuleConfig rule = {};
+  // Without a name, and without damping: as a segment of so many nodes whose topology file names
+  // none (exchange/kernels/default_merge_rule.h).
+  MergeRuleConfig rule = {.name = "", .parameters = {}};
   CodecConfig codec = {};
-  bool damping = true;  // of stale exchanges
-  uint64_t seed = 1;    // of the network and of durations; the solver file has its own
-  int threads = 0;      // that compute; 0: one for each core
+  std::optional<bool> damping = {};  // of stale exchanges
+  uint64_t seed = 1;                 // of the network and of durations; the solver file has its own
+  int threads = 0;                   // that compute; 0: one for each core
+  // After so many iterations of all workers together, and at the end, all come to rest, write a
+  // snapshot and go on from it. 0: no snapshots.
+  int64_t snapshot_every = 0;
+  std::string snapshot = {};  // the .solverstate of a simulation to continue; "": none
 };
 
 // What has happened up to a moment.

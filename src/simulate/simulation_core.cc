@@ -6,7 +6,6 @@
 #include <boost/thread/thread.hpp>
 #include <cmath>
 
-#include "solver/snapshot.h"
 #include "train/evaluator.h"
 #include "train/one_omp_thread.h"
 #include "train/train_nets.h"
@@ -16,13 +15,21 @@ namespace {
 
 constexpr uint64_t kDurationStream = 1001;
 
+SolverConfig Continued(SolverConfig config, const ResumePoint* resume) {
+  if (resume != nullptr && resume->state.has_seed()) config.seed = resume->state.seed();
+  return config;
+}
+
 }  // namespace
 
 SimulationCore::SimulationCore(const SolverConfig& config, const SimulationOptions& options)
-    : config_(config),
+    : resume_(options.snapshot.empty()
+                  ? nullptr
+                  : std::make_unique<ResumePoint>(LoadResumePoint(options.snapshot))),
+      config_(Continued(config, resume_.get())),
       options_(options),
       policy_(config_.param),
-      stop_conditions_(config_.param, &clock_),
+      stop_conditions_(config_.param, &trained_clock_),
       durations_(options.seed, {kDurationStream}),
       network_(options.network, options.workers, options.seed),
       losses_(std::max<int>(config.param.average_loss(), options.workers)),
@@ -43,11 +50,16 @@ SimulationCore::~SimulationCore() {
 }
 
 void SimulationCore::MakeWorkers(const std::function<void(WorkerConfig* worker)>& configure) {
+  if (resume_) CheckResumed();
   for (int w = 0; w < options_.workers; ++w) {
     WorkerConfig worker;
     worker.index = static_cast<uint16_t>(w);
     worker.workers = options_.workers;
     configure(&worker);
+    if (resume_) {
+      const auto& streams = resume_->run->solver(w).stream();
+      worker.streams.assign(streams.begin(), streams.end());
+    }
     RunInThread(w, [&] {
       workers_[w].worker = std::make_unique<SimulatedWorker>(config_, policy_, worker);
     });
@@ -57,6 +69,7 @@ void SimulationCore::MakeWorkers(const std::function<void(WorkerConfig* worker)>
     std::copy(weights().begin(), weights().end(), slot.worker->weights().begin());
   }
   MakeTestNets();
+  if (resume_) Resume();
 }
 
 void SimulationCore::MakeTestNets() {
@@ -72,19 +85,34 @@ void SimulationCore::MakeTestNets() {
 
 SimulationStatus SimulationCore::Run(const SimulationObserver& observer) {
   observer_ = &observer;
-  FormCluster();
-  begin_ns_ = now_ns();
-  bytes_before_ = network_.bytes_sent();
-  stop_conditions_.Start();
-  for (Slot& slot : workers_) slot.worker->strategy().Start(Now());
-  if (config_.param.test_interval() > 0 && config_.param.test_initialization()) Test();
-  Train();
-  trained_ns_ = now_ns();
-  for (Slot& slot : workers_) slot.worker->strategy().Flush(Now());
+  for (bool first = true;; first = false) {
+    BeginPart();
+    if (first) {
+      stop_conditions_.Start();
+      if (config_.param.test_interval() > 0 && config_.param.test_initialization()) Test();
+    }
+    Train();
+    trained_ns_ = now_ns();
+    for (Slot& slot : workers_) slot.worker->strategy().Flush(Now());
+    ComeToRest();
+    if (options_.snapshot_every > 0 && saved_at_ != completed_) TakeSnapshot();
+    if (completed_ >= config_.param.max_iter() || Stopped()) break;
+    Rewind();
+  }
   MergeAll();
   SimulationStatus status = StatusNow();
   if (tested_at_ != completed_) Test();
   return status;
+}
+
+void SimulationCore::Rewind() {
+  const auto part = static_cast<uint64_t>(completed_);
+  clock_.now_ns = begin_ns_ = 0;
+  trained_ns_ = INT64_MAX;
+  events_.clear();
+  network_.Restart(part);
+  durations_ = Rng(options_.seed, {kDurationStream, part});
+  finished_ = 0;
 }
 
 double SimulationCore::LargestDistance() {
@@ -181,7 +209,7 @@ void SimulationCore::Step() {
 SimulationStatus SimulationCore::StatusNow() const {
   SimulationStatus status;
   status.iterations = completed_;
-  status.seconds = static_cast<double>(std::min(now_ns(), trained_ns_) - begin_ns_) / 1e9;
+  status.seconds = static_cast<double>(TrainedNs()) / 1e9;
   status.loss = losses_.Mean();
   status.bytes_sent = network_.bytes_sent() - bytes_before_;
   status.stop_reason = stop_conditions_.reason();

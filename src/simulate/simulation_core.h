@@ -2,9 +2,15 @@
 // and its events, tests, reports and the end. How workers exchange weights is up to the subclass:
 // by segments (exchange_simulation.cc), all at once (synchronous_simulation.cc) or in pairs
 // (gossip_simulation.cc).
+//
+// A run with snapshots has parts. At the end of each, all workers come to rest and a snapshot is
+// written. The next part begins with what the snapshot holds: virtual time with 0, random numbers
+// with those of the part's first iteration, and a new exchange. So a run that is continued from the
+// snapshot goes on as the one that has written it, bit for bit.
 #ifndef MILLRACE_SIMULATE_SIMULATION_CORE_H_
 #define MILLRACE_SIMULATE_SIMULATION_CORE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -25,6 +31,7 @@
 #include "simulate/simulation.h"
 #include "solver/lr_policy.h"
 #include "solver/moving_average.h"
+#include "solver/snapshot.h"
 #include "solver/stop_conditions.h"
 
 namespace millrace::inline simulate {
@@ -51,16 +58,28 @@ class SimulationCore {
   // its index.
   void MakeWorkers(const std::function<void(WorkerConfig* worker)>& configure);
 
-  // Before training begins, in virtual time.
+  // Before a part begins, in virtual time that begins with 0.
   virtual void FormCluster() {}
-  // Trains until no worker has an iteration left.
+  // Trains until no worker has an iteration left, in this part.
   virtual void Train() = 0;
-  // Then brings the weights of all workers together.
-  virtual void MergeAll() = 0;
+  // Then waits until nothing is under way between workers.
+  virtual void ComeToRest() {}
+  // After the last part: brings the weights of all workers together.
+  virtual void MergeAll() {}
   // The weights that tests score.
   virtual void ReadMerged(std::vector<float>* merged) = 0;
   // Adds what the subclass knows.
   virtual void AddTo(SimulationStatus* status) const { (void)status; }
+
+  // What snapshots hold of the subclass, at rest: the name of its rule, what workers share, and
+  // what worker `w` has besides its history and its strategy's state.
+  virtual std::string rule() const;
+  virtual void ExportShared(RunState* run) const { (void)run; }
+  virtual void ExportPart(int w, SolverPart* part) const { (void)w, (void)part; }
+  // A part of the run goes on with these, after Form; all workers have the weights that ReadMerged
+  // has given. Throw Error if they do not fit.
+  virtual void RestoreShared(const StateReader& run) { (void)run; }
+  virtual void RestorePart(int w, const StateReader& part) { (void)w, (void)part; }
 
   const SolverConfig& config() const { return config_; }
   const SimulationOptions& options() const { return options_; }
@@ -114,17 +133,42 @@ class SimulationCore {
     int64_t NowNs() const override { return now_ns; }
     int64_t now_ns = 0;
   };
+  // Time of training, over all parts.
+  struct TrainedClock : Clock {
+    explicit TrainedClock(const SimulationCore* of) : core(*of) {}
+    int64_t NowNs() const override { return core.TrainedNs(); }
+    const SimulationCore& core;
+  };
+  // With what the next part begins.
+  struct Beginning {
+    std::vector<float> weights;
+    RunState run;
+    std::string path;  // of the file that holds it
+  };
 
+  // Expects that resume_ is of such a simulation; then, that it is of this net, and takes it.
+  void CheckResumed() const;
+  void Resume();
+  void BeginPart();
+  void RestoreParts();
+  // Writes a snapshot, and goes on from it.
+  void TakeSnapshot();
+  void Rewind();
+  int64_t TrainedNs() const {
+    return trained_before_ns_ + std::min(now_ns(), trained_ns_) - begin_ns_;
+  }
   void MakeTestNets();
   void StartIteration(int w);
   void EndIteration(int w);
   SimulationStatus StatusNow() const;
   void Test();
 
+  const std::unique_ptr<ResumePoint> resume_;  // null: the run starts anew
   const SolverConfig config_;
   const SimulationOptions options_;
   const LrPolicy policy_;
   VirtualClock clock_;
+  TrainedClock trained_clock_{this};
   StopConditions stop_conditions_;
   ErrorSink errors_;
   SharedSchedule schedule_;
@@ -137,9 +181,11 @@ class SimulationCore {
   std::vector<float> merged_;
   std::map<std::pair<int64_t, uint64_t>, std::function<void()>> events_;
   uint64_t next_event_ = 0;
-  int64_t begin_ns_ = 0, trained_ns_ = INT64_MAX;
-  uint64_t bytes_before_ = 0;
-  int64_t completed_ = 0, tested_at_ = -1;
+  std::optional<Beginning> beginning_;             // none: the run's start
+  int64_t begin_ns_ = 0, trained_ns_ = INT64_MAX;  // of this part's training
+  int64_t trained_before_ns_ = 0;                  // in earlier parts
+  uint64_t bytes_before_ = 0, bytes_earlier_ = 0;  // of this part; in earlier parts
+  int64_t completed_ = 0, tested_at_ = -1, saved_at_ = -1;
   int finished_ = 0;
   bool stopped_ = false;
   const SimulationObserver* observer_ = nullptr;

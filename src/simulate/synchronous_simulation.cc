@@ -24,6 +24,10 @@ class SynchronousSimulation : public SimulationCore {
         merge_(SynchronousMergeOf(solver.param, given.workers)),
         averages_(ChooseStrategy(solver.param.strategy()).values.at("average") != 0),
         ready_ns_(given.workers, 0) {
+    if (merge_ && given.snapshot_every % merge_->every != 0) {
+      RefuseOption("snapshot_every", static_cast<double>(given.snapshot_every),
+                   StrCat("a multiple of the ", merge_->every, " iterations between merges"));
+    }
     MakeWorkers([&](WorkerConfig* worker) {
       worker->make_strategy = [index = worker->index, workers = given.workers](
                                   WorkerWeights weights) -> std::unique_ptr<SimulatedStrategy> {
@@ -83,9 +87,13 @@ class SynchronousSimulation : public SimulationCore {
     ForAll([this](int w) { std::copy(sum_.begin(), sum_.end(), gradients(w).begin()); });
   }
 
+  bool IsElastic() const {
+    return merge_ && merge_->rule == SynchronousMergeConfig::Rule::kElastic;
+  }
+
   // As SynchronousMergeStrategy does.
   void Merge() {
-    const bool elastic = merge_->rule == SynchronousMergeConfig::Rule::kElastic;
+    const bool elastic = IsElastic();
     std::fill(sum_.begin(), sum_.end(), 0.0f);
     for (int w = 0; w < workers(); ++w) {
       std::vector<float>& of = worker(w).weights();
@@ -124,6 +132,31 @@ class SynchronousSimulation : public SimulationCore {
   void MergeAll() override {
     if (!merge_) center_ = weights();
     TakeCenter();
+  }
+
+  void ExportShared(RunState* run) const override {
+    const double bytes[] = {bytes_sent_};
+    AddNumbers("ring_bytes", bytes, run);
+    if (!velocity_.empty()) AddArray("velocity", velocity_, run);
+  }
+
+  void ExportPart(int w, SolverPart* part) const override {
+    if (IsElastic()) AddArray("weights", worker(w).weights(), part);
+  }
+
+  void RestoreShared(const StateReader& run) override {
+    std::fill(ready_ns_.begin(), ready_ns_.end(), now_ns());
+    bytes_sent_ = run.Numbers("ring_bytes", 1)[0];
+    center_ = weights();
+    if (velocity_.empty()) return;
+    const std::span<const float> stored = run.Array("velocity", velocity_.size());
+    std::copy(stored.begin(), stored.end(), velocity_.begin());
+  }
+
+  void RestorePart(int w, const StateReader& part) override {
+    if (!IsElastic()) return;
+    const std::span<const float> own = part.Array("weights", worker(w).weights().size());
+    std::copy(own.begin(), own.end(), worker(w).weights().begin());
   }
 
   void ReadMerged(std::vector<float>* merged) override {

@@ -12,6 +12,7 @@
 #include "base/hdf5_file.h"
 #include "millrace/blob.h"
 #include "proto/parse.h"
+#include "solver/run_state.h"
 
 namespace millrace::inline solver {
 namespace {
@@ -107,6 +108,32 @@ void SetUpdates(const std::vector<int64_t>& updates, caffe::SolverState* state) 
   }
 }
 
+void AddRunState(Hdf5FileWriter* file, const std::string& path, RunState run) {
+  int index = 0;
+  for (StateArray* const array : ArraysOf(&run)) {
+    file->AddFloats(StrCat("millrace/array/", index++), {array->value_size()},
+                    array->value().data());
+    array->clear_value();
+  }
+  std::string text;
+  if (!google::protobuf::TextFormat::PrintToString(run, &text)) {
+    throw Error(path, ": cannot hold the state of the merge rule");
+  }
+  file->AddText("millrace/run", text);
+}
+
+std::optional<RunState> ReadRunState(const Hdf5FileReader& file) {
+  if (!file.HasDataSet("millrace/run")) return std::nullopt;
+  RunState run;
+  ParseText(file.Text("millrace/run"), file.path() + ": millrace/run", &run, nullptr);
+  int index = 0;
+  for (StateArray* const array : ArraysOf(&run)) {
+    const std::vector<float> values = file.Floats(StrCat("millrace/array/", index++));
+    array->mutable_value()->Assign(values.begin(), values.end());
+  }
+  return run;
+}
+
 }  // namespace
 
 void SaveHdf5Model(const std::string& path, const caffe::NetParameter& model) {
@@ -142,7 +169,7 @@ caffe::NetParameter LoadHdf5Model(const std::string& path) {
   return model;
 }
 
-void SaveHdf5State(const std::string& path, const caffe::SolverState& state) {
+void SaveHdf5State(const std::string& path, const caffe::SolverState& state, const RunState* run) {
   Hdf5FileWriter file(path);
   file.AddInteger("iter", state.iter());
   file.AddText("learned_net", state.learned_net());
@@ -160,10 +187,11 @@ void SaveHdf5State(const std::string& path, const caffe::SolverState& state) {
     throw Error(path, ": cannot hold the positions of the data");
   }
   file.AddText("millrace/state", text);
+  if (run != nullptr) AddRunState(&file, path, *run);
   file.Commit();
 }
 
-caffe::SolverState LoadHdf5State(const std::string& path) {
+caffe::SolverState LoadHdf5State(const std::string& path, std::optional<RunState>* run) {
   const Hdf5FileReader file(path);
   if (!file.HasDataSet("iter") || !file.HasGroup("history")) {
     throw Error(path, ": holds no iteration, expected a solverstate");
@@ -192,6 +220,7 @@ caffe::SolverState LoadHdf5State(const std::string& path) {
     }
   }
   if (file.HasDataSet("millrace/updates")) SetUpdates(file.Integers("millrace/updates"), &state);
+  if (run != nullptr) *run = ReadRunState(file);
   return state;
 }
 

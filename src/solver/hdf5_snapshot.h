@@ -4,14 +4,20 @@
 // place for is in a group that it does not read:
 //   millrace/state             the other fields of SolverState, in text form
 //   millrace/history/SOLVER/I  the blobs of solvers 1, 2, ...
+//   millrace/run               the state of the merge rule (proto/run_state.proto), in text form
+//   and
+//                              without the values of its arrays
+//   millrace/array/I           these values, in the order of ArraysOf (solver/run_state.h)
 //   millrace/updates           by solver, the updates that its history holds (BlobProto.updates);
 //                              -1 where it does not say
 #ifndef MILLRACE_SOLVER_HDF5_SNAPSHOT_H_
 #define MILLRACE_SOLVER_HDF5_SNAPSHOT_H_
 
+#include <optional>
 #include <string>
 
 #include "proto/caffe.pb.h"
+#include "proto/run_state.pb.h"
 
 namespace millrace::inline solver {
 
@@ -19,12 +25,15 @@ namespace millrace::inline solver {
 
 // Writes a file atomically.
 void SaveHdf5Model(const std::string& path, const caffe::NetParameter& model);
-void SaveHdf5State(const std::string& path, const caffe::SolverState& state);
+// `run`: the state of the merge rule; null: there is none.
+void SaveHdf5State(const std::string& path, const caffe::SolverState& state,
+                   const RunState* run = nullptr);
 
 // Layers have their names and blobs only, in the order of their names. A blob that the file lacks
 // before one that it has is left without shape and values.
 caffe::NetParameter LoadHdf5Model(const std::string& path);
-caffe::SolverState LoadHdf5State(const std::string& path);
+// `run`: receives the state of a merge rule, if there is one; may be null.
+caffe::SolverState LoadHdf5State(const std::string& path, std::optional<RunState>* run = nullptr);
 
 }  // namespace millrace::inline solver
 

@@ -76,6 +76,18 @@ void CheckIteration(const std::string& path, const Snapshot& snapshot) {
   }
 }
 
+// The state of the merge rule with the parts of all solvers; none if one of them is missing.
+std::optional<RunState> CompleteRunState(const Snapshot& snapshot) {
+  const auto& parts = snapshot.parts;
+  if (snapshot.run.rule().empty() || parts.size() != static_cast<size_t>(snapshot.run.solvers()) ||
+      std::count(parts.begin(), parts.end(), nullptr) > 0) {
+    return std::nullopt;
+  }
+  RunState run = snapshot.run;
+  for (const auto& part : snapshot.parts) *run.add_solver() = *part;
+  return run;
+}
+
 void SaveState(const std::string& path, const std::string& model, const Snapshot& snapshot,
                size_t most_bytes) {
   CheckIteration(path, snapshot);
@@ -85,9 +97,16 @@ void SaveState(const std::string& path, const std::string& model, const Snapshot
   state.set_current_step(snapshot.current_step);
   state.set_seed(snapshot.seed);
   state.mutable_stream()->Assign(snapshot.streams.begin(), snapshot.streams.end());
+  const std::optional<RunState> run = CompleteRunState(snapshot);
   if (snapshot.format == caffe::SolverParameter::HDF5) {
     AddHistories(snapshot, path, SIZE_MAX, &state);
-    return SaveHdf5State(path, state);
+    return SaveHdf5State(path, state, run ? &*run : nullptr);
+  }
+  if (run && state.ByteSizeLong() + run->ByteSizeLong() + 16 > most_bytes) {
+    LOG(WARNING) << path << ": the state of the merge rule " << run->rule() << " does not fit the "
+                 << most_bytes << " bytes of a file; left out";
+  } else if (run) {
+    SetRunState(*run, &state);
   }
   AddHistories(snapshot, path, most_bytes, &state);
   SaveBinary(path, state);
@@ -201,11 +220,15 @@ caffe::NetParameter LoadModel(const std::string& path) {
   return model;
 }
 
-caffe::SolverState LoadState(const std::string& path) {
-  if (IsHdf5(path)) return LoadHdf5State(path);
+caffe::SolverState LoadState(const std::string& path, std::optional<RunState>* run) {
+  std::optional<RunState> unused;
+  if (run == nullptr) run = &unused;
+  if (IsHdf5(path)) return LoadHdf5State(path, run);
   caffe::SolverState state;
   LoadBinary(path, "a solverstate", &state);
   CheckState(path, state);
+  *run = RunStateOf(state, path);
+  state.GetReflection()->MutableUnknownFields(&state)->DeleteByNumber(kRunStateField);
   return state;
 }
 
@@ -292,7 +315,10 @@ ResumePoint MakeResumePoint(const std::string& path, caffe::SolverState state) {
 }
 
 ResumePoint LoadResumePoint(const std::string& path) {
-  return MakeResumePoint(path, LoadState(path));
+  std::optional<RunState> run;
+  ResumePoint point = MakeResumePoint(path, LoadState(path, &run));
+  point.run = std::move(run);
+  return point;
 }
 
 bool RestoreHistory(const ResumePoint& point, int solver, UpdateRule* rule) {

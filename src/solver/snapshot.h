@@ -10,11 +10,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "millrace/export.h"
 #include "proto/caffe.pb.h"
+#include "proto/run_state.pb.h"
+#include "solver/run_state.h"
 #include "solver/update_rule.h"
 
 namespace millrace::inline nn {
@@ -34,6 +37,10 @@ struct Snapshot {
   // By solver; null if a solver's history is not known. Shared, because the same history may be
   // part of several snapshots.
   std::vector<std::shared_ptr<const History>> histories;
+  // The state of the merge rule, without the parts of solvers; without a rule, none is saved.
+  RunState run = {};
+  // These parts, by solver. If one is null, no state of the rule is saved.
+  std::vector<std::shared_ptr<const SolverPart>> parts = {};
   Format format = caffe::SolverParameter::BINARYPROTO;
 };
 
@@ -45,8 +52,9 @@ SnapshotPaths SnapshotPathsOf(const std::string& prefix, int64_t iteration,
 
 // Writes the model, then the state that names it. Each file appears complete or not at all, and a
 // state never names a missing model. Histories that would make the state larger than
-// `most_state_bytes` (default: the format's 2 GiB) are left out, with a warning in the log; HDF5
-// has no such limit. Throws Error naming the file (disk full, for example).
+// `most_state_bytes` (default: the format's 2 GiB) are left out, and so is the state of the merge
+// rule, with a warning in the log; HDF5 has no such limit. Throws Error naming the file (disk full,
+// for example).
 SnapshotPaths WriteSnapshot(const std::string& prefix, const Snapshot& snapshot,
                             size_t most_state_bytes = INT_MAX);
 // The two steps of WriteSnapshot. Each returns its path. The model must exist before the state.
@@ -69,8 +77,9 @@ std::string WriteNodeState(const std::string& prefix, const std::string& node,
 // The weights in a .caffemodel. Throws Error naming the file if it is missing, empty, truncated, or
 // another kind of file.
 caffe::NetParameter LoadModel(const std::string& path);
-// A .solverstate, whose model may be missing. Throws Error as LoadModel does.
-caffe::SolverState LoadState(const std::string& path);
+// A .solverstate, whose model may be missing. `run`: receives the state of a merge rule, if the
+// file has one; may be null. Throws Error as LoadModel does.
+caffe::SolverState LoadState(const std::string& path, std::optional<RunState>* run = nullptr);
 
 // Loads the .caffemodel file `path` into `net` by layer name and returns the number of layers that
 // matched. Arrays that layers of the net share may be missing in all but one of these. Throws Error
@@ -95,12 +104,15 @@ struct ResumePoint {
   std::string path;        // of the solverstate
   std::string model_path;  // as the state names it, or a file of that name beside the state
   caffe::SolverState state;
+  std::optional<RunState> run;  // of a merge rule; none if the file has none
 
   int64_t iteration() const { return state.iter(); }
   // Number of solvers whose history the file may hold: solvers 0 to this number - 1.
   int solvers() const { return 1 + state.solver_history_size(); }
   // The stored history of `solver`, or nullptr.
   const History* HistoryOf(int solver) const;
+  // For a run that continues it; points to this object.
+  ContinuedState merge_state() const { return {run ? &*run : nullptr, path}; }
 };
 // Throws Error naming the file. Checks that the model exists, but not its content.
 ResumePoint LoadResumePoint(const std::string& path);

@@ -12,7 +12,12 @@ std::optional<Snapshot> SnapshotCollector::Open(Snapshot start) {
   std::lock_guard lock(mutex_);
   if (start.iteration <= last_collected_) return std::nullopt;
   if (open_ && open_->iteration == start.iteration) return std::nullopt;
-  start.histories = left_;
+  start.histories.clear();
+  start.parts.clear();
+  for (const Deposited& left : left_) {
+    start.histories.push_back(left.history);
+    start.parts.push_back(left.part);
+  }
   std::optional<Snapshot> overtaken;
   if (open_) {
     if (open_->iteration > start.iteration) std::swap(*open_, start);
@@ -33,22 +38,25 @@ bool SnapshotCollector::Wants(int solver) const {
   return WantsLocked(solver);
 }
 
-std::optional<Snapshot> SnapshotCollector::Deposit(int solver, History history) {
-  auto shared = std::make_shared<const History>(std::move(history));
+std::optional<Snapshot> SnapshotCollector::Deposit(int solver, History history, SolverPart part) {
+  const Deposited deposited{std::make_shared<const History>(std::move(history)),
+                            std::make_shared<const SolverPart>(std::move(part))};
   std::lock_guard lock(mutex_);
-  return Put(solver, std::move(shared));
+  return Put(solver, deposited);
 }
 
-std::optional<Snapshot> SnapshotCollector::Leave(int solver, History history) {
-  auto shared = std::make_shared<const History>(std::move(history));
+std::optional<Snapshot> SnapshotCollector::Leave(int solver, History history, SolverPart part) {
+  const Deposited deposited{std::make_shared<const History>(std::move(history)),
+                            std::make_shared<const SolverPart>(std::move(part))};
   std::lock_guard lock(mutex_);
-  left_[solver] = shared;
-  return Put(solver, std::move(shared));
+  left_[solver] = deposited;
+  return Put(solver, deposited);
 }
 
-std::optional<Snapshot> SnapshotCollector::Put(int solver, std::shared_ptr<const History> history) {
+std::optional<Snapshot> SnapshotCollector::Put(int solver, const Deposited& deposited) {
   if (!WantsLocked(solver)) return std::nullopt;
-  open_->histories[solver] = std::move(history);
+  open_->histories[solver] = deposited.history;
+  open_->parts[solver] = deposited.part;
   return TakeIfComplete();
 }
 

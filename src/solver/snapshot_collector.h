@@ -22,6 +22,8 @@ class SnapshotCollector {
   // For solvers 0 to `solvers` - 1.
   explicit SnapshotCollector(int solvers);
 
+  int solvers() const { return static_cast<int>(left_.size()); }
+
   // Opens a collection with everything in `start` except its histories. At most one collection
   // stays open. If another one is open (because a solver takes very long over an iteration or a
   // test), the one with the earlier iteration is returned as it is, without the missing histories.
@@ -33,21 +35,27 @@ class SnapshotCollector {
 
   // Whether `solver` should call Deposit now. Costs one atomic load while no collection is open.
   bool Wants(int solver) const;
-  // Adds the history of `solver` if it is needed. Returns the complete snapshot to the last solver.
-  std::optional<Snapshot> Deposit(int solver, History history);
-  // As Deposit, for a solver that ends: the history also becomes part of all later collections.
-  std::optional<Snapshot> Leave(int solver, History history);
+  // Adds the history of `solver`, and its part of the state of the merge rule, if they are needed.
+  // Returns the complete snapshot to the last solver.
+  std::optional<Snapshot> Deposit(int solver, History history, SolverPart part = {});
+  // As Deposit, for a solver that ends: they also become part of all later collections.
+  std::optional<Snapshot> Leave(int solver, History history, SolverPart part = {});
 
  private:
+  struct Deposited {
+    std::shared_ptr<const History> history;
+    std::shared_ptr<const SolverPart> part;
+  };
+
   bool WantsLocked(int solver) const;
-  std::optional<Snapshot> Put(int solver, std::shared_ptr<const History> history);
+  std::optional<Snapshot> Put(int solver, const Deposited& deposited);
   std::optional<Snapshot> TakeIfComplete();
 
   mutable std::mutex mutex_;
   std::atomic<bool> any_open_{false};
   std::optional<Snapshot> open_;
-  int64_t last_collected_ = -1;                       // iteration
-  std::vector<std::shared_ptr<const History>> left_;  // of solvers that have ended
+  int64_t last_collected_ = -1;  // iteration
+  std::vector<Deposited> left_;  // of solvers that have ended
 };
 
 }  // namespace millrace::inline solver

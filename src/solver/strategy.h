@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "millrace/device.h"
+#include "proto/run_state.pb.h"
 #include "solver/update_rule.h"
 
 namespace millrace::inline solver {
@@ -51,6 +52,9 @@ class Strategy {
   // Brings the run's weights up to date for a test, as far as that leaves the solvers' own weights
   // as they are. Called between iterations.
   virtual void Publish() {}
+  // Adds what a snapshot holds of this solver besides the run's weights and its history: the state
+  // of its merge rule (StrategyEntry::rule_with_state). Called between iterations.
+  virtual void ExportState(SolverPart* part) const { (void)part; }
   // What the solver needs in addition if all solvers step together; null if they do not.
   virtual SynchronousStep* synchronous() { return nullptr; }
 };

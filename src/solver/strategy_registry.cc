@@ -1,5 +1,8 @@
 #include "solver/strategy_registry.h"
 
+#include <glog/logging.h>
+
+#include <string>
 #include <utility>
 
 #include "proto/part_values.h"
@@ -28,12 +31,34 @@ void CheckStrategy(const caffe::SolverParameter& param) {
   }
 }
 
+std::string RuleWithStateOf(const caffe::SolverParameter& param) {
+  const StrategyEntry& entry = ChooseStrategy(param.strategy()).entry;
+  return entry.rule_with_state ? entry.rule_with_state(param) : "";
+}
+
+RunState StartRunState(const caffe::SolverParameter& param, int solvers, int64_t weights) {
+  RunState run;
+  const std::string rule = RuleWithStateOf(param);
+  if (rule.empty()) return run;
+  run.set_rule(rule);
+  run.set_solvers(solvers);
+  run.set_weights(weights);
+  return run;
+}
+
 StrategyMaker MakeStrategies(StrategyContext context) {
   const SolverConfig& config = *context.config;
   const caffe::StrategyParameter& strategy = config.param.strategy();
   try {
     auto [entry, values] = ChooseStrategy(strategy);
     context.parameters = std::move(values);
+    const std::string rule = RuleWithStateOf(config.param);
+    if (context.state.run != nullptr) {
+      CheckRunState(context.state, rule, context.solvers, context.weights->size());
+    } else if (!context.state.path.empty() && !rule.empty()) {
+      LOG(INFO) << context.state.path << " holds no state of the rule " << rule
+                << ", which begins anew";
+    }
     return entry.make(context);
   } catch (const FieldError& error) {
     throw Located(config.source, error);

@@ -7,11 +7,13 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/part.h"
 #include "collective/processes.h"
+#include "solver/run_state.h"
 #include "solver/solver_config.h"
 #include "solver/strategy.h"
 #include "weights/device_weights.h"
@@ -36,6 +38,9 @@ struct StrategyContext {
   Processes* processes = nullptr;
   // Whether other machines train these weights at present; null: none does.
   std::function<bool()> has_peers;
+  // The state of the merge rule in the snapshot that the run continues; path "": it continues none,
+  // or its own part of it is missing. Outlives the strategies.
+  ContinuedState state;
   // Whether the run has been stopped or has failed: a strategy whose solvers wait for each other
   // ends such waits. Thread-safe; null: never.
   std::function<bool()> stopped;
@@ -53,10 +58,13 @@ struct StrategyEntry {
   // merge_rule, which are then refused. Throws FieldError.
   std::function<void(const caffe::SolverParameter& param)> check = nullptr;
   // Called once per run, before its solvers start. State that the solvers of a process share lives
-  // in the result. Throws FieldError for what the strategy cannot do in this run.
+  // in the result, which begins with that of context.state. Throws FieldError for what the strategy
+  // cannot do in this run, and Error for a state that does not fit.
   std::function<StrategyMaker(const StrategyContext& context)> make;
   // Whether an iteration is one step of all solvers of all processes (synchronous_step.h).
   bool synchronous = false;
+  // Names the rule of these fields if snapshots hold its state; "": they hold none. Null: none.
+  std::function<std::string(const caffe::SolverParameter& param)> rule_with_state = nullptr;
 };
 
 using StrategyRegistry = PartRegistry<StrategyEntry>;
@@ -64,6 +72,13 @@ StrategyRegistry& Strategies();
 
 // The strategy that a solver file names. Throws FieldError.
 StrategyRegistry::Choice ChooseStrategy(const caffe::StrategyParameter& strategy);
+
+// The rule of `param.strategy` whose state snapshots hold; "": none.
+std::string RuleWithStateOf(const caffe::SolverParameter& param);
+
+// What a snapshot of a run says of its state: the rule, `solvers` and `weights`; empty if it holds
+// none.
+RunState StartRunState(const caffe::SolverParameter& param, int solvers, int64_t weights);
 
 // Checks `param.strategy`. Throws FieldError.
 void CheckStrategy(const caffe::SolverParameter& param);

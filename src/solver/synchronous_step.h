@@ -37,6 +37,9 @@ class SynchronousStep {
   virtual int history() const { return index_in_process(); }
   // Whether the run's weights hold all progress of the iterations that this solver has completed.
   virtual bool merged() const { return true; }
+  // Waits until all solvers of this process have called it. Called by all of them after the same
+  // iteration. Throws the error of a solver of this process that has failed.
+  virtual void Meet() {}
   // Sums of layers over the batches of all solvers.
   virtual Collective& statistics() = 0;
 

@@ -28,6 +28,9 @@ class AdaptiveCondition : public SyncCondition {
     rate_ = rate_ < 0 ? measured : (rate_ + measured) / 2;
   }
 
+  std::vector<double> State() const override { return {rate_}; }
+  void Restore(std::span<const double> state) override { rate_ = state[0]; }
+
  private:
   // Iterations of others per iteration of this solver.
   static double RateOf(const SyncState& state) {

@@ -71,6 +71,7 @@ class TeamStrategy : public Strategy, public SynchronousStep {
   void SetLoss(float loss) override { loss_ = loss; }
   float loss() const override { return loss_; }
   void Fail(std::exception_ptr error) override { team_.Fail(error); }
+  void Meet() override { team_.gradients().WaitForThreads(); }
 
  protected:
   AllreduceTeam& team() { return team_; }

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "proto/part_values.h"
@@ -112,6 +113,14 @@ void Check(const caffe::SolverParameter& param) {
   }
 }
 
+std::string RuleWithState(const caffe::SolverParameter& param) {
+  const caffe::StrategyParameter& strategy = param.strategy();
+  if (!strategy.has_merge_rule()) return "";
+  const Rule rule = MergeConfigOf(strategy, ChooseStrategy(strategy).values).rule;
+  if (rule != Rule::kOuter && rule != Rule::kElastic) return "";
+  return "allreduce " + strategy.merge_rule().type();
+}
+
 }  // namespace
 
 std::optional<SynchronousMergeConfig> SynchronousMergeOf(const caffe::SolverParameter& param,
@@ -149,10 +158,16 @@ StrategyMaker MakeAllreduce(const StrategyContext& context) {
       }
     };
   }
-  return [team, merge](int index) -> std::unique_ptr<Strategy> {
+  const bool first_rank = context.processes == nullptr || context.processes->rank() == 0;
+  return [team, merge, state = context.state, first_rank](int index) -> std::unique_ptr<Strategy> {
     try {
-      if (merge) return std::make_unique<SynchronousMergeStrategy>(team.get(), index, *merge);
-      return std::make_unique<AllreduceStrategy>(team.get(), index);
+      if (!merge) return std::make_unique<AllreduceStrategy>(team.get(), index);
+      auto strategy = std::make_unique<SynchronousMergeStrategy>(team.get(), index, *merge);
+      if (state.run != nullptr) {
+        const StateReader own = state.OfSolver(index);
+        strategy->RestoreState(state.OfSolver(0), first_rank ? &own : nullptr);
+      }
+      return strategy;
     } catch (const std::exception&) {
       team->Fail(std::current_exception());
       throw;
@@ -172,7 +187,8 @@ const RegisterStrategy allreduce(
                {.name = "peer_timeout", .fallback = 60, .least = 1, .most = 1e6}}},
      .check = Check,
      .make = MakeAllreduce,
-     .synchronous = true});
+     .synchronous = true,
+     .rule_with_state = RuleWithState});
 
 }  // namespace
 }  // namespace millrace::inline strategy

@@ -1,5 +1,6 @@
 // strategy { type: "gossip" }: solvers that average their weights in pairs (docs/learning.md).
 #include <memory>
+#include <string>
 
 #include "proto/part_values.h"
 #include "solver/strategy_registry.h"
@@ -31,16 +32,23 @@ StrategyMaker MakeGossip(const StrategyContext& context) {
     throw FieldError("strategy.type", "is gossip, which has at most ", PairTeam::kMostSolvers,
                      " solvers, ", context.solvers, " given");
   }
-  const auto team =
-      std::make_shared<PairTeam>(context.weights, context.solvers, context.config->seed);
+  const auto team = std::make_shared<PairTeam>(context.weights, context.solvers,
+                                               context.config->seed, context.state);
   return [context, team](int index) {
     // Conditions belong to the thread of their solver.
-    return std::make_unique<PairAveraging>(
+    auto strategy = std::make_unique<PairAveraging>(
         team.get(), index, SyncConditions(context.config->param.strategy()), context.clock);
+    if (context.state.run != nullptr) strategy->RestoreState(context.state.OfSolver(index));
+    return strategy;
   };
 }
 
-const RegisterStrategy gossip({.part = {.name = "gossip"}, .check = Check, .make = MakeGossip});
+const RegisterStrategy gossip({.part = {.name = "gossip"},
+                               .check = Check,
+                               .make = MakeGossip,
+                               .rule_with_state = [](const caffe::SolverParameter& /*param*/) {
+                                 return std::string("gossip");
+                               }});
 
 }  // namespace
 }  // namespace millrace::inline strategy

@@ -39,6 +39,9 @@ class LocalStrategy : public Strategy {
   // Merges if it is time.
   void Complete() override;
   void Flush() override;
+  void ExportState(SolverPart* part) const override { merger_.ExportState(part); }
+  // Before the first iteration. Throws Error if `stored` does not fit.
+  void RestoreState(const StateReader& stored) { merger_.RestoreState(stored); }
 
  private:
   // Calls work(begin, count) for all elements, under the lock of the shared weights.

@@ -55,6 +55,27 @@ void LocalMerger::Flush(const MergeTime& now) {
   Merge(now);
 }
 
+std::string RuleWithStateOf(const MergerConfig& config) {
+  const bool elastic = config.rule == MergerConfig::Rule::kElastic;
+  if (!elastic && !config.conditions.have_state()) return "";
+  return StrCat("local ", elastic ? "easgd" : "with conditions that learn");
+}
+
+void LocalMerger::ExportState(SolverPart* part) const {
+  config_.conditions.Export(part);
+  // With the other rules, the weights are the shared ones.
+  if (config_.rule != MergerConfig::Rule::kElastic) return;
+  AddArray("weights", {weights(), static_cast<size_t>(size_)}, part);
+}
+
+void LocalMerger::RestoreState(const StateReader& stored) {
+  config_.conditions.Restore(stored);
+  if (config_.rule != MergerConfig::Rule::kElastic) return;
+  const std::span<const float> own = stored.Array("weights", static_cast<size_t>(size_));
+  std::copy(own.begin(), own.end(), weights());
+  std::copy(own.begin(), own.end(), base_.get<float>());
+}
+
 void LocalMerger::Merge(const MergeTime& now) {
   if (config_.rule == MergerConfig::Rule::kElastic) {
     blocks_([&](int64_t begin, int64_t count) {

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "millrace/memory_space.h"
 #include "proto/caffe.pb.h"
@@ -32,6 +33,8 @@ struct MergerConfig {
 
 // The fields of a solver file. Throws FieldError.
 MergerConfig MergerConfigOf(const caffe::StrategyParameter& strategy);
+// StrategyEntry::rule_with_state of the strategy local.
+std::string RuleWithStateOf(const MergerConfig& config);
 
 // A moment of the run, as a solver sees it.
 struct MergeTime {
@@ -64,6 +67,11 @@ class LocalMerger {
   // Whether the progress of all solvers adds up, so that momentum has to look ahead as in Hogwild.
   // The other rules take the mean of solvers that each see fresh weights.
   bool is_additive() const { return config_.rule == MergerConfig::Rule::kAdditive; }
+
+  // After Flush: what distinguishes the solver from one that begins with the shared weights.
+  void ExportState(SolverPart* part) const;
+  // After Begin. Throws Error if `stored` does not fit.
+  void RestoreState(const StateReader& stored);
 
  private:
   void Clear();

@@ -78,13 +78,15 @@ StrategyMaker MakeLocal(const StrategyContext& context) {
                      "the solvers of the strategy local compute on CPUs, expected a run without "
                      "GPUs");
   }
-  return [context](int /*index*/) {
+  return [context](int index) {
     // Conditions belong to the thread of their solver.
     LocalConfig config(MergerConfigOf(context.config->param.strategy()));
     config.solvers = context.solvers;
     config.clock = context.clock;
     config.has_peers = context.has_peers;
-    return std::make_unique<LocalStrategy>(context.weights, std::move(config));
+    auto strategy = std::make_unique<LocalStrategy>(context.weights, std::move(config));
+    if (context.state.run != nullptr) strategy->RestoreState(context.state.OfSolver(index));
+    return strategy;
   };
 }
 
@@ -93,7 +95,10 @@ const RegisterStrategy local(
               .parameters = {{.name = "fetch", .least = 0, .most = 1e9, .whole = true},
                              {.name = "push", .least = 0, .most = 1e9, .whole = true}}},
      .check = Check,
-     .make = MakeLocal});
+     .make = MakeLocal,
+     .rule_with_state = [](const caffe::SolverParameter& param) {
+       return RuleWithStateOf(MergerConfigOf(param.strategy()));
+     }});
 
 }  // namespace
 }  // namespace millrace::inline strategy

@@ -48,12 +48,16 @@ PairTeam::Array::Array(int64_t size, int solvers)
   }
 }
 
-PairTeam::PairTeam(WeightBuffer* weights, int solvers, uint64_t seed)
+PairTeam::PairTeam(WeightBuffer* weights, int solvers, uint64_t seed, const ContinuedState& state)
     : run_(*weights), seed_(seed), all_(solvers) {
   std::iota(all_.begin(), all_.end(), 0);
   for (int i = 0; i < solvers; ++i) {
     arrays_.push_back(std::make_unique<Array>(weights->size(), solvers));
-    std::copy_n(weights->data(), weights->size(), this->weights(i));
+    const auto size = static_cast<size_t>(weights->size());
+    const std::span<const float> own = state.run == nullptr
+                                           ? std::span<const float>(weights->data(), size)
+                                           : state.OfSolver(i).Array("weights", size);
+    std::copy(own.begin(), own.end(), this->weights(i));
   }
 }
 
@@ -125,6 +129,24 @@ PairAveraging::~PairAveraging() { clock_.ReleaseSolver(slot_); }
 // Each solver's progress counts 1 / N in the mean, so that momentum need not look ahead.
 void PairAveraging::Update(float rate, const float* gradients, UpdateRule* rule) {
   rule->Apply(rate, false, gradients, weights());
+}
+
+void PairAveraging::ExportState(SolverPart* part) const {
+  std::vector<float> own(static_cast<size_t>(team_.run().size()));
+  HogwildReadWeights(team_.run().size(), team_.weights(index_), own.data());
+  AddArray("weights", own, part);
+  const double merges[] = {static_cast<double>(round_), static_cast<double>(since_merge_),
+                           static_cast<double>(clock_.global() - merged_global_)};
+  AddNumbers("merges", merges, part);
+  conditions_.Export(part);
+}
+
+void PairAveraging::RestoreState(const StateReader& stored) {
+  const std::vector<int64_t> merges = stored.Counts("merges", 3);
+  round_ = static_cast<uint64_t>(merges[0]);
+  since_merge_ = merges[1];
+  merged_global_ = clock_.global() - merges[2];
+  conditions_.Restore(stored);
 }
 
 bool PairAveraging::IsDue() {

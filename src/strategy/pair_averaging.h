@@ -28,8 +28,9 @@ class PairTeam {
   static constexpr int kMostSolvers = RangeLockTable::kExclusive;
 
   // Copies `weights`, the run's, which outlive this object. `solvers`: at most kMostSolvers.
-  // `seed`: of the draws.
-  PairTeam(WeightBuffer* weights, int solvers, uint64_t seed);
+  // `seed`: of the draws. `state`: of a snapshot that the run continues, with the weights of each
+  // solver. Throws Error if these do not fit.
+  PairTeam(WeightBuffer* weights, int solvers, uint64_t seed, const ContinuedState& state = {});
   ~PairTeam();
 
   WeightBuffer& run() { return run_; }
@@ -85,6 +86,9 @@ class PairAveraging : public Strategy {
   void Complete() override;
   void Flush() override { team_.SetRunToMean(index_, &run_holder_); }
   void Publish() override { Flush(); }
+  void ExportState(SolverPart* part) const override;
+  // Before the first iteration; the team has the weights. Throws Error if `stored` does not fit.
+  void RestoreState(const StateReader& stored);
 
  private:
   bool IsDue();

@@ -1,5 +1,6 @@
 #include "strategy/sync_conditions.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "proto/part_values.h"
@@ -36,6 +37,31 @@ bool SyncConditions::Fires(const SyncState& state) const {
   bool any = false;
   for (const auto& each : conditions_) any |= each->Fires(state);
   return any;
+}
+
+namespace {
+
+std::string FieldOf(size_t index) { return StrCat("sync_condition[", index, "]"); }
+
+}  // namespace
+
+bool SyncConditions::have_state() const {
+  return std::any_of(conditions_.begin(), conditions_.end(),
+                     [](const auto& each) { return !each->State().empty(); });
+}
+
+void SyncConditions::Export(SolverPart* part) const {
+  for (size_t i = 0; i < conditions_.size(); ++i) {
+    const std::vector<double> state = conditions_[i]->State();
+    if (!state.empty()) AddNumbers(FieldOf(i), state, part);
+  }
+}
+
+void SyncConditions::Restore(const StateReader& stored) const {
+  for (size_t i = 0; i < conditions_.size(); ++i) {
+    const size_t numbers = conditions_[i]->State().size();
+    if (numbers > 0) conditions_[i]->Restore(stored.Numbers(FieldOf(i), numbers));
+  }
 }
 
 void SyncConditions::Merging(const SyncState& state) const {

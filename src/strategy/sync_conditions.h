@@ -9,6 +9,7 @@
 #include "base/part.h"
 #include "millrace/sync_condition.h"
 #include "proto/caffe.pb.h"
+#include "solver/run_state.h"
 
 namespace millrace::inline strategy {
 
@@ -35,6 +36,11 @@ class SyncConditions {
   // Asks every condition, so that each sees every state.
   bool Fires(const SyncState& state) const;
   void Merging(const SyncState& state) const;
+  // Whether snapshots hold anything of them.
+  bool have_state() const;
+  void Export(SolverPart* part) const;
+  // Throws Error if a condition has no or another state in `stored`.
+  void Restore(const StateReader& stored) const;
 
  private:
   std::vector<std::unique_ptr<SyncCondition>> conditions_;

@@ -53,6 +53,22 @@ void SynchronousMergeStrategy::Complete() {
   TeamStrategy::Complete();
 }
 
+void SynchronousMergeStrategy::ExportState(SolverPart* part) const {
+  if (!velocity_.empty()) AddArray("velocity", velocity_, part);
+  if (config_.rule != Rule::kElastic) return;
+  AddArray("weights", {weights_.get<float>(), sums_.size()}, part);
+}
+
+void SynchronousMergeStrategy::RestoreState(const StateReader& leader, const StateReader* own) {
+  if (!velocity_.empty()) {
+    const std::span<const float> stored = leader.Array("velocity", velocity_.size());
+    std::copy(stored.begin(), stored.end(), velocity_.begin());
+  }
+  if (config_.rule != Rule::kElastic || own == nullptr) return;
+  const std::span<const float> stored = own->Array("weights", sums_.size());
+  std::copy(stored.begin(), stored.end(), weights());
+}
+
 void SynchronousMergeStrategy::Merge() {
   const auto size = static_cast<int64_t>(sums_.size());
   const bool elastic = config_.rule == Rule::kElastic;

@@ -13,8 +13,8 @@
 //              block momentum (Chen, Huo, ICASSP 2016); with nesterov the outer optimizer of DiLoCo
 //              (Douillard et al., 2023), in the form of PyTorch's SGD
 //
-// A solver keeps the history of its update rule over merges. v begins with 0 when a run starts or
-// is continued.
+// A solver keeps the history of its update rule over merges. v begins with 0 when a run starts.
+// Snapshots hold v, and with kElastic the weights of each solver.
 #ifndef MILLRACE_STRATEGY_SYNCHRONOUS_MERGE_H_
 #define MILLRACE_STRATEGY_SYNCHRONOUS_MERGE_H_
 
@@ -24,6 +24,7 @@
 
 #include "millrace/memory_space.h"
 #include "proto/caffe.pb.h"
+#include "solver/run_state.h"
 #include "strategy/allreduce.h"
 
 namespace millrace::inline strategy {
@@ -63,6 +64,11 @@ class SynchronousMergeStrategy : public TeamStrategy {
   void OnGradients(float* /*gradients*/, int64_t /*begin*/) override {}
   bool updates() const override { return true; }
   bool merged() const override { return merges_; }
+  void ExportState(SolverPart* part) const override;
+  // Before the first iteration. `leader`: the part of solver 0 of the process that saved, `own`:
+  // that of this solver, null if it has been a solver of another process. Throws Error if they do
+  // not fit.
+  void RestoreState(const StateReader& leader, const StateReader* own);
 
  private:
   float* center() { return team().weights().data(); }

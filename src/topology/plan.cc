@@ -85,6 +85,10 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   plan.exchange.heartbeat_ns = segment.heartbeat_ns;
   plan.exchange.peer_timeout_ns = segment.peer_timeout_ns;
   plan.rule = segment.rule;
+  if (!segment.default_rule.empty()) {
+    notices_.push_back(
+        StrCat("segment \"", segment.name, "\" merges by the rule ", segment.default_rule));
+  }
   plan.chunk_floats = segment.chunk_floats;
   plan.max_bytes_per_second = segment.max_megabits * kBytesPerMegabit;
   plan.begin = segment.begin;

@@ -97,6 +97,7 @@ TopologySegment SegmentReader::Read(int index) {
   CheckAdapters();
   ReadCodec();
   segment_.rule = ReadMergeRule(path_, *message_);
+  segment_.names_rule = message_->has_merge_rule() || message_->merge_rule_param_size() > 0;
   CheckRuleCodec();
   CheckRuleMemory();
   ReadPacing();
@@ -294,6 +295,7 @@ void SegmentReader::ReadPacing() {
   segment_.peer_timeout_ns = message_->peer_timeout_ms() * kNsPerMs;
   segment_.busy_poll = message_->busy_poll();
   segment_.damping = message_->damping();
+  segment_.names_damping = message_->has_damping();
   ReadPace();
   if (message_->has_key_file() && message_->key_file().empty()) {
     throw FieldError(Field("key_file"), "is empty, expected the path of a file");

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/file.h"
 #include "base/fnv1a.h"
+#include "exchange/kernels/default_merge_rule.h"
 #include "millrace/transport_registry.h"
 #include "proto/parse.h"
 #include "proto/topology.pb.h"
@@ -36,6 +38,28 @@ std::vector<std::string> TransportsForTopologies() {
 }
 
 namespace {
+
+// Whether another segment exchanges the same weights on a node of `segment`.
+bool SharesWeights(const Topology& topology, const TopologySegment& segment) {
+  return std::any_of(topology.segments.begin(), topology.segments.end(),
+                     [&](const TopologySegment& other) {
+                       return &other != &segment && Overlap(other, segment) &&
+                              std::any_of(segment.nodes.begin(), segment.nodes.end(),
+                                          [&](NodeId node) { return other.Joins(node); });
+                     });
+}
+
+// For segments that name none.
+void ChooseMergeRules(Topology* topology) {
+  for (TopologySegment& segment : topology->segments) {
+    if (segment.names_rule) continue;
+    DefaultMergeRule chosen = DefaultMergeRuleFor(static_cast<int>(segment.nodes.size()),
+                                                  !SharesWeights(*topology, segment));
+    segment.rule = std::move(chosen.rule);
+    if (!segment.names_damping) segment.damping = chosen.damping;
+    segment.default_rule = std::move(chosen.reason);
+  }
+}
 
 // Refuses merge rules that another segment of the same weights on the same node would answer for
 // ever. What a rule leaves at its fixed point is dropped at the end of a run; the other segment
@@ -85,6 +109,7 @@ Topology ParseTopology(const std::string& text, const std::string& name,
     topology.nodes = ReadNodes(file);
     topology.segments = ReadSegments(file, topology.nodes, transports);
     CheckCoverage(topology);
+    ChooseMergeRules(&topology);
     CheckMergeRules(topology);
     topology.digest = Fnv1a(file.SerializeAsString());
   } catch (const FieldError& error) {

@@ -51,6 +51,9 @@ struct TopologySegment {
   std::string adapter;        // "": each node's own
   CodecConfig codec;
   MergeRuleConfig rule;         // with all its parameters
+  // Why it has this rule, if the file names none (exchange/kernels/default_merge_rule.h).
+  std::string default_rule = {};
+  bool names_rule = true, names_damping = true;  // whether the file does
   int mtu = 1500;               // bytes
   int64_t max_frame_bytes = 0;  // header and payload that fit the MTU
   int64_t chunk_floats = 0;     // at least 16; equal on all nodes

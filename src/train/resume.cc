@@ -32,6 +32,7 @@ Resumption LoadOwnResumePoint(std::string path, const std::string& node) {
   state.clear_stream();
   state.clear_history();
   state.clear_solver_history();
+  resumption.point->run.reset();
   LOG(INFO) << "No part of node " << node << " is saved beside " << path
             << ": it begins with its data anew, without momentum";
   return resumption;

@@ -146,6 +146,10 @@ class SolverSession : public Session {
     }
     snapshot.streams = data_->Positions("train");
     snapshot.histories.push_back(std::make_shared<const History>(solver_->ExportHistory()));
+    snapshot.run = StartRunState(config_.param, 1, weights_->size());
+    SolverPart part;
+    strategy_->ExportState(&part);
+    snapshot.parts.push_back(std::make_shared<const SolverPart>(std::move(part)));
     const std::string& prefix = config_.param.snapshot_prefix();
     const std::string state = WriteSnapshot(prefix, snapshot).state;
     if (node_) WriteNodeState(prefix, node_->node_config().plan.name, snapshot);
@@ -220,6 +224,7 @@ class SolverSession : public Session {
     context.processes = processes_.get();
     context.has_peers = [this] { return node_ && !node_->cluster().alone(); };
     context.stopped = [this] { return ended_; };
+    if (resume_) context.state = resume_->merge_state();
     return context;
   }
 

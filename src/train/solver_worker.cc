@@ -7,6 +7,7 @@
 #include <boost/thread/exceptions.hpp>
 #include <utility>
 
+#include "solver/strategy_registry.h"
 #include "train/train_nets.h"
 
 namespace millrace::inline train {
@@ -56,7 +57,10 @@ void SolverWorker::Train() {
           run_.stop_conditions->AfterIteration(run_.weights.clock().global())) {
         run_.stop = true;
       }
-      if (!IsProcessLeader()) continue;
+      if (!IsProcessLeader()) {
+        FollowSnapshot(*iteration + 1);
+        continue;
+      }
       run_.reporter.Iteration(step, solver_->net(), display);
       TakeSnapshots(*iteration + 1);
       run_.writer.Poll();
@@ -67,15 +71,15 @@ void SolverWorker::Train() {
     if (step_ != nullptr) throw Error("the run ended while it waited for data");
   }
   strategy_->Flush();
-  const bool leads = IsProcessLeader();
   History history = solver_->ExportHistory();
+  SolverPart part = ExportState();
   net_ = solver_->ReleaseNet();
   solver_.reset();
   // The strategy may have had weights of its own.
   if (&strategy_->device() == &HostDevice()) net_->BindWeights(run_.weights.data());
   step_ = nullptr;
   strategy_.reset();
-  if (leads) Write(run_.snapshots.Leave(index_, std::move(history)));
+  if (HasHistory()) Write(run_.snapshots.Leave(index_, std::move(history), std::move(part)));
 }
 
 bool SolverWorker::CatchUp() {
@@ -125,8 +129,7 @@ void SolverWorker::ApplyStopConditions() {
 }
 
 void SolverWorker::TakeSnapshots(int64_t completed) {
-  const int interval = run_.config.param.snapshot();
-  const bool scheduled = interval > 0 && completed % interval == 0;
+  const bool scheduled = IsSnapshotScheduled(completed);
   // A snapshot waits until the weights hold the progress of all solvers.
   const bool merged = step_ == nullptr || step_->merged();
   const bool requested = merged && run_.snapshot_requested.exchange(false);
@@ -139,7 +142,36 @@ void SolverWorker::TakeSnapshots(int64_t completed) {
               << ", which no node has written, at iteration " << completed;
     Open(completed, true);
   }
-  if (run_.snapshots.Wants(index_)) Write(run_.snapshots.Deposit(index_, solver_->ExportHistory()));
+  if (scheduled) Meet();
+  Deposit();
+}
+
+bool SolverWorker::IsSnapshotScheduled(int64_t completed) const {
+  const int interval = run_.config.param.snapshot();
+  return interval > 0 && completed % interval == 0;
+}
+
+bool SolverWorker::HasHistory() const { return index_ < run_.snapshots.solvers(); }
+
+void SolverWorker::Meet() {
+  if (step_ != nullptr && run_.snapshots.solvers() > 1) step_->Meet();
+}
+
+void SolverWorker::FollowSnapshot(int64_t completed) {
+  if (!HasHistory()) return;
+  if (IsSnapshotScheduled(completed)) Meet();
+  Deposit();
+}
+
+SolverPart SolverWorker::ExportState() const {
+  SolverPart part;
+  strategy_->ExportState(&part);
+  return part;
+}
+
+void SolverWorker::Deposit() {
+  if (!run_.snapshots.Wants(index_)) return;
+  Write(run_.snapshots.Deposit(index_, solver_->ExportHistory(), ExportState()));
 }
 
 void SolverWorker::Open(int64_t iteration, bool with_model) {
@@ -173,6 +205,7 @@ Snapshot SolverWorker::StartSnapshot(const BuiltNet& net, int64_t iteration, boo
   snapshot.seed = run_.config.seed;
   if (with_model) HogwildReadModel(net, with_diff, weights, &snapshot.model);
   snapshot.streams = run_.data.Positions("train");
+  snapshot.run = StartRunState(run_.config.param, run_.snapshots.solvers(), run_.weights.size());
   return snapshot;
 }
 

@@ -102,6 +102,16 @@ class SolverWorker {
   // Shows the stop conditions the last test whose results this node knows, once.
   void ApplyStopConditions();
   void TakeSnapshots(int64_t completed);
+  // For solvers that step together and have histories of their own: at an iteration with a snapshot
+  // they wait until the one that leads has begun it, so that it is of one moment.
+  void Meet();
+  // Whether snapshots hold a history of this solver.
+  bool HasHistory() const;
+  void FollowSnapshot(int64_t completed);
+  // Gives what a snapshot that is open lacks of this solver.
+  void Deposit();
+  SolverPart ExportState() const;
+  bool IsSnapshotScheduled(int64_t completed) const;
   void Open(int64_t iteration, bool with_model);
   void Write(std::optional<Snapshot> snapshot) const;
 

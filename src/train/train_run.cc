@@ -36,7 +36,7 @@ class TrainRun {
         commands_(options.control, &setup_.clock),
         stop_(&commands_),
         errors_([this] { stop_.stop = true; }),
-        snapshots_(setup_.synchronous ? 1 : setup_.solvers()),
+        snapshots_(SolversWithHistory()),
         writer_(setup_.config.param.snapshot_prefix(), setup_.node_name(), &setup_.clock,
                 [this](int64_t iteration) {
                   if (cluster_ && cluster_->duty()) cluster_->duty()->OnWritten(iteration);
@@ -188,6 +188,12 @@ class TrainRun {
     stop_.stop = false;
   }
 
+  // Solvers that step together and do not merge weights of their own have one history.
+  int SolversWithHistory() const {
+    const bool merge = setup_.config.param.strategy().has_merge_rule();
+    return setup_.synchronous && !merge ? 1 : setup_.solvers();
+  }
+
   StrategyContext ContextOfStrategies() {
     StrategyContext context;
     context.config = &setup_.config;
@@ -202,6 +208,7 @@ class TrainRun {
     context.processes = setup_.processes;
     context.has_peers = [this] { return cluster_ && !cluster_->cluster().alone(); };
     context.stopped = [this] { return stop_.stop.load(); };
+    if (setup_.resume) context.state = setup_.resume->merge_state();
     return context;
   }
 

@@ -38,7 +38,10 @@ const char* const kNames[] = {"data",
                               "millrace/history/1/0",
                               "millrace/history/1",
                               "history/x",
-                              "data/ip/7"};
+                              "data/ip/7",
+                              "millrace/run",
+                              "millrace/array/0"};
+constexpr int kRun = 20;  // index of millrace/run
 constexpr hsize_t kHuge = hsize_t{1} << 31;
 const std::vector<hsize_t> kShapes[] = {{},
                                         {1},
@@ -108,7 +111,9 @@ void AddDataset(hid_t file, const Entry& entry, hid_t links) {
   }
   const hid_t set = H5Dcreate2(file, kNames[entry.name], type, space, links, plan, H5P_DEFAULT);
   if (is_small && entry.kind != kUnwritten) {
-    const std::string values(count * 16, '2');
+    std::string values(count * 16, '2');
+    // The text form of a state with one array.
+    if (entry.name == kRun && count > 0) values.replace(0, 8, std::string("array{}", 8));
     H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
   }
   H5Dclose(set);
@@ -236,6 +241,11 @@ std::vector<std::string> Corpus() {
                {14, kDataset, kInt, 2},
                {15, kDataset, kText, 0},
                {16, kDataset, kFloat, 3}}),
+      InputOf({{3, kDataset, kInt, 1},
+               {4, kDataset, kText, 0},
+               {10, kDataset, kFloat, 3},
+               {kRun, kDataset, kText, 0},
+               {kRun + 1, kDataset, kFloat, 11}}),
   };
 }
 

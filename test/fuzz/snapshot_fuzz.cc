@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "nn/net.h"
 #include "proto/parse.h"
+#include "solver/run_state.h"
 #include "solver/snapshot.h"
 #include "solver/update_rule.h"
 #include "test/fuzz/support/files.h"
@@ -52,6 +53,20 @@ void AddBlob(const Shape& shape, caffe::BlobProto* blob) {
   for (int64_t i = 0; i < count; ++i) blob->add_data(0.5f * static_cast<float>(i));
 }
 
+// Reads the state of a merge rule as strategies and simulations do.
+void ReadRunState(const ResumePoint& point) {
+  const ContinuedState state = point.merge_state();
+  CheckRunState(state, "allreduce outer", 2, 32);
+  const StateReader run = state.Shared();
+  run.Counts("totals", 2);
+  run.Array("rule_state", 3);
+  for (int solver = 0; solver < 2; ++solver) {
+    const StateReader part = state.OfSolver(solver);
+    part.Array("velocity", 3);
+    part.Numbers("sync_condition[0]", 1);
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> Corpus() {
@@ -74,6 +89,20 @@ std::vector<std::string> Corpus() {
   legacy.mutable_history(1)->set_channels(1);
   legacy.mutable_history(1)->set_height(1);
   legacy.mutable_history(1)->set_width(3);
+  caffe::SolverState with_rule = several;
+  RunState run;
+  run.set_rule("allreduce outer");
+  run.set_solvers(2);
+  run.set_weights(32);
+  AddArray("rule_state", std::vector<float>{1, 2, 3}, &run);
+  AddNumbers("totals", std::vector<double>{1e9, 100}, &run);
+  for (int solver = 0; solver < 2; ++solver) {
+    SolverPart* const part = run.add_solver();
+    AddArray("velocity", std::vector<float>{4, 5, 6}, part);
+    AddNumbers("sync_condition[0]", std::vector<double>{0.5}, part);
+    *part->add_stream() = *position;
+  }
+  SetRunState(run, &with_rule);
   caffe::NetParameter model;
   model.set_name("n");
   model.add_layer()->set_name("ip");
@@ -84,7 +113,7 @@ std::vector<std::string> Corpus() {
   AddBlob({3, 4}, old.mutable_layers(0)->add_blobs());
   AddBlob({3}, old.mutable_layers(0)->add_blobs());
   return {state.SerializeAsString(), several.SerializeAsString(), legacy.SerializeAsString(),
-          model.SerializeAsString(), old.SerializeAsString()};
+          model.SerializeAsString(), old.SerializeAsString(),     with_rule.SerializeAsString()};
 }
 
 bool Target(const std::string& input) {
@@ -98,6 +127,7 @@ bool Target(const std::string& input) {
           {}, {{"ip/0", {3, 4}, 0, 12, 1, 1}, {"ip/1", {3}, 16, 3, 1, 1}}, 32);
       RestoreHistory(point, solver, rule.get());
     }
+    if (point.run) ReadRunState(point);
   });
   static SmallNet net;
   const bool as_model = SucceedsOrNames(path, [&] { LoadWeights(path, net.get()); });

@@ -24,6 +24,16 @@ MUTANTS = [
     ("a-rule-that-leaves-progress-shares-weights", [("src/topology/topology.cc", """\
     CheckMergeRules(topology);
 """, "")]),
+    ("relays-scale-what-they-bring-by-default", [("src/topology/topology.cc", """\
+                                                  !SharesWeights(*topology, segment));
+""", """\
+                                                  SharesWeights(*topology, segment) || true);
+""")]),
+    ("the-file-has-no-say-in-damping", [("src/topology/topology.cc", """\
+    if (!segment.names_damping) segment.damping = chosen.damping;
+""", """\
+    segment.damping = chosen.damping;
+""")]),
     ("a-rule-without-a-kernel-is-for-a-gpu", [("src/topology/read_segments.cc", """\
   CheckRuleMemory();
 """, "")]),

@@ -386,6 +386,34 @@ HogwildStrategy::~HogwildStrategy() = default;
   row.mutable_test()->set_net(0);
 """)]),
 
+    # ---- State of merge rules in snapshots -------------------------------------
+    ("velocity-begins-with-zero-in-a-continued-run", [("src/strategy/synchronous_merge.cc", """\
+    std::copy(stored.begin(), stored.end(), velocity_.begin());
+""", "")]),
+    ("a-snapshot-has-one-history-of-solvers-that-merge", [(RUN, """\
+    return setup_.synchronous && !merge ? 1 : setup_.solvers();
+""", """\
+    return setup_.synchronous || merge ? 1 : setup_.solvers();
+""")]),
+    ("elastic-solvers-continue-at-the-center", [("src/strategy/local_registration.cc", """\
+    if (context.state.run != nullptr) strategy->RestoreState(context.state.OfSolver(index));
+""", """\
+    (void)index;
+""")]),
+    ("a-state-of-another-rule-is-taken", [("src/solver/run_state.cc", """\
+  if (run.rule() != rule) {
+""", """\
+  if (run.rule().empty()) {
+""")]),
+    ("a-simulation-forgets-the-state-of-masters", [("src/simulate/exchange_simulation.cc", """\
+      std::copy_n(state.begin() + begin, count, worker(owner).rule_state().begin() + begin);
+""", """\
+      (void)owner, (void)begin, (void)count;
+""")]),
+    ("a-simulation-forgets-masses", [("src/simulate/gossip_simulation.cc", """\
+    std::copy(masses.begin(), masses.end(), peer.masses.begin());
+""", "")]),
+
     # ---- Nets of programs ---------------------------------------------------
     ("gradients-of-a-program-add-up", [(VIEW, """\
   net_.ClearGradients();

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "exchange/kernels/codec_config.h"
+#include "exchange/kernels/default_merge_rule.h"
 #include "proto/parse.h"
 #include "test/simulate/simulate_support.h"
 #include "test/train/train_support.h"
@@ -95,6 +96,20 @@ TEST_F(SimulationTest, LearnsWithEachMergeRule) {
     EXPECT_GT(outcome.accuracy, 0.9);
     EXPECT_EQ(outcome.distance, 0);
   }
+}
+
+TEST_F(SimulationTest, MergesAsASegmentOfAsManyNodesThatNamesNoRule) {
+  const auto weights = [&](int workers, const MergeRuleConfig& rule, std::optional<bool> damping) {
+    return Simulate(Config(60), {.workers = workers, .mtu = 600, .rule = rule, .damping = damping})
+        .weights;
+  };
+  const MergeRuleConfig none = {.name = "", .parameters = {}};
+  EXPECT_EQ(weights(8, none, {}), weights(8, {"additive", {}}, true));
+  const MergeRuleConfig outer = DefaultMergeRuleFor(9).rule;
+  EXPECT_EQ(outer.name, "outer");
+  EXPECT_EQ(weights(9, none, {}), weights(9, outer, false));
+  EXPECT_NE(weights(9, none, {}), weights(9, {"additive", {}}, {}));
+  EXPECT_EQ(weights(9, none, true), weights(9, outer, true));
 }
 
 TEST_F(SimulationTest, TakesTheTimeOfItsIterations) {

@@ -42,6 +42,22 @@ TEST(SnapshotCollector, GivesASingleSolverItsSnapshotAtOnce) {
   EXPECT_FALSE(collector.Wants(0));
 }
 
+TEST(SnapshotCollector, KeepsThePartOfEachSolverWithItsHistory) {
+  const auto part = [](double number) {
+    SolverPart made;
+    AddNumbers("n", std::vector<double>{number}, &made);
+    return made;
+  };
+  SnapshotCollector collector(2);
+  collector.Leave(1, Marked(1), part(11));
+  collector.Open(At(100));
+  const auto snapshot = collector.Deposit(0, Marked(0), part(10));
+  ASSERT_TRUE(snapshot);
+  ASSERT_EQ(snapshot->parts.size(), 2u);
+  EXPECT_EQ(snapshot->parts[0]->numbers(0).value(0), 10);
+  EXPECT_EQ(snapshot->parts[1]->numbers(0).value(0), 11);
+}
+
 TEST(SnapshotCollector, GivesTheSnapshotToTheLastOneToDeposit) {
   SnapshotCollector collector(3);
   collector.Open(At(100));

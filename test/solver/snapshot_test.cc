@@ -319,6 +319,58 @@ TEST(Snapshot, RefusesEveryTruncationOfAState) {
   }
 }
 
+// The snapshot of two solvers with the state of a rule.
+Snapshot WithRule(Snapshot snapshot) {
+  snapshot.run.set_rule("allreduce outer");
+  snapshot.run.set_solvers(2);
+  snapshot.run.set_weights(3);
+  AddNumbers("totals", std::vector<double>{1.5, -2}, &snapshot.run);
+  for (const float first : {1.0f, 7.0f}) {
+    SolverPart part;
+    AddArray("velocity", std::vector<float>{first, 0.1f, 1e-38f}, &part);
+    AddArray("empty", {}, &part);
+    part.add_stream()->set_layer("data");
+    snapshot.parts.push_back(std::make_shared<const SolverPart>(std::move(part)));
+  }
+  return snapshot;
+}
+
+TEST(Snapshot, HoldsTheStateOfAMergeRuleInBothFormats) {
+  for (const auto format : {caffe::SolverParameter::BINARYPROTO, caffe::SolverParameter::HDF5}) {
+    test::TempDir folder;
+    Snapshot snapshot = WithRule(TwoSolvers());
+    snapshot.format = format;
+    const ResumePoint point = LoadResumePoint(WriteSnapshot(folder / "run", snapshot).state);
+    ASSERT_TRUE(point.run);
+    RunState expected = snapshot.run;
+    for (const auto& part : snapshot.parts) *expected.add_solver() = *part;
+    EXPECT_EQ(point.run->SerializeAsString(), expected.SerializeAsString());
+    EXPECT_EQ(point.state.solver_history_size(), 1);
+    EXPECT_EQ(point.merge_state().OfSolver(1).Array("velocity", 3)[0], 7);
+    EXPECT_EQ(test::ErrorOf([&] { point.merge_state().OfSolver(1).Array("velocity", 4); }),
+              point.path + ": run_state.solver[1].velocity: 3 floats stored, expected 4");
+    EXPECT_EQ(test::ErrorOf([&] { point.merge_state().Shared().Counts("totals", 2); }),
+              point.path + ": run_state.totals: 1.5 stored, expected a whole number >= 0");
+  }
+}
+
+TEST(Snapshot, HoldsNoStateOfAMergeRuleWithoutThePartOfEachSolver) {
+  test::TempDir folder;
+  Snapshot snapshot = WithRule(TwoSolvers());
+  snapshot.parts[1] = nullptr;
+  EXPECT_FALSE(LoadResumePoint(WriteSnapshot(folder / "run", snapshot).state).run);
+  snapshot.parts.clear();
+  EXPECT_FALSE(LoadResumePoint(WriteSnapshot(folder / "run", snapshot).state).run);
+}
+
+TEST(Snapshot, LeavesOutTheStateOfAMergeRuleThatDoesNotFit) {
+  test::TempDir folder;
+  const Snapshot snapshot = WithRule(TwoSolvers());
+  const ResumePoint point = LoadResumePoint(WriteSnapshot(folder / "run", snapshot, 120).state);
+  EXPECT_FALSE(point.run);
+  EXPECT_EQ(point.iteration(), 500);
+}
+
 TEST(Snapshot, LeavesNothingBehindWhenTheDiskIsFull) {
   test::TempDir folder;
   Snapshot snapshot = TwoSolvers();

@@ -43,6 +43,32 @@ TEST_F(Simulate, PrintsOneLineAndWritesMetricsAndWeights) {
   EXPECT_EQ(tested.status, 0) << tested.errors;
 }
 
+TEST_F(Simulate, ContinuesASnapshot) {
+  const std::string half = work_.Write("half", Workspace::Solver(40));
+  const auto simulate = [&](const std::string& solver, const std::string& flags) {
+    const CommandResult result = Millrace({"simulate", "--solver=" + solver, "--mtu=600",
+                                           "--workers=10", "--snapshot_every=40", flags});
+    EXPECT_EQ(result.status, 0) << result.errors;
+    return result;
+  };
+  const CommandResult whole = simulate(solver_, "--seed=7");
+  EXPECT_CONTAINS(whole.errors,
+                  "The workers merge by the rule outer with Nesterov momentum, rate "
+                  "0.07 and delay 10, undamped: the default for more than 8 members");
+  const std::string model = work_.Snapshot("run", 80) + ".caffemodel";
+  const std::string expected = ReadFile(model);
+  simulate(half, "--seed=7");
+  const std::string snapshot = work_.Snapshot("half", 40) + ".solverstate";
+  const CommandResult rest =
+      Run({"--workers=10", "--seed=7", "--snapshot_every=40", "--snapshot=" + snapshot});
+  EXPECT_EQ(rest.status, 0) << rest.errors;
+  EXPECT_CONTAINS(rest.errors, "Resuming from " + snapshot + " at iteration 40");
+  EXPECT_EQ(ReadFile(model), expected);
+  const CommandResult refused = Run({"--workers=8", "--snapshot=" + snapshot});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_CONTAINS(refused.errors, snapshot + ": run_state.rule: ");
+}
+
 TEST_F(Simulate, StrategiesWithoutAnExchangeWriteTheSameRows) {
   for (const char* strategy : {"allreduce", "gossip"}) {
     caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(80), 20);

@@ -9,6 +9,9 @@
 namespace millrace::test {
 namespace {
 
+constexpr char kRuleNotice[] =
+    "segment \"s\" merges by the rule additive: the default for up to 8 members";
+
 using Options = std::map<std::string, std::string>;
 
 // A machine with these interfaces and no key file.
@@ -47,7 +50,7 @@ TEST(Plan, OfUdpListensOnTheNodesOwnAddressAndKnowsTheOthers) {
                                                 {"max_frame_bytes", "1464"},
                                                 {"gro", "0"},
                                                 {"silence_ms", "100"}}));
-  EXPECT_EQ(plan.notices, std::vector<std::string>{});
+  EXPECT_EQ(plan.notices, std::vector<std::string>{kRuleNotice});
 }
 
 TEST(Plan, LooksForTheDeviceThatTheNodesMemoryIsOn) {
@@ -213,10 +216,12 @@ TEST(Plan, SaysThatAnInterfaceAllowsMore) {
   NetworkInterface jumbo = kEth0;
   jumbo.mtu = 9000;
   EXPECT_EQ(Plan(WithPacket(""), 0, With({jumbo})).notices,
-            std::vector<std::string>{
+            (std::vector<std::string>{
+                kRuleNotice,
                 "segment \"s\" sends packets of 1500 bytes; interface eth0 allows 9000, which the "
-                "segment's mtu may say if all its nodes do"});
-  EXPECT_EQ(Plan(WithPacket("mtu: 9000"), 0, With({jumbo})).notices, std::vector<std::string>{});
+                "segment's mtu may say if all its nodes do"}));
+  EXPECT_EQ(Plan(WithPacket("mtu: 9000"), 0, With({jumbo})).notices,
+            std::vector<std::string>{kRuleNotice});
 }
 
 // Number of warnings in the plan of node a with `address`; `segment` holds further segment fields.

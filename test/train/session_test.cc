@@ -13,6 +13,7 @@
 #include "millrace/metrics.h"
 #include "millrace/version.h"
 #include "nn/net.h"
+#include "proto/parse.h"
 #include "test/support/eventually.h"
 #include "test/support/free_port.h"
 #include "test/train/train_support.h"
@@ -199,6 +200,31 @@ TEST(Session, ContinuesFromASnapshotExactly) {
   }
   second->Snapshot();
   EXPECT_EQ(ModelFile(work, "part", 9), ModelFile(work, "whole", 9));
+}
+
+TEST(Session, ContinuesTheStateOfItsMergeRule) {
+  for (const char* strategy :
+       {"type: 'local' sync_condition { type: 'steps' param { key: 'every' value: 3 } }"
+        " merge_rule { type: 'easgd' param { key: 'pull' value: 0.3 } }",
+        "type: 'allreduce' param { key: 'every' value: 2 } merge_rule { type: 'outer' }"}) {
+    Workspace work;
+    caffe::SolverParameter solver = Workspace::Solver(9);
+    ParseText(strategy, "strategy", solver.mutable_strategy(), nullptr);
+    const auto first = Session::Open(work.Write("part", solver));
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(first->Step());
+    SessionOptions options;
+    options.snapshot = first->Snapshot();
+    const auto second = Session::Open(work.Write("part", solver), options);
+    while (first->Step()) {
+    }
+    while (second->Step()) {
+    }
+    EXPECT_TRUE(std::equal(first->weights().begin(), first->weights().end(),
+                           second->weights().begin(), second->weights().end()))
+        << strategy;
+    first->Finish();
+    second->Finish();
+  }
 }
 
 TEST(Session, SharesItsWeightsWithTheProgram) {

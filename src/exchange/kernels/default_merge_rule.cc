@@ -1,0 +1,46 @@
+#include "exchange/kernels/default_merge_rule.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace millrace::inline exchange {
+namespace {
+
+// The outer optimizer of DiLoCo (Douillard et al., 2023) for N members: Nesterov momentum, once per
+// round of N diffs.
+constexpr double kRate = 0.7, kMomentum = 0.9;
+
+// The bounds of a parameter of a registered rule.
+double Within(const MergeRuleDescriptor& rule, const char* name, double value) {
+  const RuleParameter& parameter = *rule.FindParameter(name);
+  return std::clamp(value, parameter.least, parameter.most);
+}
+
+}  // namespace
+
+DefaultMergeRule DefaultMergeRuleFor(int members, bool alone) {
+  DefaultMergeRule chosen;
+  const bool many = members > kMostAdditiveMembers;
+  if (many && alone) {
+    const MergeRuleDescriptor& outer = *MergeRuleRegistry::Get().Find("outer");
+    const double rate = Within(outer, "rate", kRate / members);
+    const double delay = Within(outer, "delay", members);
+    chosen.rule = {outer.name,
+                   {{"rate", rate}, {"momentum", kMomentum}, {"nesterov", 1}, {"delay", delay}}};
+    chosen.damping = false;
+    chosen.reason = StrCat("outer with Nesterov momentum, rate ", rate, " and delay ", delay,
+                           ", undamped: the default for more than ", kMostAdditiveMembers,
+                           " members, of which there are ", members);
+    return chosen;
+  }
+  chosen.rule.name = "additive";
+  chosen.reason =
+      many ? StrCat("additive: the default for ", members,
+                    " members would be outer, but another segment shares weights "
+                    "with this one")
+           : StrCat("additive: the default for up to ", kMostAdditiveMembers, " members");
+  return chosen;
+}
+
+}  // namespace millrace::inline exchange

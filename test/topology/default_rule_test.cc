@@ -1,0 +1,113 @@
+// The merge rule of segments whose file names none.
+#include <gtest/gtest.h>
+
+#include "exchange/kernels/default_merge_rule.h"
+#include "test/support/support.h"
+#include "topology/plan.h"
+#include "topology/topology.h"
+
+namespace millrace::test {
+namespace {
+
+std::string NodesText(int count) {
+  std::string text = "name: 'n'\n";
+  for (int i = 0; i < count; ++i) text += StrCat("node { name: 'n", i, "' } ");
+  return text;
+}
+
+std::string SegmentText(const std::string& name, int first, int count,
+                        const std::string& fields = "") {
+  std::string text = StrCat("segment { name: '", name, "' transport: 'loopback' ", fields);
+  for (int i = first; i < first + count; ++i) text += StrCat(" node: 'n", i, "'");
+  return text + " }\n";
+}
+
+Topology ParseLoopback(const std::string& text) { return ParseTopology(text, "f", {"loopback"}); }
+
+const RuleParameters& OuterOf(const TopologySegment& segment) {
+  EXPECT_EQ(segment.rule.name, "outer");
+  return segment.rule.parameters;
+}
+
+TEST(DefaultMergeRule, IsAdditiveForUpToEightMembersAndThenOuterWithNesterovMomentum) {
+  for (const int members : {2, 8}) {
+    const DefaultMergeRule few = DefaultMergeRuleFor(members);
+    EXPECT_EQ(few.rule.name, "additive");
+    EXPECT_TRUE(few.damping);
+  }
+  for (const int members : {9, 16, 500}) {
+    const DefaultMergeRule many = DefaultMergeRuleFor(members);
+    EXPECT_EQ(many.rule.name, "outer");
+    EXPECT_EQ(
+        many.rule.parameters,
+        (RuleParameters{
+            {"rate", 0.7 / members}, {"momentum", 0.9}, {"nesterov", 1}, {"delay", members}}));
+    EXPECT_FALSE(many.damping);
+    MergeRuleRegistry::Get().Check(many.rule);
+  }
+  EXPECT_EQ(DefaultMergeRuleFor(16).reason,
+            "outer with Nesterov momentum, rate 0.04375 and delay 16, undamped: the default for "
+            "more than 8 members, of which there are 16");
+}
+
+TEST(DefaultMergeRule, StaysWithinTheParametersOfTheRuleForAnyNumber) {
+  for (const int members : {1, 1000, 4096}) {
+    MergeRuleRegistry::Get().Check(DefaultMergeRuleFor(members).rule);
+  }
+}
+
+TEST(DefaultMergeRule, DependsOnTheNodesOfTheSegment) {
+  const Topology small =
+      ParseLoopback(NodesText(8) + "\nsegment { name: 's' transport: 'loopback' }");
+  EXPECT_EQ(small.segments[0].rule.name, "additive");
+  EXPECT_TRUE(small.segments[0].damping);
+  const Topology large =
+      ParseLoopback(NodesText(12) + "\nsegment { name: 's' transport: 'loopback' }");
+  EXPECT_EQ(OuterOf(large.segments[0]).at("delay"), 12);
+  EXPECT_FALSE(large.segments[0].damping);
+  const NodePlan plan = PlanFor(large, 3);
+  EXPECT_EQ(plan.segments[0].rule.name, "outer");
+  EXPECT_FALSE(plan.segments[0].exchange.damping);
+  ASSERT_EQ(plan.notices.size(), 1u);
+  EXPECT_CONTAINS(plan.notices[0], "segment \"s\" merges by the rule outer with Nesterov momentum");
+}
+
+TEST(DefaultMergeRule, LeavesWhatTheFileSays) {
+  const auto only = [](const std::string& fields) {
+    const Topology topology = ParseLoopback(NodesText(12) + "\n" + SegmentText("s", 0, 12, fields));
+    EXPECT_EQ(PlanFor(topology, 0).notices.empty(), fields.find("merge_rule") != std::string::npos);
+    return topology.segments[0];
+  };
+  EXPECT_EQ(only("merge_rule: 'additive'").rule.name, "additive");
+  EXPECT_TRUE(only("merge_rule: 'additive'").damping);
+  EXPECT_EQ(only("merge_rule: 'staleness'").rule.name, "staleness");
+  const TopologySegment damped = only("damping: true");
+  EXPECT_EQ(damped.rule.name, "outer");
+  EXPECT_TRUE(damped.damping);
+  EXPECT_CONTAINS(ErrorOf([&] { only("merge_rule_param { key: 'rate' value: 1 }"); }),
+                  "expected none with merge rule additive");
+}
+
+// Relays would bring what the rule adds in one segment to another, and it would come back.
+TEST(DefaultMergeRule, IsAdditiveWhereSegmentsShareWeights) {
+  for (const char* rule : {"", "merge_rule: 'outer'"}) {
+    const Topology tree = ParseLoopback(NodesText(20) + "\n" + SegmentText("a", 0, 10) +
+                                        SegmentText("b", 9, 11, rule));
+    EXPECT_EQ(tree.segments[0].rule.name, "additive");
+    EXPECT_TRUE(tree.segments[0].damping);
+    EXPECT_EQ(tree.segments[1].rule.name, *rule == 0 ? "additive" : "outer");
+    EXPECT_CONTAINS(
+        PlanFor(tree, 0).notices.at(0),
+        "segment \"a\" merges by the rule additive: the default for 10 members would be "
+        "outer, but another segment shares weights with this one");
+  }
+  // Two ranges of the weights have nothing in common.
+  const Topology twin =
+      ParseLoopback(NodesText(10) + "\n" + SegmentText("low", 0, 10, "range_end: 0.5") +
+                    SegmentText("high", 0, 10, "range_begin: 0.5"));
+  EXPECT_EQ(OuterOf(twin.segments[0]).at("delay"), 10);
+  EXPECT_EQ(OuterOf(twin.segments[1]).at("delay"), 10);
+}
+
+}  // namespace
+}  // namespace millrace::test
