@@ -124,10 +124,6 @@ std::string Exact(double value) {
              : "NaN";
 }
 
-std::string Text(const char* name, const std::string& text) {
-  return StrCat(name, " = ", GnuplotText(text), "\n");
-}
-
 // An array of what `element` says of each item.
 template <typename Items, typename Element>
 std::string Array(const char* name, const Items& items, Element element) {
@@ -145,8 +141,21 @@ std::string DataBlock(const char* name, size_t chart, size_t run, const Curve& c
 }  // namespace
 
 std::string FigureScript(const Figure& figure, const std::string& path) {
+  const bool png = path.ends_with(".png");
+  // gnuplot writes "&#x" to an SVG as it is, for characters given by their number, and every other
+  // '&' as "&amp;".
+  const auto quoted = [png](std::string text) {
+    constexpr std::string_view kNumber = "&#x", kItself = "&#x26;#x";
+    for (size_t at = 0; !png && (at = text.find(kNumber, at)) != text.npos; at += kItself.size()) {
+      text.replace(at, kNumber.size(), kItself);
+    }
+    return GnuplotText(text);
+  };
+  const auto single = [&](const char* name, const std::string& text) {
+    return StrCat(name, " = ", quoted(text), "\n");
+  };
   const auto texts = [&](const char* name, std::string Chart::*text) {
-    return Array(name, figure.charts, [=](const Chart& c) { return GnuplotText(c.*text); });
+    return Array(name, figure.charts, [=](const Chart& c) { return quoted(c.*text); });
   };
   const auto x = [&](const char* name, auto number) {
     return Array(name, figure.charts, [=](const Chart& c) { return Exact(c.x.*number); });
@@ -156,11 +165,11 @@ std::string FigureScript(const Figure& figure, const std::string& path) {
                  [=](const Chart& c) { return Exact(c.y.value_or(AxisRange()).*number); });
   };
   std::string script = StrCat(
-      "set encoding utf8\npng = ", path.ends_with(".png") ? 1 : 0, "\nruns = ", figure.runs.size(),
+      "set encoding utf8\npng = ", png ? 1 : 0, "\nruns = ", figure.runs.size(),
       "\ncharts = ", figure.charts.size(), "\nthin_opacity = ", figure.thin_opacity, "\n",
-      Text("thin_text", figure.thin_text), Text("line_text", figure.line_text),
-      Text("markers_text", figure.markers_text), Text("footnote", figure.footnote),
-      Array("name", figure.runs, GnuplotText), texts("title", &Chart::title),
+      single("thin_text", figure.thin_text), single("line_text", figure.line_text),
+      single("markers_text", figure.markers_text), single("footnote", figure.footnote),
+      Array("name", figure.runs, quoted), texts("title", &Chart::title),
       texts("x_label", &Chart::x_label), texts("y_label", &Chart::y_label),
       x("x_low", &AxisRange::low), x("x_high", &AxisRange::high), x("x_base", &AxisRange::log_base),
       y("y_low", &AxisRange::low), y("y_high", &AxisRange::high), y("y_base", &AxisRange::log_base),

@@ -135,7 +135,7 @@ class ExchangeSimulation : public SimulationCore {
     while (!AllFinished()) Step();
   }
 
-  void MergeAll() override {
+  void ComeToRest() override {
     if (!several()) return;
     const int64_t begin_ns = now_ns();
     for (int w = 0; w < workers(); ++w) {

@@ -341,6 +341,14 @@ TEST_F(Gnuplot, ShowsRandomNamesLiterally) {
                          texts.begin() + static_cast<int>(figure.runs.size())));
 }
 
+TEST_F(Gnuplot, ShowsNamesThatLookLikeCharactersOfXml) {
+  Figure figure = Marked({}, {0, 1}, {0, 2});
+  figure.runs = {"&#x", "&#x41;", "a&#x&#x;", "&#65;", "&amp;", "&#x26;#x"};
+  figure.charts[0].runs.resize(figure.runs.size());
+  const Strings texts = Picture(figure).texts();
+  EXPECT_EQ(Strings(texts.begin(), texts.begin() + 6), figure.runs);
+}
+
 TEST_F(Gnuplot, ReplacesWhatXmlDoesNotAllow) {
   const Picture picture(
       {TypicalRun("a\x01"

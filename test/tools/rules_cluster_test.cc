@@ -26,11 +26,13 @@ class RulesCluster : public ClusterOfNodes {
     caffe::SolverParameter solver = Workspace::AdaptiveSolvers(600)[rule];
     if (solver.type() != "AdaDelta") solver.set_base_lr(0.2f * solver.base_lr());
     // Once the net has learnt, gradients vanish. Steps of these rules do not, without a larger delta.
-    if (solver.type() == "RMSProp" || solver.type() == "Adam") solver.set_delta(0.01f);
-    // Small steps at the end, however late the last ones of the other node arrive.
-    solver.set_lr_policy("step");
-    solver.set_gamma(0.1f);
-    solver.set_stepsize(450);
+    // They become small at the end, however late the last ones of the other node arrive.
+    if (solver.type() == "RMSProp" || solver.type() == "Adam") {
+      solver.set_delta(0.01f);
+      solver.set_lr_policy("step");
+      solver.set_gamma(0.1f);
+      solver.set_stepsize(450);
+    }
     solver.set_display(100);
     TrainToAccuracy(Workspace::Tested(solver, 600));
   }
