@@ -167,7 +167,7 @@ bool Simulation::Settled() const {
   const auto running = Running();
   return std::all_of(running.begin(), running.end(), [&](const SimNode* node) {
     const View& view = node->exchange().view();
-    return !node->leaving() && node->exchange().quiescent() &&
+    return !node->frozen(tick_) && !node->leaving() && node->exchange().quiescent() &&
            view.id == running[0]->exchange().view().id && view.members.size() == running.size() &&
            view.synced() == running.size();
   });
