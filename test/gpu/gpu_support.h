@@ -100,15 +100,11 @@ class LinkedReplicas {
     ASSERT_TRUE(Await([&] { return links_->in_sync() || errors_.failed(); }));
     errors_.RethrowIfFailed();
   }
-  // Returns the seconds that it took.
-  double Leave() {
-    const double begin = clock_.NowSeconds();
+  void Leave() {
     links_->Leave();
     EXPECT_TRUE(Await([&] { return links_->left() || errors_.failed(); }));
-    const double seconds = clock_.NowSeconds() - begin;
     links_->Stop();
     errors_.RethrowIfFailed();
-    return seconds;
   }
 
   std::unique_ptr<AddingSolver> HostSolver(float step) {
