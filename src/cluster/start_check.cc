@@ -101,14 +101,31 @@ std::vector<std::string> StartCheck::Check(int solvers, int64_t own, double seco
     lines.push_back(StrCat("Segment ", segment.name, ": an exchange takes at least ",
                            Rounded(iterations), " iterations of the cluster",
                            damped ? "; stale progress is damped" : ""));
-    if (iterations > kFreshExchange && solvers_.momentum > 0) {
+    if (iterations > kFreshExchange && solvers_.momentum > 0 && !solvers_.look_ahead) {
       lines.push_back(StrCat("Segment ", segment.name, ": plain steps with momentum ",
                              solvers_.momentum,
                              " oscillate on weights as old as that; expected momentum_lookahead: ",
                              "true, a smaller momentum or a smaller base_lr"));
     }
   }
+  size_t nodes = 1;
+  for (const ExpectedSegment& segment : segments_) nodes = std::max(nodes, segment.members);
+  for (std::string& line : MomentumAdvice(nodes * solvers)) lines.push_back(std::move(line));
   return lines;
+}
+
+// With m = N / (1 - momentum), the smaller momentum 1 - N / m' brings m to that of one solver, m' =
+// 1 / (1 - momentum), and base_lr / (1 - momentum), what a gradient adds in all, is halved.
+std::vector<std::string> StartCheck::MomentumAdvice(size_t solvers) const {
+  const double own = 1 - solvers_.momentum;
+  const double spread = static_cast<double>(solvers) / own;
+  if (solvers_.local || solvers_.momentum <= 0 || own <= 0 || spread <= kLongestSpread) return {};
+  const double less = std::max(0.0, 1 - static_cast<double>(solvers) * own);
+  return {StrCat(solvers, " solvers with momentum ", solvers_.momentum,
+                 " spread each gradient over ", Rounded(spread),
+                 " iterations of the cluster; if the loss falls slowly or jumps, momentum ",
+                 Rounded(less), " and base_lr ", Rounded(solvers_.base_lr * (1 - less) / own / 2),
+                 " are steadier")};
 }
 
 }  // namespace millrace::inline cluster

@@ -14,11 +14,13 @@ namespace {
 
 StartCheck MakeStartCheck(const RunSetup& setup) {
   const caffe::SolverParameter& solver = setup.config.param;
-  const bool plain = solver.type() == "SGD" && !solver.momentum_lookahead();
+  const bool momentum = solver.type() == "SGD" || solver.type() == "Nesterov";
   const NodeConfig& node = *setup.node_config;
-  StartCheck check(
-      ExpectSegments(node.topology, node.plan, setup.weights->size()),
-      {.momentum = plain ? solver.momentum() : 0, .local = solver.strategy().type() == "local"});
+  StartCheck check(ExpectSegments(node.topology, node.plan, setup.weights->size()),
+                   {.momentum = momentum ? solver.momentum() : 0,
+                    .look_ahead = solver.type() == "Nesterov" || solver.momentum_lookahead(),
+                    .base_lr = solver.base_lr(),
+                    .local = solver.strategy().type() == "local"});
   for (const std::string& line : check.Lines()) LOG(INFO) << line;
   return check;
 }

@@ -53,12 +53,39 @@ TEST(StartCheck, SaysNothingOfDampingWhereItIsOff) {
 
 TEST(StartCheck, WarnsOfPlainMomentumOnStaleWeights) {
   // 40 and 4 iterations of the cluster per exchange, as above.
-  const Lines stale = StartCheck({kSlow}, {.momentum = 0.9}).Check(2, 40, 4, 1'000'000);
+  const Lines stale =
+      StartCheck({kSlow}, {.momentum = 0.8, .look_ahead = false}).Check(2, 40, 4, 1'000'000);
   ASSERT_EQ(stale.size(), 2u);
   EXPECT_EQ(stale[1],
-            "Segment lan: plain steps with momentum 0.9 oscillate on weights as old as that; "
+            "Segment lan: plain steps with momentum 0.8 oscillate on weights as old as that; "
             "expected momentum_lookahead: true, a smaller momentum or a smaller base_lr");
-  EXPECT_EQ(StartCheck({kSlow}, {.momentum = 0.9}).Check(1, 20, 20, 1'000'000).size(), 1u);
+  EXPECT_EQ(StartCheck({kSlow}, {.momentum = 0.8, .look_ahead = false})
+                .Check(1, 20, 20, 1'000'000)
+                .size(),
+            1u);
+}
+
+Lines Advice(size_t nodes, int solvers, const ExpectedSolvers& expected) {
+  ExpectedSegment segment = kSlow;
+  segment.members = nodes;
+  segment.seconds = 0;  // so that no other line is logged
+  return StartCheck({segment}, expected).Check(solvers, 20 * solvers, 20, 1'000'000);
+}
+
+TEST(StartCheck, AdvisesLessMomentumToManySolvers) {
+  const ExpectedSolvers given{.momentum = 0.9, .base_lr = 0.001};
+  EXPECT_EQ(Advice(5, 1, given),
+            Lines{"5 solvers with momentum 0.9 spread each gradient over 50 iterations of the "
+                  "cluster; if the loss falls slowly or jumps, momentum 0.5 and base_lr 0.0025 are "
+                  "steadier"});
+  // All momentum is gone: the rate of a step is half of what momentum makes of it.
+  EXPECT_EQ(Advice(4, 4, given),
+            Lines{"16 solvers with momentum 0.9 spread each gradient over 160 iterations of the "
+                  "cluster; if the loss falls slowly or jumps, momentum 0 and base_lr 0.005 are "
+                  "steadier"});
+  EXPECT_EQ(Advice(3, 1, given), Lines{});
+  EXPECT_EQ(Advice(16, 1, {.momentum = 0, .base_lr = 0.001}), Lines{});
+  EXPECT_EQ(Advice(16, 1, {.momentum = 0.9, .base_lr = 0.001, .local = true}), Lines{});
 }
 
 // 20 iterations per second on both nodes: 8 s are 160 iterations.
