@@ -200,8 +200,14 @@ TEST(DeviceAllreduceTest, EndsInOrderWhateverCallFails) {
   ASSERT_EQ(run("whole", UINT64_MAX), "");
   const uint64_t all = calls;
   ASSERT_GT(all, 100u);
-  for (uint64_t n = 0, step = 1; n < all - 20; n += step, step = 1 + n / 8) {
-    EXPECT_CONTAINS(run(StrCat("run", n), n), "fake device 1: an unspecified launch failure") << n;
+  for (uint64_t n = 0, step = 1; n < all; n += step, step = 1 + n / 8) {
+    const std::string error = run(StrCat("run", n), n);
+    if (error.empty()) {
+      // The number of calls varies. Only the last ones, which free what the run had, cannot throw.
+      EXPECT_LT(calls, n + 20);
+    } else {
+      EXPECT_CONTAINS(error, "fake device 1: an unspecified launch failure") << n;
+    }
   }
 }
 
