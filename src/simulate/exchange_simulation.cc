@@ -206,8 +206,10 @@ class ExchangeSimulation : public SimulationCore {
     if (!several()) return;
     const double taken[] = {static_cast<double>(PositionsTaken() - taken_before_)};
     AddNumbers("positions_taken", taken, run);
-    std::vector<float> state(worker(0).rule_state().size());
-    if (state.empty()) return;
+    const size_t size = worker(0).rule_state().size();
+    if (size == 0) return;
+    std::vector<float> state;
+    state.resize(size);  // GCC 12 warns of a constructor with `size` in builds with TSan
     ForRuleState([&](int owner, size_t begin, size_t count) {
       std::copy_n(worker(owner).rule_state().begin() + begin, count, state.begin() + begin);
     });
