@@ -119,6 +119,19 @@ TEST_F(BrokenLink, ThatCarriesSmallFramesOnlyDoesSoToo) {
   }
 }
 
+// Positions of these chunks are smaller than heartbeats, so they do not show that the link is
+// whole.
+TEST_F(BrokenLink, ThatCarriesPositionsButNoHeartbeatsDoesSoToo) {
+  for (const bool both : {false, true}) {
+    Start(3);
+    made_.clear();
+    ExpectViewWithout({2}, [both](uint16_t from, uint16_t to, const FrameBytes& frame) {
+      const bool there = from == 1 && to == 2, back = from == 2 && to == 1;
+      return frame.view().size() > kFrameHeaderBytes + 8 + 40 && (there || (both && back));
+    });
+  }
+}
+
 TEST_F(BrokenLink, FromTheCoordinatorToOneNodeEndsInAViewWithoutThatNode) {
   for (const bool large : {false, true}) {
     Start(4);

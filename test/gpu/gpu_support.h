@@ -21,6 +21,7 @@
 #include "test/support/fake_device.h"
 #include "test/support/support.h"
 #include "train/device_links.h"
+#include "weights/read_weights.h"
 
 namespace millrace::test {
 
@@ -118,10 +119,11 @@ class LinkedReplicas {
   }
 
   WeightBuffer& host() { return *host_; }
-  // Whether all weights of the replica have this value.
+  // Whether all weights of the replica have this value. Links may change them meanwhile.
   bool HostHolds(float value) const {
-    return std::all_of(host_->data(), host_->data() + host_->size(),
-                       [=](float weight) { return weight == value; });
+    std::vector<float> values(host_->size());
+    HogwildReadWeights(host_->size(), host_->data(), values.data());
+    return std::all_of(values.begin(), values.end(), [=](float weight) { return weight == value; });
   }
   bool DeviceHolds(size_t device, float value) const {
     std::vector<float> values(host_->size());

@@ -556,14 +556,28 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
     }
 """)]),
     ("drops-the-living", [(MEMBERSHIP, """\
-    return after || leaving || !Alive(member.node) || links_.IsExcluded(member.node);
+    return after || leaving || !Alive(member.node) || links_.IsExcluded(member.node) ||
+           links_.Reports(config_.node, member.node);
 """, """\
     return true;
 """)]),
     ("one-broken-link-stops-all", [(MEMBERSHIP, """\
-    return after || leaving || !Alive(member.node) || links_.IsExcluded(member.node);
+    return after || leaving || !Alive(member.node) || links_.IsExcluded(member.node) ||
+           links_.Reports(config_.node, member.node);
 """, """\
     return leaving || !Alive(member.node);
+""")]),
+    ("small-frames-protect-the-coordinator", [(MEMBERSHIP, """\
+ || links_.IsExcluded(member.node) ||
+           links_.Reports(config_.node, member.node);
+""", """\
+ || links_.IsExcluded(member.node);
+""")]),
+    ("heartbeats-are-larger-than-full-size", [("src/exchange/protocol/exchange.cc", """\
+  context_.full_payload = std::max(static_cast<size_t>(4 * context_.floats_of(0)),
+                                   Membership::MaxPayloadBytes(MaxMembers(config)));
+""", """\
+  context_.full_payload = static_cast<size_t>(4 * context_.floats_of(0));
 """)]),
     ("views-named-without-an-incarnation", [(MEMBERSHIP, """\
   proposal_.id = NextId();

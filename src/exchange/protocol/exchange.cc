@@ -114,6 +114,8 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
       takeover_(&context_),
       replies_(&context_) {
   followed_.Reserve(config.max_nodes);
+  context_.full_payload = std::max(static_cast<size_t>(4 * context_.floats_of(0)),
+                                   Membership::MaxPayloadBytes(MaxMembers(config)));
   executor->RegisterMemory(outbox_.payloads());
 }
 
@@ -227,7 +229,8 @@ inline DropReason Exchange::CheckSource(const FrameHeader& h) const {
 
 inline DropReason Exchange::Dispatch(const FrameView& frame, int64_t now) {
   const FrameHeader& h = frame.header;
-  const bool is_largest = frame.acks.size() + frame.payload.size() >= context_.largest_bytes();
+  const bool is_largest =
+      frame.acks.size() + frame.payload.size() >= context_.ack_bytes() + context_.full_payload;
   const bool from_member = membership_.OnFrame(h, is_largest, now);
   if (h.type >= FrameType::kHeartbeat) {
     RunBatch(now);  // frames before this one belong to the view that may end here
@@ -351,14 +354,14 @@ void Exchange::SendMembership(int64_t now, size_t budget) {
   }
 }
 
-// Returns the number of zeros that pad a heartbeat to the size of a full position; 0 if a full-size
+// Returns the number of zeros that pad a heartbeat to full size; 0 if a full-size
 // frame went to all nodes recently. Padding exposes links that carry small frames only.
 uint32_t Exchange::PaddingOf(uint32_t payload_bytes, int64_t now) {
   const int64_t pause = config_.peer_timeout_ns / LinkMonitor::kLargestPerTimeout;
   const bool in_view = bool{membership_.view().id};
   if (in_view && now - context_.largest_sent_at < pause) return 0;
   context_.largest_sent_at = now;
-  const auto wanted = static_cast<uint32_t>(4 * context_.floats_of(0));
+  const auto wanted = static_cast<uint32_t>(context_.full_payload);
   return wanted - std::min(wanted, payload_bytes);
 }
 

@@ -97,11 +97,16 @@ struct ExchangeContext {
   uint64_t merged_iterations = 0;           // of this node, whose progress is in the weights
   bool on_copies = false;                   // TrainingClock::on_copies
   bool throttled = false;                   // Exchange::SetThrottled
+  // Least payload of a full-size frame, in bytes: that of a full chunk's position, or of the
+  // largest heartbeat where chunks are smaller. The same on all nodes.
+  size_t full_payload = 0;
 
   int64_t floats_of(uint32_t chunk) const { return arrays.floats_of(chunk); }
   uint16_t ack_bytes() const { return static_cast<uint16_t>(table.ack_words() * 8); }
-  // Size of a full chunk's position without its header, in bytes.
-  size_t largest_bytes() const { return ack_bytes() + static_cast<size_t>(4 * floats_of(0)); }
+  // Whether the position of this chunk has full size.
+  bool IsFullSize(uint32_t chunk) const {
+    return static_cast<size_t>(4 * floats_of(chunk)) >= full_payload;
+  }
   // The lowest bit of its seq acknowledges a diff (alternating-bit protocol): a worker has at most
   // one diff in flight per chunk, so the master has merged either that one or the one before.
   static bool Parity(uint32_t seq) { return seq & 1; }

@@ -44,8 +44,9 @@ class LinkMonitor {
   LinkMonitor(uint16_t node, uint16_t max_nodes, int64_t peer_timeout_ns);
 
   // Records a valid frame of `node`, of any type. `is_largest`: the frame has full size, that of
-  // the position of a full chunk. Returns whether the frame repairs a link that this node reported
-  // as broken; only a full-size frame does.
+  // the position of a full chunk, or of the largest heartbeat where chunks are smaller. Returns
+  // whether the frame repairs a link that this node reported as broken; only a full-size frame
+  // does.
   bool OnFrame(uint16_t node, bool is_largest, int64_t now);
   // Records the report (ack words) in a heartbeat of `node`.
   void OnReport(uint16_t node, std::span<const std::byte> report);

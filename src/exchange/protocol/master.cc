@@ -197,7 +197,7 @@ void Master::Poll(int64_t now, size_t budget) {
     }
     x_.Count(&chunk.unanswered);
     chunk.sent_at = now;
-    if (x_.floats_of(index) == x_.floats_of(0)) x_.largest_sent_at = now;
+    if (x_.IsFullSize(index)) x_.largest_sent_at = now;
     x_.metrics.SentPosition(&chunk);
     sending_.push_back(index);
   }

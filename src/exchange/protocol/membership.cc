@@ -280,9 +280,9 @@ void Membership::Promise(ViewId id) {
 }
 
 // Whether this node, as a member, accepts the proposal in scratch_. A member with a lower id than
-// the proposer may be dropped only if this node suspects it too, or if it is drained or excluded
-// for its links. On members with higher ids the proposer decides alone; otherwise one broken link
-// could block all changes.
+// the proposer may be dropped only if this node suspects it too or reports its link to it as
+// broken, or if it is drained or excluded for its links. On members with higher ids the proposer
+// decides alone; otherwise one broken link could block all changes.
 bool Membership::AcceptableAsMember() const {
   if (!view_.id || scratch_.predecessor() != view_.id ||
       !scratch_.Has(config_.node, incarnation_)) {
@@ -293,7 +293,8 @@ bool Membership::AcceptableAsMember() const {
     const Peer& peer = peers_[member.node];
     const bool leaving = peer.known && peer.view == view_.id && peer.status.drained;
     const bool after = member.node > scratch_.id.coordinator && member.node != config_.node;
-    return after || leaving || !Alive(member.node) || links_.IsExcluded(member.node);
+    return after || leaving || !Alive(member.node) || links_.IsExcluded(member.node) ||
+           links_.Reports(config_.node, member.node);
   });
 }
 
