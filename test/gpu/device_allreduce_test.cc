@@ -55,12 +55,12 @@ class DeviceAllreduce : public testing::TestWithParam<Gpus> {
   const std::unique_ptr<Workspace> work_ = WorkWithBatch(4);
 };
 
-// Queues of the mode kLate work when they are waited for, and would never reach a sum that a test
-// asks for without waiting.
+// Queues of the mode kLate work when they are waited for, so that several of them would never reach a
+// common sum.
 INSTANTIATE_TEST_SUITE_P(Gpus, DeviceAllreduce,
                          testing::Values(Gpus{FakeMode::kAtOnce, 1}, Gpus{FakeMode::kAtOnce, 3},
-                                         Gpus{FakeMode::kThread, 1}, Gpus{FakeMode::kThread, 2},
-                                         Gpus{FakeMode::kThread, 4}),
+                                         Gpus{FakeMode::kLate, 1}, Gpus{FakeMode::kThread, 1},
+                                         Gpus{FakeMode::kThread, 2}, Gpus{FakeMode::kThread, 4}),
                          [](const auto& info) { return testing::PrintToString(info.param); });
 
 TEST_P(DeviceAllreduce, TakesTheStepsOfOneSolverWithTheBatchOfAll) {
