@@ -124,5 +124,30 @@ TEST(UpdateRowsTest, NeedOneLaunchAndThreeMoreIfTheSolverClips) {
   }
 }
 
+// Counts its updates in its history.
+class CountingRule : public UpdateRule {
+ public:
+  explicit CountingRule(const UpdateContext& context) : UpdateRule(context, 1) {}
+  void Apply(float, bool, const float*, float* weights) override {
+    EnqueueKernel(
+        queue(), [](float* history, float* weight) { *weight = *history += 1; }, history(0),
+        weights);
+  }
+};
+
+TEST(UpdateRules, EndAfterTheirKernels) {
+  FakeDevice device({.mode = FakeMode::kLate});
+  const auto queue = device.MakeQueue(QueuePriority::kNormal);
+  const FakeQueue& late = FakeQueue::Of(*queue);
+  const Buffer weights(device.memory(), sizeof(float));
+  {
+    CountingRule rule({.param = {}, .params = {}, .size = 1, .queue = queue.get()});
+    rule.Apply(0.1f, false, nullptr, weights.get<float>());
+    ASSERT_LT(late.run(), late.enqueued());
+  }
+  // Else the kernel would find its history freed.
+  EXPECT_EQ(late.run(), late.enqueued());
+}
+
 }  // namespace
 }  // namespace millrace::test
