@@ -234,7 +234,8 @@ TEST_P(FakeGpuTraining, AllocatesNothingAfterTheFirstIterations) {
     explicit Counter(FakeDevice* gpu) : gpu_(*gpu) {}
     void Started(int64_t, double) override {}
     void Iterated(int64_t completed, double) override {
-      if (completed == 20 || completed == 60) counts.push_back(Count());
+      // The link's thread has had time for its first exchanges.
+      if (completed == 200 || completed == 300) counts.push_back(Count());
     }
     void Ended() override {}
     std::vector<uint64_t> counts;
@@ -245,7 +246,7 @@ TEST_P(FakeGpuTraining, AllocatesNothingAfterTheFirstIterations) {
   } counter(&first_);
   TrainOptions options = OnGpus({&first_}, 1);
   options.observer = &counter;
-  RunNamed(*work_, "run", Workspace::Solver(80), options);
+  RunNamed(*work_, "run", Workspace::Solver(320), options);
   ASSERT_EQ(counter.counts.size(), 2u);
   EXPECT_GT(counter.counts[0], 20u);
   EXPECT_EQ(counter.counts[1], counter.counts[0]);
