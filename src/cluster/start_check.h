@@ -6,6 +6,7 @@
 #define MILLRACE_CLUSTER_START_CHECK_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,8 +68,8 @@ class StartCheck {
   std::vector<std::string> Check(int solvers, int64_t own, double seconds, int64_t whole);
 
  private:
-  // Advice for that many solvers in the cluster, or nothing.
-  std::vector<std::string> MomentumAdvice(size_t solvers) const;
+  // Log line for that many solvers in the cluster, if they need advice.
+  std::optional<std::string> MomentumAdvice(size_t solvers) const;
 
   const std::vector<ExpectedSegment> segments_;
   const ExpectedSolvers solvers_;

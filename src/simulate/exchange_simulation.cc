@@ -209,7 +209,7 @@ class ExchangeSimulation : public SimulationCore {
     const size_t size = worker(0).rule_state().size();
     if (size == 0) return;
     std::vector<float> state;
-    state.resize(size);  // GCC 12 warns of a constructor with `size` in builds with TSan
+    state.resize(size);  // with TSan, GCC 12 gives a false warning for `state(size)`
     ForRuleState([&](int owner, size_t begin, size_t count) {
       std::copy_n(worker(owner).rule_state().begin() + begin, count, state.begin() + begin);
     });

@@ -123,12 +123,12 @@ class LinkedReplicas {
   bool HostHolds(float value) const {
     std::vector<float> values(host_->size());
     HogwildReadWeights(host_->size(), host_->data(), values.data());
-    return std::all_of(values.begin(), values.end(), [=](float weight) { return weight == value; });
+    return AllAre(values, value);
   }
   bool DeviceHolds(size_t device, float value) const {
     std::vector<float> values(host_->size());
     weights_[device]->CopyToHost(values.data());
-    return std::all_of(values.begin(), values.end(), [=](float weight) { return weight == value; });
+    return AllAre(values, value);
   }
   DeviceLinks& links() { return *links_; }
   const DeviceLink& link(size_t device) const { return *links_->links()[device]; }
@@ -136,6 +136,10 @@ class LinkedReplicas {
   MetricsRegistry& registry() { return *registry_; }
 
  private:
+  static bool AllAre(const std::vector<float>& weights, float value) {
+    return std::all_of(weights.begin(), weights.end(), [=](float each) { return each == value; });
+  }
+
   const SteadyClock clock_;
   ErrorSink errors_{[] {}};
   const std::unique_ptr<WeightBuffer> host_;

@@ -354,8 +354,8 @@ void Exchange::SendMembership(int64_t now, size_t budget) {
   }
 }
 
-// Returns the number of zeros that pad a heartbeat to full size; 0 if a full-size
-// frame went to all nodes recently. Padding exposes links that carry small frames only.
+// Returns the number of zeros that pad a heartbeat to full size; 0 if a full-size frame went to all
+// nodes recently. Padding exposes links that carry small frames only.
 uint32_t Exchange::PaddingOf(uint32_t payload_bytes, int64_t now) {
   const int64_t pause = config_.peer_timeout_ns / LinkMonitor::kLargestPerTimeout;
   const bool in_view = bool{membership_.view().id};
