@@ -17,24 +17,24 @@ void GracefulLeave::Begin(TerminationDetector* termination, bool stopped) {
   termination_ = termination;
   stopped_ = stopped;
   begin_ns_ = clock_.NowNs();
-  Enter(Phase::kStays, begin_ns_);
+  Enter(Phase::kWaiting, begin_ns_);
 }
 
 void GracefulLeave::BeginUnsynced() {
   begin_ns_ = clock_.NowNs();
-  Enter(Phase::kLeaves, begin_ns_);
+  Enter(Phase::kLeaving, begin_ns_);
 }
 
 void GracefulLeave::Enter(Phase phase, int64_t now) {
   phase_ = phase;
   entered_ns_ = now;
-  if (phase == Phase::kLeaves) peers_.Leave();
+  if (phase == Phase::kLeaving) peers_.Leave();
 }
 
 bool GracefulLeave::Step() {
   const int64_t now = clock_.NowNs();
   if (stopped_) snapshot_owner_ = termination_->UpdateStopped(peers_.is_leader(), true);
-  if (phase_ == Phase::kStays && !MustStay(now)) {
+  if (phase_ == Phase::kWaiting && !MustStay(now)) {
     const bool waited_in_vain = !stopped_ && peers_.has_dependents() && !stopped_ns_();
     if (peers_.alone()) {
       End(true);
@@ -48,13 +48,13 @@ bool GracefulLeave::Step() {
       End(true);
     } else {
       // The final state that this node has published must be acknowledged before it leaves.
-      Enter(stopped_ ? Phase::kLeaves : Phase::kPublishes, now);
+      Enter(stopped_ ? Phase::kLeaving : Phase::kPublishing, now);
     }
   }
-  if (phase_ == Phase::kPublishes && (peers_.all_acked() || HasTimedOut(now, kLeaveNs))) {
-    Enter(Phase::kLeaves, now);
+  if (phase_ == Phase::kPublishing && (peers_.all_acked() || HasTimedOut(now, kLeaveNs))) {
+    Enter(Phase::kLeaving, now);
   }
-  if (phase_ == Phase::kLeaves && (peers_.left() || peers_.alone() || HasTimedOut(now, kLeaveNs)))
+  if (phase_ == Phase::kLeaving && (peers_.left() || peers_.alone() || HasTimedOut(now, kLeaveNs)))
     EndGone();
   return phase_ == Phase::kOver;
 }
@@ -92,7 +92,7 @@ void GracefulLeave::End(bool last) {
   if (stopped_ && !last) termination_->PublishGone();
 }
 
-bool GracefulLeave::Answered() {
+bool GracefulLeave::HasReplied() {
   if (!last_ || peers_.idle()) return true;
   const int64_t now = clock_.NowNs();
   if (answering_ns_ < 0) answering_ns_ = now;

@@ -61,10 +61,10 @@ class GracefulLeave {
 
   // Call every few ms after that and after the snapshot, until it returns true: no peer needs
   // replies any more, or the deadline has passed.
-  bool Answered();
+  bool HasReplied();
 
  private:
-  enum class Phase { kStays, kPublishes, kLeaves, kOver };
+  enum class Phase { kWaiting, kPublishing, kLeaving, kOver };
 
   bool MustStay(int64_t now) const;
   void Enter(Phase phase, int64_t now);

@@ -72,7 +72,7 @@ bool NodeLife::PollLeave() {
 
 bool NodeLife::PollAnswer() {
   CHECK(phase_ == Phase::kAnswering);
-  if (!leave_.Answered()) return false;
+  if (!leave_.HasReplied()) return false;
   phase_ = Phase::kGone;
   return true;
 }

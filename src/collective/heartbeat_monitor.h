@@ -31,7 +31,7 @@ class HeartbeatMonitor {
   void Sent() {
     for (int rank = 0; rank < static_cast<int>(silent_.size()); ++rank) {
       if (rank == own_ || ++silent_[rank] <= limit_ || !lost_.empty()) continue;
-      lost_ = StrCat("nothing heard from rank ", rank, " for ", seconds_,
+      lost_ = StrCat("no heartbeat from rank ", rank, " for ", seconds_,
                      " s: it is stopped, or its machine or network has failed");
     }
   }

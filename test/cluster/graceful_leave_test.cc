@@ -237,14 +237,14 @@ TEST_F(StuckGracefulLeave, AnswersOthersOnlyAsTheLastOneAndNotForLong) {
   signal_ns_ = clock_.NowNs();
   leave_.Begin(&termination_, true);
   EXPECT_EQ(Until([&] { return leave_.Step(); }), kHandOverMs);
-  EXPECT_TRUE(leave_.Answered());
+  EXPECT_TRUE(leave_.HasReplied());
   alone_ = true;
   signal_ns_ = clock_.NowNs();
   leave_.Begin(&termination_, true);
   EXPECT_TRUE(leave_.Step());
   EXPECT_TRUE(leave_.last());
   clock_.AdvanceNs(1200 * kMs);  // time taken by the snapshot
-  Until([&] { return leave_.Answered(); });
+  Until([&] { return leave_.HasReplied(); });
   EXPECT_EQ((clock_.NowNs() - *signal_ns_) / kMs, kAnswerEndMs);
 }
 

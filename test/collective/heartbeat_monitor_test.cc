@@ -13,7 +13,7 @@ TEST(HeartbeatMonitor, NamesAProcessThatIsSilentForLongerThanTheLimit) {
   }
   EXPECT_EQ(monitor.lost(), "");  // rank 2 has been silent for just as long as it may be
   monitor.Sent();
-  EXPECT_CONTAINS(monitor.lost(), "nothing heard from rank 2 for 60 s");
+  EXPECT_CONTAINS(monitor.lost(), "no heartbeat from rank 2 for 60 s");
 }
 
 TEST(HeartbeatMonitor, ForgetsSilenceWithEachHeartbeat) {

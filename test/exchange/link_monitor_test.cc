@@ -30,7 +30,7 @@ class LinkMonitors : public testing::Test {
   std::vector<uint16_t> ExcludedAt(int64_t now) {
     for (const Member& member : view_.members) links_.OnFrame(member.node, true, now);
     const std::array<uint64_t, 1> alive = {0b1111};
-    links_.Look(view_, alive, now);
+    links_.Update(view_, alive, now);
     std::vector<uint16_t> excluded;
     for (const Member& member : view_.members) {
       if (links_.IsExcluded(member.node)) excluded.push_back(member.node);

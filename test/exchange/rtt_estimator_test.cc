@@ -39,14 +39,14 @@ TEST(RetransmitTimer, IsNeverShorterThanTheLeastAndDoublesUntilAnAnswerComes) {
 
 TEST(MasterReplies, ReportByHowMuchADiffIsOvertaken) {
   MasterReplies master;
-  master.Answered(70 * kMs, 50 * kMs, 50 * kMs);
+  master.RecordReply(70 * kMs, 50 * kMs, 50 * kMs);
   EXPECT_EQ(master.Overtaken(20 * kMs), 30 * kMs);
   EXPECT_EQ(master.Overtaken(60 * kMs), -10 * kMs);
   // A reply to an earlier diff changes nothing, whichever of its transmissions is answered.
-  master.Answered(80 * kMs, 40 * kMs, 40 * kMs);
-  master.Answered(90 * kMs, 45 * kMs, 85 * kMs);
+  master.RecordReply(80 * kMs, 40 * kMs, 40 * kMs);
+  master.RecordReply(90 * kMs, 45 * kMs, 85 * kMs);
   EXPECT_EQ(master.Overtaken(20 * kMs), 30 * kMs);
-  master.Answered(100 * kMs, 65 * kMs, 95 * kMs);
+  master.RecordReply(100 * kMs, 65 * kMs, 95 * kMs);
   EXPECT_EQ(master.Overtaken(20 * kMs), 45 * kMs);
 }
 
@@ -55,9 +55,9 @@ TEST(MasterReplies, LearnByHowMuchThoseAreOvertakenThatAreNotLost) {
   MasterReplies master;
   EXPECT_EQ(master.ReorderingWindow(kLeast), kLeast);
   for (int64_t sent = 0; sent < 3000 * kMs; sent += 10 * kMs) {
-    master.Answered(sent + 5 * kMs, sent, sent);
+    master.RecordReply(sent + 5 * kMs, sent, sent);
     if (sent % (60 * kMs) == 0 && sent > 0) {
-      master.Answered(sent + 6 * kMs, sent - 60 * kMs, sent - 60 * kMs);
+      master.RecordReply(sent + 6 * kMs, sent - 60 * kMs, sent - 60 * kMs);
     }
   }
   EXPECT_GE(master.ReorderingWindow(kLeast), 60 * kMs);
@@ -76,9 +76,9 @@ TEST(MasterReplies, AllowAFewProbesAPauseAndMoreOnceTheseAreAnswered) {
   EXPECT_EQ(Tries(&master, 119 * kMs, 20 * kMs), 0);
   EXPECT_EQ(Tries(&master, 120 * kMs, 40 * kMs), 8);
   EXPECT_EQ(Tries(&master, 159 * kMs, 40 * kMs), 0);
-  for (int i = 0; i < 8; ++i) master.Answered(150 * kMs, 90 * kMs, 120 * kMs);
+  for (int i = 0; i < 8; ++i) master.RecordReply(150 * kMs, 90 * kMs, 120 * kMs);
   EXPECT_EQ(Tries(&master, 159 * kMs, 40 * kMs), 16);
-  for (int i = 0; i < 16; ++i) master.Answered(170 * kMs, 90 * kMs, 159 * kMs);
+  for (int i = 0; i < 16; ++i) master.RecordReply(170 * kMs, 90 * kMs, 159 * kMs);
   EXPECT_EQ(Tries(&master, 170 * kMs, 40 * kMs), 32);
 }
 
@@ -87,19 +87,19 @@ TEST(MasterReplies, AllowAFewProbesAPauseAndMoreOnceTheseAreAnswered) {
 TEST(MasterReplies, BeginEachTimeoutWithAFewProbes) {
   MasterReplies master;
   EXPECT_EQ(Tries(&master, 0, 20 * kMs), 8);
-  for (int i = 0; i < 100; ++i) master.Answered(10 * kMs, 0, 5 * kMs);
-  for (int i = 0; i < 1000; ++i) master.Answered((20 + i) * kMs, (15 + i) * kMs, (15 + i) * kMs);
+  for (int i = 0; i < 100; ++i) master.RecordReply(10 * kMs, 0, 5 * kMs);
+  for (int i = 0; i < 1000; ++i) master.RecordReply((20 + i) * kMs, (15 + i) * kMs, (15 + i) * kMs);
   EXPECT_EQ(Tries(&master, 2000 * kMs, 20 * kMs), 8);
 }
 
 // The reply to a diff that waited for a takeover is no sample for later diffs.
 TEST(MasterReplies, DoNotMeasureWhatWasSentBeforeItBecameMaster) {
   MasterReplies master;
-  master.Answered(60 * kMs, 50 * kMs, 50 * kMs);
+  master.RecordReply(60 * kMs, 50 * kMs, 50 * kMs);
   const int64_t before = master.round_trip.Timeout(kMs);
   master.BecameMaster(15'000 * kMs);
   EXPECT_FALSE(master.Measures(70 * kMs));
-  master.Answered(15'010 * kMs, 70 * kMs, 70 * kMs);
+  master.RecordReply(15'010 * kMs, 70 * kMs, 70 * kMs);
   EXPECT_EQ(master.round_trip.Timeout(kMs), before);
   EXPECT_TRUE(master.Measures(15'000 * kMs));
 }

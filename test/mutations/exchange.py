@@ -216,7 +216,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, "")]),
     # ---- Broken links -------------------------------------------------------
     ("small-frames-pass-for-a-link", [(LINKS, """\
-  if (!is_largest) return false;
+  if (!is_full_size) return false;
 """, "")]),
     ("never-pads-heartbeats", [(EXCHANGE, """\
   return wanted - std::min(wanted, payload_bytes);
@@ -606,7 +606,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
     return;
 """, """\
     x_.Dropped(x_.WhyRefused(op.result), context.source);
-    Answered(op.chunk, context.source);
+    RecordReply(op.chunk, context.source, context.seq);
     return;
 """)]),
     ("promise-broken", [(MEMBERSHIP, """\

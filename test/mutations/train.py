@@ -144,7 +144,7 @@ MUTANTS = [
   timed_out_ = synced && !peers_.delivered() && stopped_ && !termination_->same();
 """)]),
     ("goes-before-the-others-are-all_acked", [(LEAVE, """\
-      Enter(stopped_ ? Phase::kLeaves : Phase::kPublishes, now);
+      Enter(stopped_ ? Phase::kLeaving : Phase::kPublishing, now);
 """, """\
       Enter(Phase::kLeaves, now);
 """)]),

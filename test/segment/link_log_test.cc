@@ -27,7 +27,7 @@ class LinkLogTest : public testing::Test {
     for (; now_ < timeouts * kTimeout; now_ += kTimeout / 16) {
       links_.OnFrame(2, true, now_);
       if (small_frames_) links_.OnFrame(1, false, now_);
-      links_.Look(view_, alive, now_);
+      links_.Update(view_, alive, now_);
     }
     return log_.Update(links_, now_);
   }

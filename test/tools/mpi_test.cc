@@ -180,7 +180,7 @@ TEST_F(Mpi, AFrozenRankEndsAllWithALineThatNamesIt) {
   const CommandResult result = process.Wait(100);
   EXPECT_EQ(result.status, 1) << result.errors;
   EXPECT_FALSE(
-      Matches(result.errors, R"(millrace: rank [02]: .*nothing heard from rank 1 for 3 s)").empty())
+      Matches(result.errors, R"(millrace: rank [02]: .*no heartbeat from rank 1 for 3 s)").empty())
       << result.errors;
   for (const auto& [rank, pid] : ranks) {
     EXPECT_TRUE(Eventually([&] { return kill(pid, 0) != 0; })) << "rank " << rank;

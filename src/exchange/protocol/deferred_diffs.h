@@ -34,13 +34,13 @@ class DeferredDiffs {
 
   // Deferred diffs, oldest first. This object owns their payloads.
   std::span<const FrameView> waiting() const { return waiting_; }
-  // Calls `stays` for each diff, oldest first, and removes the diffs for which it returns false. A
-  // removed payload stays intact until the next Add.
-  template <typename Stays>
-  void Keep(Stays stays) {
+  // Calls `is_deferred` for each diff, oldest first, and removes the diffs for which it returns
+  // false. A removed payload stays intact until the next Add.
+  template <typename Predicate>
+  void RetainIf(Predicate is_deferred) {
     size_t kept = 0;
     for (size_t i = 0; i < waiting_.size(); ++i) {
-      if (stays(waiting_[i])) {
+      if (is_deferred(waiting_[i])) {
         waiting_[kept] = waiting_[i];
         places_[kept++] = places_[i];
       } else {

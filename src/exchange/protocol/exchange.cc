@@ -229,9 +229,9 @@ inline DropReason Exchange::CheckSource(const FrameHeader& h) const {
 
 inline DropReason Exchange::Dispatch(const FrameView& frame, int64_t now) {
   const FrameHeader& h = frame.header;
-  const bool is_largest =
+  const bool is_full_size =
       frame.acks.size() + frame.payload.size() >= context_.ack_bytes() + context_.full_payload;
-  const bool from_member = membership_.OnFrame(h, is_largest, now);
+  const bool from_member = membership_.OnFrame(h, is_full_size, now);
   if (h.type >= FrameType::kHeartbeat) {
     RunBatch(now);  // frames before this one belong to the view that may end here
     const bool understood = membership_.Receive(frame, now);
@@ -324,7 +324,7 @@ void Exchange::FollowView() {
   takeover_.OnView(owners);
   master_.OnView(before, continuing);
   context_.ForgiveAll();
-  if (membership_.role() == Role::kLeaving) worker_.LookAgain();
+  if (membership_.role() == Role::kLeaving) worker_.RecheckAll();
   worker_.OnView();
   metrics_.BeginSweeps(&table_, reset);
   followed_ = view;
@@ -359,8 +359,8 @@ void Exchange::SendMembership(int64_t now, size_t budget) {
 uint32_t Exchange::PaddingOf(uint32_t payload_bytes, int64_t now) {
   const int64_t pause = config_.peer_timeout_ns / LinkMonitor::kLargestPerTimeout;
   const bool in_view = bool{membership_.view().id};
-  if (in_view && now - context_.largest_sent_at < pause) return 0;
-  context_.largest_sent_at = now;
+  if (in_view && now - context_.full_size_sent_at < pause) return 0;
+  context_.full_size_sent_at = now;
   const auto wanted = static_cast<uint32_t>(context_.full_payload);
   return wanted - std::min(wanted, payload_bytes);
 }

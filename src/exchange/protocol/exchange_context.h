@@ -89,14 +89,14 @@ struct ExchangeContext {
   OpBatch& batch;
   ExchangeStats& stats;
   PeerMetrics& metrics;
-  RetransmitTimer round_trip;               // replies of any node; for frames that go to all
-  std::vector<MasterReplies> masters;       // by master: its replies to this node's diffs
-  std::vector<TakeDelay> delays;            // by chunk; empty without damping
-  int64_t largest_sent_at = INT64_MIN / 2;  // when a full-size frame was last sent to all, ns
-  TrainingClock clock = {};                 // as of the last Receive, Send or change of view
-  uint64_t merged_iterations = 0;           // of this node, whose progress is in the weights
-  bool on_copies = false;                   // TrainingClock::on_copies
-  bool throttled = false;                   // Exchange::SetThrottled
+  RetransmitTimer round_trip;                 // replies of any node; for frames that go to all
+  std::vector<MasterReplies> masters;         // by master: its replies to this node's diffs
+  std::vector<TakeDelay> delays;              // by chunk; empty without damping
+  int64_t full_size_sent_at = INT64_MIN / 2;  // when a full-size frame was last sent to all, ns
+  TrainingClock clock = {};                   // as of the last Receive, Send or change of view
+  uint64_t merged_iterations = 0;             // of this node, whose progress is in the weights
+  bool on_copies = false;                     // TrainingClock::on_copies
+  bool throttled = false;                     // Exchange::SetThrottled
   // Least payload of a full-size frame, in bytes: that of a full chunk's position, or of the
   // largest heartbeat where chunks are smaller. The same on all nodes.
   size_t full_payload = 0;
@@ -212,9 +212,9 @@ struct ExchangeContext {
     return std::min(trip.Timeout(config.resend_ns), kMostPeerTimeouts * config.peer_timeout_ns);
   }
   // Records that the chunk's pending diff was acknowledged.
-  void Answered(const Chunk& chunk, int64_t now) {
+  void RecordReply(const Chunk& chunk, int64_t now) {
     MasterReplies& master = masters[chunk.owner];
-    master.Answered(now, chunk.taken_at, chunk.sent_at);
+    master.RecordReply(now, chunk.taken_at, chunk.sent_at);
     if (chunk.retries == 0 && master.Measures(chunk.taken_at)) {
       round_trip.Sample(now, now - chunk.sent_at);
     }

@@ -23,11 +23,11 @@ LinkMonitor::LinkMonitor(uint16_t node, uint16_t max_nodes, int64_t peer_timeout
   vertices_.reserve(max_nodes);
 }
 
-bool LinkMonitor::OnFrame(uint16_t node, bool is_largest, int64_t now) {
+bool LinkMonitor::OnFrame(uint16_t node, bool is_full_size, int64_t now) {
   Peer& peer = peers_[node];
   peer.last_frame_at = now;
-  if (!is_largest) return false;
-  peer.largest_at = now;
+  if (!is_full_size) return false;
+  peer.full_size_at = now;
   if (!Reports(node_, node)) return false;
   SetBit(Row(node_), node, false);
   return true;
@@ -40,7 +40,7 @@ void LinkMonitor::OnReport(uint16_t node, std::span<const std::byte> report) {
 void LinkMonitor::Skip(int64_t ns) {
   for (Peer& peer : peers_) {
     peer.last_frame_at += ns;
-    peer.largest_at += ns;
+    peer.full_size_at += ns;
   }
 }
 
@@ -58,7 +58,7 @@ void LinkMonitor::OnView(const View& view, const View& previous, int64_t now) {
   next_look_ = now;
 }
 
-void LinkMonitor::Look(const View& view, std::span<const uint64_t> alive, int64_t now) {
+void LinkMonitor::Update(const View& view, std::span<const uint64_t> alive, int64_t now) {
   next_look_ = now + peer_timeout_ns_ / kLooksPerTimeout;
   ReportUnresponsive(view, now);
   FindBroken(view, alive);
@@ -76,7 +76,7 @@ void LinkMonitor::ReportUnresponsive(const View& view, int64_t now) {
     if (member.node == node_) continue;
     const Peer& peer = peers_[member.node];
     if (now - peer.last_frame_at >= kUnresponsiveTimeouts * peer_timeout_ns_ ||
-        now - peer.largest_at >= kSmallOnlyTimeouts * peer_timeout_ns_) {
+        now - peer.full_size_at >= kSmallOnlyTimeouts * peer_timeout_ns_) {
       SetBit(Row(node_), member.node, true);
     }
   }

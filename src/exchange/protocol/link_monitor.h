@@ -43,11 +43,11 @@ class LinkMonitor {
 
   LinkMonitor(uint16_t node, uint16_t max_nodes, int64_t peer_timeout_ns);
 
-  // Records a valid frame of `node`, of any type. `is_largest`: the frame has full size, that of
+  // Records a valid frame of `node`, of any type. `is_full_size`: the frame has full size, that of
   // the position of a full chunk, or of the largest heartbeat where chunks are smaller. Returns
   // whether the frame repairs a link that this node reported as broken; only a full-size frame
   // does.
-  bool OnFrame(uint16_t node, bool is_largest, int64_t now);
+  bool OnFrame(uint16_t node, bool is_full_size, int64_t now);
   // Records the report (ack words) in a heartbeat of `node`.
   void OnReport(uint16_t node, std::span<const std::byte> report);
   // Extends all deadlines by `ns`, during which this node did not run and could not receive frames.
@@ -60,7 +60,7 @@ class LinkMonitor {
   bool IsDue(int64_t now) const { return now >= next_look_; }
   // Updates this node's report and evaluates the reports of all nodes. `alive`: the nodes that the
   // failure detector considers alive, including this one (ack words).
-  void Look(const View& view, std::span<const uint64_t> alive, int64_t now);
+  void Update(const View& view, std::span<const uint64_t> alive, int64_t now);
 
   // This node's report (ack words): a bit for each node to which its link is broken.
   std::span<const std::byte> report() const { return std::as_bytes(Row(node_)); }
@@ -84,7 +84,7 @@ class LinkMonitor {
  private:
   struct Peer {
     int64_t last_frame_at = 0;  // last frame of any size
-    int64_t largest_at = 0;     // last full-size frame
+    int64_t full_size_at = 0;   // last full-size frame
   };
   // A live member, in the graph of broken links.
   struct Vertex {

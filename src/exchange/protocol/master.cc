@@ -93,7 +93,7 @@ bool Master::HasDeferredToMerge() const {
 // happens only after the batch has been run.
 bool Master::AddDeferred() {
   bool added = false;
-  deferred_.Keep([&](const FrameView& diff) {
+  deferred_.RetainIf([&](const FrameView& diff) {
     if (x_.batch.Full() || x_.IsBeingRead(diff.header.chunk)) return true;
     AddMerge(&x_.table.chunks[diff.header.chunk], diff);
     added = true;
@@ -103,7 +103,7 @@ bool Master::AddDeferred() {
 }
 
 void Master::DropDeferred() {
-  deferred_.Keep([&](const FrameView& diff) {
+  deferred_.RetainIf([&](const FrameView& diff) {
     Chunk& chunk = x_.table.chunks[diff.header.chunk];
     End(chunk, diff.header.source).applied = diff.header.seq - 1;
     return false;
@@ -197,7 +197,7 @@ void Master::Poll(int64_t now, size_t budget) {
     }
     x_.Count(&chunk.unanswered);
     chunk.sent_at = now;
-    if (x_.IsFullSize(index)) x_.largest_sent_at = now;
+    if (x_.IsFullSize(index)) x_.full_size_sent_at = now;
     x_.metrics.SentPosition(&chunk);
     sending_.push_back(index);
   }

@@ -85,14 +85,14 @@ void Membership::Tick(int64_t now) {
   if (intent_ == Intent::kJoin && !Recent(target_last_frame_at_)) intent_ = Intent::kNone;
   if (proposing_ && !Recent(proposed_at_)) GiveUpProposal();
   if (!view_.id) return Bootstrap(now);
-  if (links_.IsDue(now)) LookAtLinks(now);
+  if (links_.IsDue(now)) UpdateLinks(now);
   ProposeIfNeeded(now);
 }
 
-void Membership::LookAtLinks(int64_t now) {
+void Membership::UpdateLinks(int64_t now) {
   std::fill(alive_.begin(), alive_.end(), 0);
   for (const Member& member : view_.members) SetBit(alive_, member.node, Alive(member.node));
-  links_.Look(view_, alive_, now);
+  links_.Update(view_, alive_, now);
 }
 
 void Membership::Bootstrap(int64_t now) {
@@ -132,9 +132,9 @@ uint16_t Membership::LiveSynced() const {
       [&](const Member& member) { return member.role == Role::kSynced && Alive(member.node); }));
 }
 
-bool Membership::OnFrame(const FrameHeader& header, bool is_largest, int64_t now) {
+bool Membership::OnFrame(const FrameHeader& header, bool is_full_size, int64_t now) {
   if (header.source >= config_.max_nodes || header.source == config_.node) return false;
-  if (links_.OnFrame(header.source, is_largest, now)) heartbeat_due_ = now;
+  if (links_.OnFrame(header.source, is_full_size, now)) heartbeat_due_ = now;
   Peer& peer = peers_[header.source];
   if (peer.place == kNoPlace) return false;
   const Member* member = &view_.members[peer.place];

@@ -97,10 +97,10 @@ class Membership {
 
   // Advances the time. Call it before anything else whenever time has passed.
   void Tick(int64_t now);
-  // Records a valid frame of another node of this run, of any type. `is_largest`: see
+  // Records a valid frame of another node of this run, of any type. `is_full_size`: see
   // LinkMonitor::OnFrame. Returns false unless a member, in the incarnation that the view names,
   // sent the frame in this view.
-  bool OnFrame(const FrameHeader& header, bool is_largest, int64_t now);
+  bool OnFrame(const FrameHeader& header, bool is_full_size, int64_t now);
   // Handles a kHeartbeat, kPropose or kAccept frame. Returns false if the payload is not valid.
   bool Receive(const FrameView& frame, int64_t now);
 
@@ -155,7 +155,7 @@ class Membership {
   bool OnPropose(const FrameView& frame);
   bool OnAccept(const FrameView& frame, int64_t now);
   void ConsiderView(uint16_t source, const NodeStatus& status, int64_t now);
-  void LookAtLinks(int64_t now);
+  void UpdateLinks(int64_t now);
   bool IsLinked(uint16_t node, const View& next) const;
   bool BetterThanTarget(const Rank& theirs, bool stays) const;
   bool AcceptableAsMember() const;
@@ -170,7 +170,7 @@ class Membership {
   void ProposeIfNeeded(int64_t now);
   void GiveUpProposal();
   void CommitIfAccepted(int64_t now);
-  bool WantsToJoin(const Peer& peer, const View& next) const;
+  bool IsJoining(const Peer& peer, const View& next) const;
   bool Recent(int64_t at) const { return now_ - at < config_.peer_timeout_ns; }
   uint32_t joining_incarnation() const {
     return std::max(view_.id ? incarnation_ + 1 : incarnation_, least_incarnation_);
@@ -185,7 +185,7 @@ class Membership {
   View view_, proposal_, scratch_;
   std::vector<Peer> peers_;
   LinkMonitor links_;
-  std::vector<uint64_t> alive_;  // scratch of LookAtLinks
+  std::vector<uint64_t> alive_;  // scratch of UpdateLinks
   Role role_ = Role::kJoining;   // in view_
   uint32_t incarnation_;
   uint32_t least_incarnation_ = 0;  // lower bound on the next incarnation

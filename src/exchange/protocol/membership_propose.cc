@@ -34,7 +34,7 @@ bool Membership::IsCoordinator() const {
 // Whether a node would accept an invitation to join `next`. The node recognizes the view that it
 // asked for among the ancestors of the proposal, whose number is limited. An invitation that the
 // node cannot accept would block the other members.
-bool Membership::WantsToJoin(const Peer& peer, const View& next) const {
+bool Membership::IsJoining(const Peer& peer, const View& next) const {
   return peer.known && Recent(peer.heartbeat_at) && peer.status.intent == Intent::kJoin &&
          next.DescendsFrom(peer.status.target);
 }
@@ -79,7 +79,7 @@ bool Membership::Compose(bool with_unresponsive, View* next) const {
   for (const Member& member : view_.members) ComposeMember(member, next);
   bool complete = true;
   for (uint16_t node = 0; node < config_.max_nodes && next->members.size() < max_members_; ++node) {
-    if (node == config_.node || !WantsToJoin(peers_[node], *next) || next->Find(node)) continue;
+    if (node == config_.node || !IsJoining(peers_[node], *next) || next->Find(node)) continue;
     if (view_.Has(node, peers_[node].status.joining_incarnation)) continue;
     if (!IsLinked(node, *next)) continue;
     if (peers_[node].unresponsive && !with_unresponsive) {

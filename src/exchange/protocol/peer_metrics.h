@@ -65,7 +65,7 @@ class PeerMetrics {
   void SentDiff(uint16_t master) { peers_[master].diffs_sent.Add(); }
   void Resent(uint16_t master) { peers_[master].resends.Add(); }
   void MergedDiff(uint16_t worker) { peers_[worker].diffs_merged.Add(); }
-  void Answered(uint16_t master, int64_t ns) { peers_[master].round_trip.Add(ns); }
+  void RecordReply(uint16_t master, int64_t ns) { peers_[master].round_trip.Add(ns); }
   // This node sent a position of the chunk.
   void SentPosition(Chunk* chunk) { Step(chunk); }
   // This node took a position of the chunk from its owner.

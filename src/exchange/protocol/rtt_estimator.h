@@ -83,7 +83,7 @@ class MasterReplies {
   // Whether a diff that was first sent at `first` measures the reply time.
   bool Measures(int64_t first) const { return first >= since_; }
   // Records the answer to a diff that was first sent at `first` and last sent at `last`.
-  void Answered(int64_t now, int64_t first, int64_t last) {
+  void RecordReply(int64_t now, int64_t first, int64_t last) {
     newest_ = std::max(newest_, first);
     if (!Measures(first)) return;
     if (first != last) {

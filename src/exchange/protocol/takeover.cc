@@ -100,7 +100,8 @@ void Takeover::Poll(int64_t now, size_t budget) {
       const uint32_t index = table.owned[cursor_];
       const Chunk& chunk = table.chunks[index];
       if (chunk.state != ChunkState::kTakingOver || chunk.demoting) continue;
-      Answered(index, x_.config.node, 0);  // becomes the master if no other member is to be asked
+      RecordReply(index, x_.config.node,
+                  0);  // becomes the master if no other member is to be asked
       if (chunk.state != ChunkState::kTakingOver) continue;
       EncodeChunkNumber({index, chunk.number},
                         x_.outbox.payload(slot) + kChunkNumberBytes * entries++);
@@ -133,7 +134,7 @@ DropReason Takeover::OnTakeoverRequest(const FrameView& frame) {
 DropReason Takeover::OnTakeoverAck(const FrameView& frame) {
   return x_.ForEachEntry(frame, [&](const ChunkNumber& entry, const Chunk& chunk) {
     if (chunk.state == ChunkState::kTakingOver) {
-      Answered(entry.chunk, frame.header.source, entry.number);
+      RecordReply(entry.chunk, frame.header.source, entry.number);
     }
     return DropReason::kNone;
   });
@@ -146,7 +147,7 @@ DropReason Takeover::OnTakeoverState(const FrameView& frame) {
   if (chunk.state != ChunkState::kTakingOver) return DropReason::kOld;
   if (x_.IsBeingRead(h.chunk)) return DropReason::kBeingRead;
   if (h.number <= chunk.number) {
-    Answered(h.chunk, h.source, h.seq);
+    RecordReply(h.chunk, h.source, h.seq);
     return DropReason::kOld;
   }
   ChunkOp& op = x_.AddOp(&chunk, OpContext::Purpose::kTakeoverState, frame).op;
@@ -164,10 +165,10 @@ void Takeover::Finish(const ChunkOp& op, const OpContext& context) {
   x_.table.OnPosition(op.chunk, context.number, context.acks);
   ++x_.stats.takeover_states_taken;
   if (op.acknowledged) x_.table.ClearPending(op.chunk);
-  Answered(op.chunk, context.source, context.seq);
+  RecordReply(op.chunk, context.source, context.seq);
 }
 
-void Takeover::Answered(uint32_t index, uint16_t node, uint64_t pending_mark) {
+void Takeover::RecordReply(uint32_t index, uint16_t node, uint64_t pending_mark) {
   const auto unsynced = waiting(index);
   SetBit(unsynced, node, false);
   SetBit(x_.table.unsettled(index), node, pending_mark != 0);

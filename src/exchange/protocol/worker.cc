@@ -27,7 +27,7 @@ void Worker::Flush() {
     index = chunk.next;
   }
   resend_at_ = 0;
-  LookAgain();
+  RecheckAll();
 }
 
 DropReason Worker::OnPosition(const FrameView& frame) {
@@ -91,11 +91,11 @@ void Worker::NoteTake(const ChunkOp& op, Chunk* chunk) {
   // The progress is so small that its share encodes to zero: the next take gets all of it.
   if (held_all) {
     x_.delays[op.chunk].Forget();
-    LookAgainAt(chunk);
+    Recheck(chunk);
   }
 }
 
-void Worker::LookAgainAt(Chunk* chunk) {
+void Worker::Recheck(Chunk* chunk) {
   chunk->swept = x_.table.version - 1;
   Wake();
 }
@@ -104,12 +104,12 @@ void Worker::LookAgainAt(Chunk* chunk) {
 // master's. A position that is still read from the weights must not change.
 void Worker::DropRest(uint32_t index, Chunk* chunk) {
   if (x_.config.passes_all_on) return;
-  if (x_.IsBeingRead(index)) return LookAgainAt(chunk);
+  if (x_.IsBeingRead(index)) return Recheck(chunk);
   ChunkOp op;
   op.kind = ChunkOpKind::kDropRest;
   op.chunk = index;
   x_.executor.Run({&op, 1});
-  if (op.result & kRefused) LookAgainAt(chunk);
+  if (op.result & kRefused) Recheck(chunk);
 }
 
 // Prepares `op` to take `share` of the progress. Returns the outbox slot for the diff.
@@ -128,15 +128,15 @@ void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
   const bool asked = context.purpose == OpContext::Purpose::kPosition;
   if (refused) {
     if (asked) x_.Dropped(x_.WhyRefused(op.result), context.source);
-    LookAgainAt(&chunk);  // any progress was not taken
+    Recheck(&chunk);  // any progress was not taken
   }
   const bool position = !refused && asked;
   if (!refused && (context.slot != kNoSlot || op.kind == ChunkOpKind::kLoad)) NoteTake(op, &chunk);
   if (position) {
     TakenPosition(op.chunk, &chunk, context, now);
     if (op.acknowledged) {
-      x_.Answered(chunk, now);
-      x_.metrics.Answered(chunk.owner, now - chunk.taken_at);
+      x_.RecordReply(chunk, now);
+      x_.metrics.RecordReply(chunk.owner, now - chunk.taken_at);
       x_.table.ClearPending(op.chunk);
     }
   }
@@ -317,7 +317,7 @@ void Worker::Push(int64_t now, size_t budget) {
   }
 }
 
-void Worker::LookAgain() {
+void Worker::RecheckAll() {
   for (Chunk& chunk : x_.table.chunks) chunk.swept = x_.table.version - 1;
   Wake();
 }

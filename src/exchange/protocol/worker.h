@@ -31,7 +31,7 @@ class Worker {
     Wake();
   }
   // Makes Poll check all chunks again, including those with a remainder that was not sent.
-  void LookAgain();
+  void RecheckAll();
   // From now on takes diffs as float32, including progress that the codec has held back. Drops what
   // the merge rule leaves at its fixed point.
   void Flush();
@@ -50,7 +50,7 @@ class Worker {
   bool DropsRest(uint32_t index) const;
   uint32_t PrepareTake(float share, ChunkOp* op);
   void NoteTake(const ChunkOp& op, Chunk* chunk);
-  void LookAgainAt(Chunk* chunk);
+  void Recheck(Chunk* chunk);
   void DropRest(uint32_t index, Chunk* chunk);
   // In the functions below, `chunk` is the row of `index` or `op.chunk`.
   void TakenPosition(uint32_t index, Chunk* chunk, const OpContext& context, int64_t now);
