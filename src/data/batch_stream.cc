@@ -153,11 +153,17 @@ caffe::StreamPosition BatchStream::Position() const {
   const uint64_t repeats_done = std::min<uint64_t>(handed_out_, repeated_.size());
   caffe::StreamPosition position;
   position.set_layer(options_.layer);
-  position.set_next_batch(first_batch_ + (handed_out_ - repeats_done));
   position.set_batch_size(options_.batch_size);
   position.set_records(records_);
   std::set<uint64_t> outstanding = outstanding_;
   outstanding.insert(repeated_.begin() + repeats_done, repeated_.end());
+  // Batches handed out last and not trained on are simply the next ones, so that a position does not
+  // depend on how far solvers read ahead.
+  uint64_t next = first_batch_ + (handed_out_ - repeats_done);
+  while (!outstanding.empty() && *outstanding.rbegin() + 1 == next) {
+    outstanding.erase(--next);
+  }
+  position.set_next_batch(next);
   for (uint64_t number : outstanding) position.add_outstanding(number);
   const Assignments needed = Needed();
   if (needed.size() == 1 && needed[0].first_batch == 0 && needed[0].schedule->absent().empty()) {

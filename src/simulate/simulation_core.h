@@ -168,7 +168,9 @@ class SimulationCore {
   const SimulationOptions options_;
   const LrPolicy policy_;
   VirtualClock clock_;
-  TrainedClock trained_clock_{this};
+  int64_t begin_ns_ = 0, trained_ns_ = INT64_MAX;  // of this part's training
+  int64_t trained_before_ns_ = 0;                  // in earlier parts
+  TrainedClock trained_clock_{this};               // reads all of the above
   StopConditions stop_conditions_;
   ErrorSink errors_;
   SharedSchedule schedule_;
@@ -182,8 +184,6 @@ class SimulationCore {
   std::map<std::pair<int64_t, uint64_t>, std::function<void()>> events_;
   uint64_t next_event_ = 0;
   std::optional<Beginning> beginning_;             // none: the run's start
-  int64_t begin_ns_ = 0, trained_ns_ = INT64_MAX;  // of this part's training
-  int64_t trained_before_ns_ = 0;                  // in earlier parts
   uint64_t bytes_before_ = 0, bytes_earlier_ = 0;  // of this part; in earlier parts
   int64_t completed_ = 0, tested_at_ = -1, saved_at_ = -1;
   int finished_ = 0;

@@ -3,6 +3,8 @@
 #include <thread>
 #include <utility>
 
+#include "millrace/queue.h"
+
 namespace millrace::inline strategy {
 
 DeviceTeam::DeviceTeam(std::shared_ptr<AllreduceTeam> team,
@@ -23,7 +25,6 @@ DeviceAllreduceStrategy::DeviceAllreduceStrategy(DeviceTeam* team, int index)
       sums_(replica_.device().MakeQueue(QueuePriority::kNormal)),
       buckets_(replica_.size(), team->team().settings().bucket) {}
 
-// The queue's end waits for its work, which may wait for a solver that has failed.
 DeviceAllreduceStrategy::~DeviceAllreduceStrategy() { AbortSums(); }
 
 std::optional<int64_t> DeviceAllreduceStrategy::Claim(int64_t limit) {
@@ -77,7 +78,13 @@ void DeviceAllreduceStrategy::Fail(std::exception_ptr error) {
 }
 
 void DeviceAllreduceStrategy::AbortSums() {
-  if (std::exchange(summing_, false)) collective_->Abort();
+  if (!std::exchange(summing_, false)) return;
+  collective_->Abort();
+  try {
+    sums_->Synchronize();
+  } catch (const DeviceError&) {
+    // The device has failed and accesses no memory any more.
+  }
 }
 
 }  // namespace millrace::inline strategy

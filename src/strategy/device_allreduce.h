@@ -70,6 +70,7 @@ class DeviceAllreduceStrategy : public TeamStrategy {
   void Fail(std::exception_ptr error) override;
 
  private:
+  // Ends sums that wait for a solver that has failed. Afterwards none uses the gradients.
   void AbortSums();
 
   DeviceWeights& replica_;

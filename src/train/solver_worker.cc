@@ -32,7 +32,9 @@ void SolverWorker::Run() {
   try {
     Train();
   } catch (const StepFailure&) {
-    throw;  // of another solver
+    // Of another solver, which has told all. The own sums end before the net's memory is freed.
+    step_->Fail(std::current_exception());
+    throw;
   } catch (const std::exception& error) {
     const StepFailure failure("solver ", step_->index(), ": ", error.what());
     step_->Fail(std::make_exception_ptr(failure));

@@ -372,7 +372,7 @@ TEST_F(DataLayerTest, RepeatsItsRandomChoicesAfterAResume) {
   const auto first = pass(&before);
   EXPECT_NE(first[0], first[1]);  // another epoch has other crops
   auto positions = before.Positions("train");
-  ASSERT_EQ(positions[0].outstanding(0), 2u);  // the third pass was not marked as consumed
+  ASSERT_EQ(positions[0].next_batch(), 2u);  // the third pass was not marked as consumed
   after.Restore("train", positions);
   EXPECT_EQ(pass(&after)[0], first[2]);
 }

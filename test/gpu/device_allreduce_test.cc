@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "collective/device_collective.h"
+#include "strategy/device_allreduce.h"
 #include "test/gpu/gpu_support.h"
 #include "test/train/train_support.h"
 
@@ -178,6 +179,40 @@ TEST(DeviceAllreduceTest, TheErrorOfOneSolverEndsTheOthersAndNamesIt) {
   });
   EXPECT_EQ(error.find("solver "), 0u) << error;
   EXPECT_CONTAINS(error, "layer 'loss'");
+}
+
+class NoRule : public UpdateRule {
+ public:
+  explicit NoRule(Queue* queue) : UpdateRule({{}, {}, 0, queue}, 0) {}
+  void Apply(float, bool, const float*, float*) override {}
+};
+
+// The sums wait for the second solver, which never comes. The first one fails, and then frees its
+// gradients: no sum may use them any more.
+TEST(DeviceAllreduceTest, NoSumIsLeftOnceASolverHasFailed) {
+  constexpr int kFloats = 4096;
+  FakeDevice gpus[] = {FakeDevice({.mode = FakeMode::kThread}),
+                       FakeDevice({.mode = FakeMode::kThread, .ordinal = 1})};
+  ParamLayout layout;
+  layout.Add("w/0", {kFloats});
+  const auto weights = WeightBuffer::CreatePrivate(layout);
+  DeviceWeights first(&gpus[0], weights->size()), second(&gpus[1], weights->size());
+  DeviceTeam team(std::make_shared<AllreduceTeam>(weights.get(), 2, nullptr,
+                                                  AllreduceSettings{.bucket = kFloats / 8}),
+                  {&first, &second}, nullptr);
+  const auto compute = gpus[0].MakeQueue(QueuePriority::kNormal);
+  NoRule rule(compute.get());
+  DeviceAllreduceStrategy strategy(&team, 0);
+  const FakeQueue& sums = gpus[0].last_queue();
+  strategy.Prepare(&rule);
+  ASSERT_TRUE(strategy.Claim(1));
+  {
+    const Buffer gradients(gpus[0].memory(), weights->size() * sizeof(float));
+    strategy.OnGradients(gradients.get<float>(), 0);
+    EXPECT_GE(sums.enqueued() - sums.run(), 8u);
+    strategy.Fail(std::make_exception_ptr(Error("the other solver has failed")));
+    EXPECT_EQ(sums.run(), sums.enqueued());
+  }
 }
 
 // Many calls of the second of two GPUs fail in turn: the run always ends with one line that names
