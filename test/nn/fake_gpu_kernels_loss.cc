@@ -7,6 +7,7 @@
 #include "nn/layers/hinge_loss_kernels.h"
 #include "nn/layers/infogain_loss_kernels.h"
 #include "nn/layers/lstm_kernels.h"
+#include "nn/layers/margin_inner_product_kernels.h"
 #include "nn/layers/recurrent_kernels.h"
 #include "nn/layers/sigmoid_cross_entropy_loss_kernels.h"
 #include "nn/layers/smooth_l1_loss_kernels.h"
@@ -22,8 +23,9 @@ const RegisterFakeKernels<
     FocalBackward, LossParts<HingeTerms>, HingeBackward, LossParts<InfogainTerms>, InfogainRowSums,
     InfogainBackward, LossParts<MultinomialLogisticTerms>, MultinomialLogisticBackward,
     LossParts<SigmoidCrossEntropyTerms>, SigmoidCrossEntropyBackward, LossParts<SmoothL1Terms>,
-    SmoothL1OfPlaces, SmoothL1Backward, LstmForward, LstmBackward, ContinueState, TanhForward,
-    TanhStepBackward>
+    SmoothL1OfPlaces, SmoothL1Backward, MarginForward, MarginBackward, MarginOfLength,
+    MarginSumOfClass, MarginOfWeights, WriteNumber, LstmForward, LstmBackward, ContinueState,
+    TanhForward, TanhStepBackward>
     kernels;
 
 }  // namespace
