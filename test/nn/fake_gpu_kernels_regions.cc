@@ -1,6 +1,7 @@
 // Kernels of the layers of regions and of BN, on the fake device.
 #include "nn/layers/bn_kernels.h"
 #include "nn/layers/box_annotator_ohem_kernels.h"
+#include "nn/layers/roi_align_kernels.h"
 #include "nn/layers/roi_kernels.h"
 #include "test/support/fake_gpu.h"
 
@@ -8,7 +9,8 @@ namespace millrace::test {
 namespace {
 
 const RegisterFakeKernels<RoiMaxForward, RoiMaxGather, RoiSensitiveForward, RoiSensitiveGather,
-                          KeepHardRegions, SumsOfChannels<BnVariance>, BnOfAverages>
+                          RoiAlignForward, RoiAlignGather, KeepHardRegions,
+                          SumsOfChannels<BnVariance>, BnOfAverages>
     kernels;
 
 }  // namespace

@@ -31,6 +31,12 @@ const RegisterGpuCases cases({
      OfRegions("PSROIPooling",
                "psroi_pooling_param { output_dim: 2 group_size: 3 spatial_scale: 1.3 }"),
      "5 18 6 7"},
+    {"RoiAlign",
+     OfRegions("ROIAlign", "roi_align_param { pooled_h: 3 pooled_w: 2 spatial_scale: 1.3 }"),
+     "5 3 6 7"},
+    {"RoiAlignOfTwo",
+     OfRegions("ROIAlign", "roi_pooling_param { pooled_h: 2 pooled_w: 5 spatial_scale: 1.7 }"),
+     "5 3 6 7"},
     {"BoxAnnotatorOhem",
      "layer { name: 'regions' type: 'Input' top: 'label_regions' input_param {"
      " shape { dim: 8 dim: 5 } } }"
