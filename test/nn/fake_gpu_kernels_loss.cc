@@ -6,6 +6,7 @@
 #include "nn/layers/focal_loss_kernels.h"
 #include "nn/layers/hinge_loss_kernels.h"
 #include "nn/layers/infogain_loss_kernels.h"
+#include "nn/layers/l1_loss_kernels.h"
 #include "nn/layers/lstm_kernels.h"
 #include "nn/layers/margin_inner_product_kernels.h"
 #include "nn/layers/recurrent_kernels.h"
@@ -23,9 +24,9 @@ const RegisterFakeKernels<
     FocalBackward, LossParts<HingeTerms>, HingeBackward, LossParts<InfogainTerms>, InfogainRowSums,
     InfogainBackward, LossParts<MultinomialLogisticTerms>, MultinomialLogisticBackward,
     LossParts<SigmoidCrossEntropyTerms>, SigmoidCrossEntropyBackward, LossParts<SmoothL1Terms>,
-    SmoothL1OfPlaces, SmoothL1Backward, MarginForward, MarginBackward, MarginOfLength,
-    MarginSumOfClass, MarginOfWeights, WriteNumber, LstmForward, LstmBackward, ContinueState,
-    TanhForward, TanhStepBackward>
+    SmoothL1OfPlaces, SmoothL1Backward, LossParts<L1Terms>, L1Backward, MarginForward,
+    MarginBackward, MarginOfLength, MarginSumOfClass, MarginOfWeights, WriteNumber, LstmForward,
+    LstmBackward, ContinueState, TanhForward, TanhStepBackward>
     kernels;
 
 }  // namespace

@@ -88,6 +88,7 @@ const RegisterGpuCases cases({
      "  parameter_param { shape { dim: 4 dim: 6 dim: 7 dim: 9 } } }" +
          LossText("EuclideanLoss", "bottom: 'x' bottom: 'p'") +
          "layer { name: 'loss2' type: 'EuclideanLoss' bottom: 'q' bottom: 'x' top: 'l2' }"},
+    {"L1Loss", kTarget + LossText("L1Loss", kPair)},
     {"MarginInnerProduct",
      "layer { name: 'margin' type: 'MarginInnerProduct' bottom: 'x' bottom: 'label' top: 'y'"
      "  top: 'lambda' margin_inner_product_param { num_output: 5 type: QUADRUPLE base: 2 gamma: 0.5"
