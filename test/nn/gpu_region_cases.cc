@@ -1,4 +1,4 @@
-// Layers of regions, and BN.
+// Layers of regions, SpatialTransformer, and BN.
 #include "test/nn/gpu_cases.h"
 
 namespace millrace::test {
@@ -51,6 +51,18 @@ const RegisterGpuCases cases({
          "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'scores' bottom: 'kept' top: 'l'"
          " loss_param { ignore_label: -1 } }",
      "8 6"},
+    {"SpatialTransformer",
+     "layer { name: 'theta' type: 'InnerProduct' bottom: 'x' top: 'theta' inner_product_param {"
+     "  num_output: 6 weight_filler { type: 'gaussian' std: 0.05 } } }"
+     "layer { name: 'st' type: 'SpatialTransformer' bottom: 'x' bottom: 'theta' top: 'y'"
+     "  st_param { output_H: 5 output_W: 8 } }",
+     "4 3 6 7"},
+    {"SpatialTransformerOfFour",
+     "layer { name: 'theta' type: 'InnerProduct' bottom: 'x' top: 'theta' inner_product_param {"
+     "  num_output: 4 weight_filler { type: 'gaussian' std: 0.05 } } }"
+     "layer { name: 'st' type: 'SpatialTransformer' bottom: 'x' bottom: 'theta' top: 'y'"
+     "  st_param { theta_1_2: 0 theta_2_1: 0.125 } }",
+     "4 3 6 7"},
     {"Bn", Bn(kFour)},
     {"BnInPlace", LayerText("Dropout", "", "x", "y") + Bn(kFour, "y", "y")},
     {"BnFrozen", Bn(kFour + " frozen: true")},
