@@ -12,6 +12,7 @@
 #include "nn/layers/recurrent_kernels.h"
 #include "nn/layers/sigmoid_cross_entropy_loss_kernels.h"
 #include "nn/layers/smooth_l1_loss_kernels.h"
+#include "nn/layers/triplet_loss_kernels.h"
 #include "test/support/fake_gpu.h"
 
 namespace millrace::test {
@@ -24,9 +25,10 @@ const RegisterFakeKernels<
     FocalBackward, LossParts<HingeTerms>, HingeBackward, LossParts<InfogainTerms>, InfogainRowSums,
     InfogainBackward, LossParts<MultinomialLogisticTerms>, MultinomialLogisticBackward,
     LossParts<SigmoidCrossEntropyTerms>, SigmoidCrossEntropyBackward, LossParts<SmoothL1Terms>,
-    SmoothL1OfPlaces, SmoothL1Backward, LossParts<L1Terms>, L1Backward, MarginForward,
-    MarginBackward, MarginOfLength, MarginSumOfClass, MarginOfWeights, WriteNumber, LstmForward,
-    LstmBackward, ContinueState, TanhForward, TanhStepBackward>
+    SmoothL1OfPlaces, SmoothL1Backward, LossParts<L1Terms>, L1Backward, TripletGap,
+    LossParts<TripletTerms>, TripletBackward, MarginForward, MarginBackward, MarginOfLength,
+    MarginSumOfClass, MarginOfWeights, WriteNumber, LstmForward, LstmBackward, ContinueState,
+    TanhForward, TanhStepBackward>
     kernels;
 
 }  // namespace

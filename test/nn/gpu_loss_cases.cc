@@ -89,6 +89,9 @@ const RegisterGpuCases cases({
          LossText("EuclideanLoss", "bottom: 'x' bottom: 'p'") +
          "layer { name: 'loss2' type: 'EuclideanLoss' bottom: 'q' bottom: 'x' top: 'l2' }"},
     {"L1Loss", kTarget + LossText("L1Loss", kPair)},
+    {"TripletLoss",
+     kTarget + InputText("u", "dim: 4 dim: 6 dim: 7 dim: 9") +
+         LossText("TripletLoss", kPair + " bottom: 'u'", "triplet_loss_param { margin: 9 }")},
     {"MarginInnerProduct",
      "layer { name: 'margin' type: 'MarginInnerProduct' bottom: 'x' bottom: 'label' top: 'y'"
      "  top: 'lambda' margin_inner_product_param { num_output: 5 type: QUADRUPLE base: 2 gamma: 0.5"
