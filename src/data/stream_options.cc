@@ -11,6 +11,7 @@
 #include "data/hdf5/hdf5_source.h"
 #include "data/images/image_list_source.h"
 #include "data/images/image_pair_source.h"
+#include "data/images/image_seg_transform.h"
 #include "data/window/window_source.h"
 #include "proto/parse.h"
 
@@ -103,6 +104,17 @@ void ImagePairStream(const caffe::LayerParameter& layer, BatchStreamOptions* opt
   options->rand_skip = param.rand_skip();
 }
 
+void ImageSegStream(const caffe::LayerParameter& layer, BatchStreamOptions* options) {
+  const caffe::ImageDataParameter& param = layer.image_data_param();
+  CheckBatchSize("image_data_param.batch_size", param.batch_size(), param.has_batch_size());
+  RequireSource("image_data_param.source", param.source(), "a list of images and labels");
+  options->read_ahead = PrefetchOf(layer);
+  options->sources = {
+      std::make_shared<ImagePairSource>(param.source(), param.root_folder(), PairLabelsOf(param))};
+  options->shuffle = param.shuffle();
+  options->rand_skip = param.rand_skip();
+}
+
 void WindowStream(const caffe::LayerParameter& layer, BatchStreamOptions* options) {
   const caffe::WindowDataParameter& param = layer.window_data_param();
   CheckBatchSize("window_data_param.batch_size", param.batch_size(), param.has_batch_size());
@@ -172,6 +184,10 @@ const LayerType& TypeOf(const caffe::LayerParameter& layer) {
        {"image_data_param.source", ImageStream,
         [](const caffe::LayerParameter& layer) { return layer.image_data_param().batch_size(); },
         true, ListedLabels}},
+      {"ImageSegData",
+       {"image_data_param.source", ImageSegStream,
+        [](const caffe::LayerParameter& layer) { return layer.image_data_param().batch_size(); },
+        true}},
       {"DenseImageData",
        {"dense_image_data_param.source", ImagePairStream,
         [](const caffe::LayerParameter& layer) {

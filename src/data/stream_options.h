@@ -4,6 +4,7 @@
 //   AnnotatedData  as Data, of AnnotatedDatums (data/annotated)
 //   ImageData   the images of a list file; in order or shuffled
 //   DenseImageData  the pairs of images of a list file; in order or shuffled
+//   ImageSegData  the images and labels of a list file; in order or shuffled
 //   WindowData  windows of a window file; background and object windows drawn at random
 //   HDF5Data    the rows of HDF5 files; in order, or files and rows shuffled
 #ifndef MILLRACE_DATA_STREAM_OPTIONS_H_

@@ -58,7 +58,7 @@ const char* ColorOf(const std::string& type) {
                     "Power", "BNLL", "Swish", "Clip", "Threshold", "Dropout", "Softmax"});
     add("#E4DAF0", {"BatchNorm", "BN", "LRN", "MVN", "Scale", "Bias", "Normalize"});
     add("#E6E6E6", {"Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "DummyData",
-                    "Input", "AnnotatedData", "VideoData", "DenseImageData"});
+                    "Input", "AnnotatedData", "VideoData", "DenseImageData", "ImageSegData"});
     return all;
   }();
   const auto found = colors.find(type);

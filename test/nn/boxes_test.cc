@@ -264,6 +264,18 @@ TEST(BoxNms, LowersItsThresholdByEta) {
   EXPECT_EQ(SuppressBoxes(boxes, scores, rules), (std::vector<int>{0, 2}));
 }
 
+TEST(BoxNms, KeepsNoMoreThanItIsAsked) {
+  const std::vector<Box> boxes = {
+      {0, 0, 0.5f, 0.5f}, {0.01f, 0, 0.5f, 0.5f}, {0.6f, 0, 0.8f, 0.5f}, {0.9f, 0, 1, 0.5f}};
+  const std::vector<float> scores = {4, 3, 2, 1};
+  NmsRules rules{0, 0.5f};
+  EXPECT_EQ(SuppressBoxes(boxes, scores, rules), (std::vector<int>{0, 2, 3}));
+  rules.keep = 2;
+  EXPECT_EQ(SuppressBoxes(boxes, scores, rules), (std::vector<int>{0, 2}));
+  rules.keep = 0;
+  EXPECT_TRUE(SuppressBoxes(boxes, scores, rules).empty());
+}
+
 TEST(BoxNms, LeavesOutScoresUpToTheLeastAndThoseThatAreNotNumbers) {
   const std::vector<Box> boxes = {{0, 0, 0.1f, 0.1f}, {0.2f, 0, 0.3f, 0.1f}, {0.4f, 0, 0.5f, 0.1f}};
   EXPECT_EQ(SuppressBoxes(boxes, std::vector<float>{0.5f, kNan, 0.25f}, {0.25f}),

@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(All, EmptyBottoms, testing::ValuesIn(GpuCases()),
                          });
 
 TEST(EmptyBottom, HasNoRegions) {
-  for (const char* type : {"ROIPooling", "PSROIPooling"}) {
+  for (const char* type : {"ROIPooling", "PSROIPooling", "ROIAlign"}) {
     const std::string text = StrCat(
         "layer { name: 'in' type: 'Input' top: 'x' top: 'regions' input_param {"
         "  shape { dim: 0 dim: 4 dim: 3 dim: 3 } shape { dim: 2 dim: 5 } } }"

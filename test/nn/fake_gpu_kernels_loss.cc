@@ -6,10 +6,13 @@
 #include "nn/layers/focal_loss_kernels.h"
 #include "nn/layers/hinge_loss_kernels.h"
 #include "nn/layers/infogain_loss_kernels.h"
+#include "nn/layers/l1_loss_kernels.h"
 #include "nn/layers/lstm_kernels.h"
+#include "nn/layers/margin_inner_product_kernels.h"
 #include "nn/layers/recurrent_kernels.h"
 #include "nn/layers/sigmoid_cross_entropy_loss_kernels.h"
 #include "nn/layers/smooth_l1_loss_kernels.h"
+#include "nn/layers/triplet_loss_kernels.h"
 #include "test/support/fake_gpu.h"
 
 namespace millrace::test {
@@ -22,8 +25,10 @@ const RegisterFakeKernels<
     FocalBackward, LossParts<HingeTerms>, HingeBackward, LossParts<InfogainTerms>, InfogainRowSums,
     InfogainBackward, LossParts<MultinomialLogisticTerms>, MultinomialLogisticBackward,
     LossParts<SigmoidCrossEntropyTerms>, SigmoidCrossEntropyBackward, LossParts<SmoothL1Terms>,
-    SmoothL1OfPlaces, SmoothL1Backward, LstmForward, LstmBackward, ContinueState, TanhForward,
-    TanhStepBackward>
+    SmoothL1OfPlaces, SmoothL1Backward, LossParts<L1Terms>, L1Backward, TripletGap,
+    LossParts<TripletTerms>, TripletBackward, MarginForward, MarginBackward, MarginOfLength,
+    MarginSumOfClass, MarginOfWeights, WriteNumber, LstmForward, LstmBackward, ContinueState,
+    TanhForward, TanhStepBackward>
     kernels;
 
 }  // namespace

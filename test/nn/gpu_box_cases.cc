@@ -42,6 +42,22 @@ const RegisterGpuCases cases({
     {"NormalizePositionsByChannel", NormalizeText("across_spatial: false channel_shared: false")},
     {"MultiBoxLoss", LossText("code_type: CENTER_SIZE overlap_threshold: 0.3"), kLocations},
     {"MultiBoxLossOfAllPriors", LossText("mining_type: NONE conf_loss_type: LOGISTIC"), kLocations},
+    // Sizes of images are constants; regions of the proposals are pooled.
+    {"Proposal",
+     RowText("image", {50, 70, 1}) +
+         "layer { name: 'rows' type: 'Reshape' bottom: 'image' top: 'rows' reshape_param {"
+         "  shape { dim: 1 dim: 3 } } }"
+         "layer { name: 'two' type: 'Tile' bottom: 'rows' top: 'two' tile_param { axis: 0"
+         "  tiles: 2 } }" +
+         InputText("changes", "dim: 2 dim: 8 dim: 3 dim: 4") +
+         "layer { name: 'rpn' type: 'Proposal' bottom: 'x' bottom: 'changes' bottom: 'two'"
+         "  top: 'rois' top: 'scores of rois' proposal_param { ratio: 1 scale: 1 scale: 2"
+         "    min_size: 4 pre_nms_topn: 20 post_nms_topn: 6 } }"
+         "layer { name: 'pool' type: 'ROIAlign' bottom: 'x' bottom: 'rois' top: 'pooled'"
+         "  roi_align_param { pooled_h: 2 pooled_w: 2 spatial_scale: 0.0625 } }"
+         "layer { name: 'loss' type: 'Reduction' bottom: 'pooled' top: 'l' loss_weight: 0.7"
+         "  reduction_param { operation: SUMSQ } }",
+     "2 4 3 4"},
     {"DetectionOutput",
      LossText("mining_type: NONE") +
          "layer { name: 'found' type: 'DetectionOutput' bottom: 'x' bottom: 'conf' bottom: 'prior'"

@@ -88,6 +88,16 @@ const RegisterGpuCases cases({
      "  parameter_param { shape { dim: 4 dim: 6 dim: 7 dim: 9 } } }" +
          LossText("EuclideanLoss", "bottom: 'x' bottom: 'p'") +
          "layer { name: 'loss2' type: 'EuclideanLoss' bottom: 'q' bottom: 'x' top: 'l2' }"},
+    {"L1Loss", kTarget + LossText("L1Loss", kPair)},
+    {"TripletLoss",
+     kTarget + InputText("u", "dim: 4 dim: 6 dim: 7 dim: 9") +
+         LossText("TripletLoss", kPair + " bottom: 'u'", "triplet_loss_param { margin: 9 }")},
+    {"MarginInnerProduct",
+     "layer { name: 'margin' type: 'MarginInnerProduct' bottom: 'x' bottom: 'label' top: 'y'"
+     "  top: 'lambda' margin_inner_product_param { num_output: 5 type: QUADRUPLE base: 2 gamma: 0.5"
+     "  lambda_min: 0.25 weight_filler { type: 'gaussian' } } }"
+     "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'y' bottom: 'label' top: 'l' }",
+     "6 3"},
     {"LstmUnit",
      InputText("c", "dim: 1 dim: 3 dim: 4") + InputText("label_cont", "dim: 1 dim: 3") +
          "layer { name: 'u' type: 'LSTMUnit' bottom: 'c' bottom: 'x' bottom: 'label_cont'"

@@ -1,4 +1,4 @@
-// Layers of regions, and BN.
+// Layers of regions, SpatialTransformer, and BN.
 #include "test/nn/gpu_cases.h"
 
 namespace millrace::test {
@@ -31,6 +31,12 @@ const RegisterGpuCases cases({
      OfRegions("PSROIPooling",
                "psroi_pooling_param { output_dim: 2 group_size: 3 spatial_scale: 1.3 }"),
      "5 18 6 7"},
+    {"RoiAlign",
+     OfRegions("ROIAlign", "roi_align_param { pooled_h: 3 pooled_w: 2 spatial_scale: 1.3 }"),
+     "5 3 6 7"},
+    {"RoiAlignOfTwo",
+     OfRegions("ROIAlign", "roi_pooling_param { pooled_h: 2 pooled_w: 5 spatial_scale: 1.7 }"),
+     "5 3 6 7"},
     {"BoxAnnotatorOhem",
      "layer { name: 'regions' type: 'Input' top: 'label_regions' input_param {"
      " shape { dim: 8 dim: 5 } } }"
@@ -45,6 +51,18 @@ const RegisterGpuCases cases({
          "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'scores' bottom: 'kept' top: 'l'"
          " loss_param { ignore_label: -1 } }",
      "8 6"},
+    {"SpatialTransformer",
+     "layer { name: 'theta' type: 'InnerProduct' bottom: 'x' top: 'theta' inner_product_param {"
+     "  num_output: 6 weight_filler { type: 'gaussian' std: 0.05 } } }"
+     "layer { name: 'st' type: 'SpatialTransformer' bottom: 'x' bottom: 'theta' top: 'y'"
+     "  st_param { output_H: 5 output_W: 8 } }",
+     "4 3 6 7"},
+    {"SpatialTransformerOfFour",
+     "layer { name: 'theta' type: 'InnerProduct' bottom: 'x' top: 'theta' inner_product_param {"
+     "  num_output: 4 weight_filler { type: 'gaussian' std: 0.05 } } }"
+     "layer { name: 'st' type: 'SpatialTransformer' bottom: 'x' bottom: 'theta' top: 'y'"
+     "  st_param { theta_1_2: 0 theta_2_1: 0.125 } }",
+     "4 3 6 7"},
     {"Bn", Bn(kFour)},
     {"BnInPlace", LayerText("Dropout", "", "x", "y") + Bn(kFour, "y", "y")},
     {"BnFrozen", Bn(kFour + " frozen: true")},

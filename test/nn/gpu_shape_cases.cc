@@ -82,6 +82,10 @@ const RegisterGpuCases cases({
     {"Permute", LayerText("Permute", "permute_param { order: 0 order: 2 order: 3 order: 1 }")},
     {"PermuteOfLargePlanes",
      LayerText("Permute", "permute_param { order: 0 order: 2 order: 1 order: 3 }"), "2 3 5 70"},
+    {"Reorg", LayerText("Reorg", "reorg_param { stride: 2 }"), "4 8 4 6"},
+    {"ReorgBack", LayerText("Reorg", "reorg_param { stride: 2 reverse: true }"), "4 8 3 5"},
+    {"Reverse", LayerText("Reverse", "reverse_param { axis: 1 axis: 3 }")},
+    {"ReverseOfRows", LayerText("Reverse", "reverse_param { axis: 1 }"), "4 99"},
     {"ShuffleChannel", LayerText("ShuffleChannel", "shuffle_channel_param { group: 3 }")},
     {"Axpy",
      LayerText("Reduction", "reduction_param { axis: 2 operation: MEAN }", "x", "r") + TwoBlobs() +

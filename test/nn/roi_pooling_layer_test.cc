@@ -1,4 +1,4 @@
-// The layers that pool regions of interest: ROIPooling and PSROIPooling.
+// The layers that pool regions of interest: ROIPooling, PSROIPooling and ROIAlign.
 #include <algorithm>
 #include <cmath>
 
@@ -166,14 +166,130 @@ TEST(PsRoiPoolingLayer, TakesTheMeanOfEachBinInItsOwnChannel) {
   }
 }
 
+// What each of `limit` pixels of an axis counts for at `at`; nothing far outside.
+Array HatWeights(float at, int64_t limit) {
+  Array weights(limit, 0.0);
+  if (!(at >= -1 && at <= static_cast<float>(limit))) return weights;
+  const double inside = std::clamp<double>(at, 0, static_cast<double>(limit - 1));
+  for (int64_t i = 0; i < limit; ++i) {
+    weights[i] = std::max(0.0, 1 - std::abs(inside - static_cast<double>(i)));
+  }
+  return weights;
+}
+
+// The mean of HatWeights over the points of bin `bin` of `bins`.
+Array AlignWeights(double from, double to, float scale, int64_t bin, int64_t bins, int sampling,
+                   int64_t limit) {
+  const float begin = static_cast<float>(from) * scale;
+  const float size = std::fma(static_cast<float>(to), scale, -begin);
+  const float step = std::max(size, 1.0f) / static_cast<float>(bins);
+  const int points = sampling > 0 ? sampling : static_cast<int>(std::ceil(step));
+  Array weights(limit, 0.0);
+  for (int k = 0; k < points; ++k) {
+    const float share = (static_cast<float>(k) + 0.5f) / static_cast<float>(points);
+    const Array own = HatWeights(std::fma(static_cast<float>(bin) + share, step, begin), limit);
+    for (int64_t i = 0; i < limit; ++i) weights[i] += own[i] / points;
+  }
+  return weights;
+}
+
+struct AlignCase {
+  std::string param;
+  int64_t bins_h, bins_w;
+  float scale;
+  int sampling;
+};
+
+TEST(RoiAlignLayer, TakesTheMeanOfBilinearSamples) {
+  Rng rng(Seed(), {3});
+  constexpr int64_t kImages = 2, kChannels = 2, kHeight = 6, kWidth = 8, kRegions = 18;
+  for (const AlignCase& each :
+       {AlignCase{"roi_align_param { pooled_h: 2 pooled_w: 3 sampling_ratio: 3 }", 2, 3, 1, 3},
+        AlignCase{"roi_align_param { pooled_h: 3 pooled_w: 2 spatial_scale: 0.5 }", 3, 2, 0.5f, 0},
+        AlignCase{"roi_align_param { pooled_h: 1 pooled_w: 1 sampling_ratio: 0 }", 1, 1, 1, 0},
+        AlignCase{"roi_pooling_param { pooled_h: 4 pooled_w: 9 spatial_scale: 0.3 }", 4, 9, 0.3f,
+                  2}}) {
+    SCOPED_TRACE(each.param);
+    const Array x = Uniform(kImages * kChannels * kHeight * kWidth, -1, 1, &rng);
+    const Array regions = Regions(kRegions, kImages, static_cast<int64_t>(kHeight / each.scale),
+                                  static_cast<int64_t>(kWidth / each.scale), &rng);
+    LayerRunner runner("type: 'ROIAlign' " + each.param);
+    runner.AddBottom({kImages, kChannels, kHeight, kWidth}, x);
+    runner.AddBottom({kRegions, 5}, regions);
+    runner.SetUp();
+    ASSERT_EQ(runner.top().shape(), (Shape{kRegions, kChannels, each.bins_h, each.bins_w}));
+    const Array dy = Uniform(runner.top().count(), -1, 1, &rng);
+    Array y, dx(x.size(), 0.0);
+    for (int64_t r = 0; r < kRegions; ++r) {
+      const double* const region = &regions[r * 5];
+      for (int64_t k = 0; k < kChannels * each.bins_h * each.bins_w; ++k) {
+        const int64_t i = k / each.bins_w % each.bins_h, j = k % each.bins_w;
+        const Array rows =
+            AlignWeights(region[2], region[4], each.scale, i, each.bins_h, each.sampling, kHeight);
+        const Array columns =
+            AlignWeights(region[1], region[3], each.scale, j, each.bins_w, each.sampling, kWidth);
+        const int64_t c = k / (each.bins_h * each.bins_w);
+        const int64_t plane = (static_cast<int64_t>(region[0]) * kChannels + c) * kHeight * kWidth;
+        double sum = 0;
+        for (int64_t at = 0; at < kHeight * kWidth; ++at) {
+          const double weight = rows[at / kWidth] * columns[at % kWidth];
+          sum += weight * x[plane + at];
+          dx[plane + at] += weight * dy[y.size()];
+        }
+        y.push_back(sum);
+      }
+    }
+    EXPECT_EQ(Diff(y, runner.Output(), 1e-5), "");
+    runner.Backward(dy);
+    EXPECT_EQ(Diff(dx, GetDiff(runner.bottom()), 1e-5), "");
+    EXPECT_EQ(runner.CheckGradients(), "");
+    runner.layer().CheckForward(runner.bottoms());
+  }
+}
+
+TEST(RoiAlignLayer, InterpolatesBetweenTheCentresOfPixels) {
+  LayerRunner runner(
+      "type: 'ROIAlign' roi_align_param { pooled_h: 1 pooled_w: 2 sampling_ratio: 1 }");
+  runner.AddBottom({1, 1, 2, 4}, {0, 1, 2, 3, 10, 11, 12, 13});
+  // Points at (0.5, 0.5) and (1.5, 0.5); on the edge; outside by one pixel and by more.
+  runner.AddBottom({3, 5}, {0, 0, 0, 2, 1, 0, 2.5, -1, 4.5, 0, 0, -3, 0, 1, 1});
+  runner.SetUp();
+  EXPECT_EQ(Diff({5.5, 6.5, 3, 3, 0, 5}, runner.Output(), 1e-6), "");
+}
+
+TEST(RoiAlignLayer, RefusesBadSettings) {
+  const auto complaint = [](const std::string& param, const Shape& bottom = {1, 1, 2, 2}) {
+    LayerRunner runner("type: 'ROIAlign' " + param);
+    runner.AddBottom(bottom, Array(ShapeCount(bottom)));
+    runner.AddBottom({1, 5}, Array(5));
+    return ErrorOf([&] { runner.SetUp(); });
+  };
+  EXPECT_EQ(complaint("roi_align_param { pooled_w: 1 }"),
+            "0 given or missing, expected at least 1");
+  EXPECT_EQ(complaint("roi_pooling_param { pooled_h: 1 }"),
+            "0 given or missing, expected at least 1");
+  EXPECT_EQ(complaint(""), "0 given or missing, expected at least 1");
+  const std::string one = "pooled_h: 1 pooled_w: 1 ";
+  EXPECT_CONTAINS(complaint("roi_align_param { " + one + "spatial_scale: -1 }"),
+                  "a positive number");
+  EXPECT_CONTAINS(complaint("roi_align_param { " + one + "sampling_ratio: 257 }"),
+                  "257 given, expected at most 256");
+  EXPECT_CONTAINS(complaint("roi_align_param { " + one + "} roi_pooling_param { " + one + "}"),
+                  "beside roi_align_param, expected one of them");
+  EXPECT_CONTAINS(complaint("roi_align_param { " + one + "}", {2, 2}), "expected 4");
+  EXPECT_CONTAINS(complaint("roi_align_param { " + one + "}", {1, 1, 0, 2}), "planes with values");
+}
+
 const char* const kPool =
     "name: 'pool' type: 'ROIPooling' roi_pooling_param { pooled_h: 2 pooled_w: 2 }";
 const char* const kSensitive =
     "name: 'pool' type: 'PSROIPooling' psroi_pooling_param { output_dim: 1 group_size: 2 "
     "spatial_scale: 1 }";
+const char* const kAlign =
+    "name: 'pool' type: 'ROIAlign' roi_align_param { pooled_h: 2 pooled_w: 2 }";
 
 TEST(RegionPoolings, ReportARegionOfNoImage) {
-  for (const char* text : {kPool, kSensitive}) {
+  for (const char* text : {kPool, kSensitive, kAlign}) {
     for (const double image : {2.0, -1.0}) {
       LayerRunner runner(text);
       runner.AddBottom({2, 4, 2, 2}, Array(32, 1));
@@ -189,7 +305,7 @@ TEST(RegionPoolings, ReportARegionOfNoImage) {
 }
 
 TEST(RegionPoolings, TakeCornersThatAreNoNumbers) {
-  for (const char* text : {kPool, kSensitive}) {
+  for (const char* text : {kPool, kSensitive, kAlign}) {
     LayerRunner runner(text);
     runner.AddBottom({1, 4, 2, 2}, Array(16, 1));
     runner.AddBottom({3, 5}, {0, NAN, 0, 1, 1, 0, -1e30, -1e30, 1e30, 1e30, 0, 0, 0, INFINITY, 1});
@@ -201,7 +317,7 @@ TEST(RegionPoolings, TakeCornersThatAreNoNumbers) {
 }
 
 TEST(RegionPoolings, FollowABottomOfAnotherSize) {
-  for (const char* text : {kPool, kSensitive}) {
+  for (const char* text : {kPool, kSensitive, kAlign}) {
     LayerRunner runner(text);
     runner.AddBottom({1, 4, 1, 1}, {1, 2, 3, 4});
     runner.AddBottom({1, 5}, {0, 0, 0, 1, 1});
@@ -210,7 +326,7 @@ TEST(RegionPoolings, FollowABottomOfAnotherSize) {
     Array x(16);
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i);
     runner.Reshape({1, 4, 2, 2}, x);
-    EXPECT_EQ(runner.Output()[3], text == kPool ? 3 : 15);
+    EXPECT_EQ(runner.Output()[3], text == kPool ? 3 : text == kAlign ? 2.25 : 15);
     EXPECT_EQ(runner.CheckGradients(), "");
   }
 }

@@ -1,6 +1,7 @@
 #include "data/images/image_pair_list.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 
 #include "base/error.h"
@@ -18,9 +19,28 @@ std::string_view TakeWord(std::string_view* line) {
   return word;
 }
 
+bool IsByte(std::string_view word) {
+  int value = -1;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  return error == std::errc() && end == word.data() + word.size() && value >= 0 && value <= 255;
+}
+
+const char* ExpectedOf(PairLabels labels) {
+  switch (labels) {
+    case PairLabels::kImage:
+      return "the names of an image and of its label image";
+    case PairLabels::kNumber:
+      return "the name of an image and its label, 0 to 255";
+    case PairLabels::kNone:
+      break;
+  }
+  return "the name of an image, and at most one word more";
+}
+
 }  // namespace
 
-std::vector<ImagePair> ParseImagePairs(std::string_view text, const std::string& file) {
+std::vector<ImagePair> ParseImagePairs(std::string_view text, const std::string& file,
+                                       PairLabels labels) {
   std::vector<ImagePair> pairs;
   uint64_t number = 0;
   for (size_t begin = 0; begin < text.size();) {
@@ -31,11 +51,14 @@ std::vector<ImagePair> ParseImagePairs(std::string_view text, const std::string&
     std::string_view rest = line;
     const std::string_view image = TakeWord(&rest), label = TakeWord(&rest);
     if (image.empty()) continue;
-    if (label.empty() || !TakeWord(&rest).empty()) {
-      throw Error(file, ":", number, ": '", line.substr(0, 200),
-                  "': expected the names of an image and of its label image");
+    const bool fits = labels == PairLabels::kNone     ? true
+                      : labels == PairLabels::kNumber ? IsByte(label)
+                                                      : !label.empty();
+    if (!fits || !TakeWord(&rest).empty()) {
+      throw Error(file, ":", number, ": '", line.substr(0, 200), "': expected ",
+                  ExpectedOf(labels));
     }
-    pairs.push_back({std::string(image), std::string(label)});
+    pairs.push_back({std::string(image), labels == PairLabels::kNone ? "" : std::string(label)});
   }
   if (pairs.empty()) throw Error(file, ": lists no images");
   return pairs;

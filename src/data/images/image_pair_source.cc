@@ -10,7 +10,7 @@
 namespace millrace::inline data {
 namespace {
 
-// A record: the size of the image's file, that file, the label image's file.
+// A record: the size of the image's file, that file, the label image's file or the label.
 std::string RecordOf(const std::string& image, const std::string& label) {
   const uint64_t size = image.size();
   std::string record(sizeof(size), '\0');
@@ -43,9 +43,10 @@ class ImagePairSource::Reader : public RecordReader {
     const ImagePair& pair = source_.pairs_[index];
     std::shared_ptr<const std::string> owner;
     try {
+      const bool of_image = source_.labels_ == PairLabels::kImage;
       owner = std::make_shared<const std::string>(
           RecordOf(ReadImageFile(source_.root_folder_ + pair.image),
-                   ReadImageFile(source_.root_folder_ + pair.label)));
+                   of_image ? ReadImageFile(source_.root_folder_ + pair.label) : pair.label));
     } catch (const Error& error) {
       throw Error(source_.path_, ": ", error.what());
     }
@@ -56,10 +57,12 @@ class ImagePairSource::Reader : public RecordReader {
   const ImagePairSource& source_;
 };
 
-ImagePairSource::ImagePairSource(const std::string& list_file, const std::string& root_folder)
+ImagePairSource::ImagePairSource(const std::string& list_file, const std::string& root_folder,
+                                 PairLabels labels)
     : path_(list_file),
       root_folder_(root_folder),
-      pairs_(ParseImagePairs(ReadFile(list_file), list_file)) {}
+      labels_(labels),
+      pairs_(ParseImagePairs(ReadFile(list_file), list_file, labels)) {}
 
 std::unique_ptr<RecordReader> ImagePairSource::MakeReader(bool) {
   return std::make_unique<Reader>(*this);

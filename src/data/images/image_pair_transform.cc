@@ -63,6 +63,15 @@ void CheckParam(const caffe::LayerParameter& layer) {
   }
 }
 
+ImagePairReader::Settings ReaderSettings(const caffe::DenseImageDataParameter& param) {
+  ImagePairReader::Settings settings;
+  settings.is_color = param.is_color();
+  settings.height = static_cast<int>(param.new_height());
+  settings.width = static_cast<int>(param.new_width());
+  settings.divide_labels = static_cast<int>(param.label_divide_factor());
+  return settings;
+}
+
 }  // namespace
 
 ImagePairTransform::ImagePairTransform(const caffe::LayerParameter& layer, caffe::Phase phase,
@@ -73,21 +82,21 @@ ImagePairTransform::ImagePairTransform(const caffe::LayerParameter& layer, caffe
       stream_(stream),
       varies_(param_.batch_size() == 1 && param_.new_height() == 0 && param_.crop_height() == 0 &&
               !layer.transform_param().has_mean_file()),
-      decoder_(param_.is_color() ? ImageColor::kColor : ImageColor::kGray),
-      label_decoder_(ImageColor::kGray) {
+      reader_(ReaderSettings(param_)) {
   CheckParam(layer);
   try {
-    ReadPair(first);
+    reader_.Read(first);
   } catch (const Error& error) {
     throw FieldError(StrCat(kParam, "source"), RecordName(path, first.key), ": ", error.what());
   }
   const auto crop_height = static_cast<int>(param_.crop_height());
   const auto crop_width = static_cast<int>(param_.crop_width());
-  if (crop_height > image_.height || crop_width > image_.width) {
+  if (crop_height > reader_.image().height || crop_width > reader_.image().width) {
     throw FieldError(StrCat(kParam, "crop_height"), "is ", crop_height, " and crop_width is ",
-                     crop_width, ", more than the images of ", image_.height, " x ", image_.width);
+                     crop_width, ", more than the images of ", reader_.image().height, " x ",
+                     reader_.image().width);
   }
-  Cut(image_, {});
+  Cut(reader_.image(), {});
   transformer_ =
       std::make_unique<Transformer>(layer.transform_param(), phase, seed, stream, PixelsOf(cut_));
   TakeShapes(cut_.channels, cut_.height, cut_.width);
@@ -100,36 +109,10 @@ void ImagePairTransform::TakeShapes(int channels, int height, int width) {
 
 void ImagePairTransform::Read(const std::string& source, const RecordView& record, uint64_t) {
   try {
-    ReadPair(record);
-    TakeShapes(image_.channels, image_.height, image_.width);
+    reader_.Read(record);
+    TakeShapes(reader_.image().channels, reader_.image().height, reader_.image().width);
   } catch (const Error& error) {
     throw Error(RecordName(source, record.key), ": ", error.what());
-  }
-}
-
-void ImagePairTransform::ReadPair(const RecordView& record) {
-  const ImagePairFiles files = FilesOfPair(record.value);
-  const auto height = static_cast<int>(param_.new_height());
-  const auto width = static_cast<int>(param_.new_width());
-  const auto factor = static_cast<int>(param_.label_divide_factor());
-  if (height > 0) {
-    resampler_.Resize(decoder_.Decode(files.image), height, width, Interpolation::kLinear, &image_);
-  } else {
-    image_ = decoder_.Decode(files.image);
-  }
-  try {
-    const Image& label = label_decoder_.Decode(files.label);
-    if (height > 0) {
-      resampler_.Resize(label, height / factor, width / factor, Interpolation::kNearest, &label_);
-    } else {
-      label_ = label;
-    }
-  } catch (const Error& error) {
-    throw Error("its label image ", error.what());
-  }
-  if (factor == 1 && (label_.height != image_.height || label_.width != image_.width)) {
-    throw Error("has a label image of ", label_.height, " x ", label_.width, ", expected ",
-                image_.height, " x ", image_.width, " like the image");
   }
 }
 
@@ -138,8 +121,8 @@ ImagePairTransform::Choice ImagePairTransform::Choose(uint64_t item) const {
   Choice choice;
   choice.mirror = param_.mirror() && rng.Below(2) == 1;
   if (param_.crop_height() == 0) return choice;
-  choice.y = static_cast<int>(rng.Below(image_.height - param_.crop_height() + 1));
-  choice.x = static_cast<int>(rng.Below(image_.width - param_.crop_width() + 1));
+  choice.y = static_cast<int>(rng.Below(reader_.image().height - param_.crop_height() + 1));
+  choice.x = static_cast<int>(rng.Below(reader_.image().width - param_.crop_width() + 1));
   return choice;
 }
 
@@ -163,21 +146,21 @@ void ImagePairTransform::Cut(const Image& image, const Choice& choice) {
 void ImagePairTransform::Apply(const std::string& source, const RecordView& record, uint64_t item,
                                float* const* tops) {
   try {
-    if (!varies_) ReadPair(record);
+    if (!varies_) reader_.Read(record);
     const auto crop_height = static_cast<int>(param_.crop_height());
     const auto crop_width = static_cast<int>(param_.crop_width());
-    if (image_.height < crop_height || image_.width < crop_width) {
-      throw Error("is ", image_.height, " x ", image_.width, ", expected at least ", crop_height,
-                  " x ", crop_width, " for the crop");
+    if (reader_.image().height < crop_height || reader_.image().width < crop_width) {
+      throw Error("is ", reader_.image().height, " x ", reader_.image().width,
+                  ", expected at least ", crop_height, " x ", crop_width, " for the crop");
     }
     const Choice choice = Choose(item);
-    Cut(image_, choice);
+    Cut(reader_.image(), choice);
     if (varies_) {
       transformer_->Write(PixelsOf(cut_), {}, tops[0]);
     } else {
       transformer_->Apply(PixelsOf(cut_), item, tops[0]);
     }
-    Cut(label_, choice);
+    Cut(reader_.label(), choice);
   } catch (const Error& error) {
     throw Error(RecordName(source, record.key), ": ", error.what());
   }

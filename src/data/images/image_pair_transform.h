@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/image_decoder.h"
-#include "data/images/resample.h"
+#include "data/images/image_pair_reader.h"
 #include "data/record_transform.h"
 #include "data/transformer.h"
 #include "proto/caffe.pb.h"
@@ -37,8 +37,6 @@ class ImagePairTransform : public RecordTransform {
     bool mirror = false;
   };
 
-  // Decodes and resizes both images into image_ and label_. Throws Error without a name.
-  void ReadPair(const RecordView& record);
   void TakeShapes(int channels, int height, int width);
   Choice Choose(uint64_t item) const;
   // The part of `image` that `choice` names, into cut_.
@@ -47,9 +45,8 @@ class ImagePairTransform : public RecordTransform {
   const caffe::DenseImageDataParameter param_;
   const uint64_t seed_, stream_;
   const bool varies_;
-  ImageDecoder decoder_, label_decoder_;
-  Resampler resampler_;
-  Image image_, label_, cut_;
+  ImagePairReader reader_;
+  Image cut_;
   std::unique_ptr<Transformer> transformer_;
   std::vector<Shape> shapes_;
 };

@@ -46,6 +46,7 @@ std::vector<int> SuppressBoxes(std::span<const Box> boxes, std::span<const float
   std::vector<int> kept;
   float threshold = rules.threshold;
   for (const int i : indices) {
+    if (std::ssize(kept) == rules.keep) break;
     if (Overlaps(boxes[i], boxes, kept, threshold)) continue;
     kept.push_back(i);
     if (rules.eta < 1 && threshold > 0.5f) threshold *= rules.eta;

@@ -18,6 +18,7 @@ struct NmsRules {
   float threshold = 0.3f;  // the largest overlap with a better box that stays
   float eta = 1;           // below 1: the threshold falls by this factor with each box, down to 0.5
   int64_t top_k = -1;      // that many best boxes take part; -1: all
+  int64_t keep = -1;       // at most that many stay; -1: no limit
 };
 // The boxes that stay, best first. Boxes whose score is NaN do not take part.
 std::vector<int> SuppressBoxes(std::span<const Box> boxes, std::span<const float> scores,

@@ -22,7 +22,7 @@ void IndexCheck::Enqueue(Queue& queue, int64_t limit, int64_t count, const float
 }
 
 void IndexCheck::Check(const std::string& layer, int64_t limit, const Blob& blob) const {
-  if (!(*invalid_on_host_.get<float>() > 0)) return;
+  if (!found()) return;
   std::vector<float> copy;
   const RowIndices indices{limit, blob.DataOnHost(&copy)};
   for (int64_t i = 0; i < blob.count(); ++i) {

@@ -18,6 +18,8 @@ class IndexCheck {
   void Reserve(Queue& queue);
   // Enqueues the count of the values of index {count} that are not in [0, limit).
   void Enqueue(Queue& queue, int64_t limit, int64_t count, const float* index);
+  // Whether the last Enqueue, whose work has completed, found any.
+  bool found() const { return *invalid_on_host_.get<float>() > 0; }
   // Throws Error naming `layer` and the first index that is out of range. `indices` were those of
   // the last Enqueue, whose work has completed. Cheap if all are valid.
   void Check(const std::string& layer, int64_t limit, const Blob& indices) const;

@@ -1,0 +1,194 @@
+// Kernels (device/kernel.h) of the MarginInnerProduct layer. Arrays of scores are
+// {examples, classes}; `inverse` arrays hold 1 / the length of an example or of a class's weights.
+#ifndef MILLRACE_NN_LAYERS_MARGIN_INNER_PRODUCT_KERNELS_H_
+#define MILLRACE_NN_LAYERS_MARGIN_INNER_PRODUCT_KERNELS_H_
+
+#include <cstdint>
+
+#include "base/host_device.h"
+#include "nn/layers/softmax_kernels.h"
+
+namespace millrace::inline nn {
+
+// psi as a function of the cosine: (-1)^k cos(m a) - 2k for the angle a from k pi/m to
+// (k + 1) pi/m. It falls from 1 to 1 - 2m, and its derivative has no jump.
+struct AngularMargin {
+  int multiple;  // m, 1 to 4
+
+  MILLRACE_HOST_DEVICE int Piece(float cosine) const {
+    constexpr float kRootOfHalf = 0.70710678f;
+    if (multiple == 2) return cosine < 0;
+    if (multiple == 3) return (cosine < 0.5f) + (cosine < -0.5f);
+    if (multiple == 4) return (cosine < kRootOfHalf) + (cosine < 0) + (cosine < -kRootOfHalf);
+    return 0;
+  }
+  MILLRACE_HOST_DEVICE float Value(float c) const {
+    const float cosine = multiple == 1   ? c
+                         : multiple == 2 ? 2 * c * c - 1
+                         : multiple == 3 ? (4 * c * c - 3) * c
+                                         : 8 * c * c * (c * c - 1) + 1;
+    const int piece = Piece(c);
+    return (piece % 2 == 0 ? cosine : -cosine) - static_cast<float>(2 * piece);
+  }
+  MILLRACE_HOST_DEVICE float Slope(float c) const {
+    const float slope = multiple == 1   ? 1
+                        : multiple == 2 ? 4 * c
+                        : multiple == 3 ? 12 * c * c - 3
+                                        : (32 * c * c - 16) * c;
+    return Piece(c) % 2 == 0 ? slope : -slope;
+  }
+};
+
+// The scores of examples before the margin, and all that it depends on.
+struct MarginScores {
+  AngularMargin margin;
+  float lambda;
+  int64_t classes;
+  KernelLabels labels_are;
+  const float* labels;
+  const float* inverse_example;
+  const float* inverse_class;
+  const float* products;  // of the examples and the weights
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(labels), visit(inverse_example), visit(inverse_class), visit(products);
+  }
+  MILLRACE_HOST_DEVICE int64_t LabelOf(int64_t example) const {
+    return labels_are.Class(labels[example]);
+  }
+  // The product of the example and the weights of length 1.
+  MILLRACE_HOST_DEVICE float Product(int64_t i) const {
+    return products[i] * inverse_class[i % classes];
+  }
+  // Rounding must not take the cosine out of its range.
+  MILLRACE_HOST_DEVICE float Cosine(int64_t i) const {
+    const float cosine = Product(i) * inverse_example[i / classes];
+    return cosine > 1 ? 1.0f : cosine < -1 ? -1.0f : cosine;
+  }
+};
+
+// An element is a score.
+struct MarginForward {
+  MarginScores scores;
+  float* top;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    scores.Pointers(visit);
+    visit(top);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+    const float product = scores.Product(i), lambda = scores.lambda;
+    const int64_t example = i / scores.classes;
+    if (scores.LabelOf(example) != i % scores.classes) {
+      top[i] = product;
+      return;
+    }
+    const float value = scores.margin.Value(scores.Cosine(i)) / scores.inverse_example[example];
+    top[i] = (lambda * product + value) / (1 + lambda);
+  }
+};
+
+// An element is a score: its gradient by the product of the example and the weights.
+struct MarginBackward {
+  MarginScores scores;
+  const float* top_diff;
+  float* product_diff;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    scores.Pointers(visit);
+    visit(top_diff), visit(product_diff);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+    const float lambda = scores.lambda;
+    const bool own = scores.LabelOf(i / scores.classes) == i % scores.classes;
+    const float slope =
+        own ? (lambda + scores.margin.Slope(scores.Cosine(i))) / (1 + lambda) : 1.0f;
+    product_diff[i] = top_diff[i] * slope * scores.inverse_class[i % scores.classes];
+  }
+};
+
+// A row is an example: adds the part of its gradient that flows through its length.
+struct MarginOfLength {
+  MarginScores scores;
+  int64_t features;
+  const float* top_diff;
+  const float* values;
+  float* diff;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    scores.Pointers(visit);
+    visit(top_diff), visit(values), visit(diff);
+  }
+  template <typename Team>
+  MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t example) const {
+    const int64_t label = scores.LabelOf(example);
+    if (label < 0) return;
+    const int64_t i = example * scores.classes + label;
+    const float c = scores.Cosine(i);
+    const float by_length =
+        (scores.margin.Value(c) - c * scores.margin.Slope(c)) / (1 + scores.lambda);
+    const float factor = top_diff[i] * by_length * scores.inverse_example[example];
+    const int64_t begin = example * features;
+    team.ForEach(features, [&](int64_t k) { diff[begin + k] += factor * values[begin + k]; });
+  }
+};
+
+// A row is a class: sums[class] is the sum over the examples of product_diff * product.
+struct MarginSumOfClass {
+  MarginScores scores;
+  int64_t examples;
+  const float* product_diff;
+  float* sums;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    scores.Pointers(visit);
+    visit(product_diff), visit(sums);
+  }
+  template <typename Team>
+  MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
+    const double sum = team.Sum(examples, [&](int64_t m) {
+      const int64_t i = m * scores.classes + row;
+      return product_diff[i] * scores.Product(i);
+    });
+    team.Once([&] { sums[row] = static_cast<float>(sum); });
+  }
+};
+
+// An element is a weight: takes the part of its gradient away that would change the length.
+struct MarginOfWeights {
+  int64_t features;
+  const float* sums;
+  const float* inverse_class;
+  const float* weights;
+  float* diff;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(sums), visit(inverse_class), visit(weights), visit(diff);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t row = i / features;
+    diff[i] -= sums[row] * inverse_class[row] * weights[i];
+  }
+};
+
+// A kernel of one element.
+struct WriteNumber {
+  float number;
+  float* to;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(to);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t) const { *to = number; }
+};
+
+}  // namespace millrace::inline nn
+
+#endif  // MILLRACE_NN_LAYERS_MARGIN_INNER_PRODUCT_KERNELS_H_
