@@ -23,6 +23,7 @@ cudaError_t Allocate(void** pointer, size_t bytes, cudaMemoryType type) {
   *pointer = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (*pointer == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*pointer, 0xff, bytes);
+  ++FakeCuda::Get().allocations;
   FakeCuda::Get().Add(*pointer, {bytes, type, current, true});
   return cudaSuccess;
 }
@@ -63,6 +64,7 @@ void FakeCuda::Reset() {
   }
   contexts_.clear(), blocks_.clear(), work_.clear();
   waits_that_spin_ = waits_that_sleep_ = waits_for_all_work = 0;
+  allocations = 0;
 }
 
 cudaError_t FakeCuda::Call() {

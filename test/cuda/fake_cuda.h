@@ -62,6 +62,7 @@ class FakeCuda {
   void CountWait(bool spins) { spins ? ++waits_that_spin_ : ++waits_that_sleep_; }
   int streams = 0, events = 0;  // that exist
   int waits_for_all_work = 0;
+  uint64_t allocations = 0;  // made so far, since Reset
 
  private:
   FakeCuda() { Reset(); }

@@ -11,6 +11,12 @@
 
 namespace millrace::inline nn {
 
+// Of cuDNN's algorithms.
+inline constexpr size_t kMostConvolutionWorkspace = size_t{1} << 30;
+
+// Throws Error, which names the pass, unless `found`.
+void RequireAlgorithm(const Device& device, bool found, const char* pass);
+
 // Chooses, by cuDNN's heuristics, the fastest algorithms whose workspace is at most 1 GiB. An
 // algorithm that refuses its work is replaced by the next one. `handle` belongs to the stream of
 // `queue`; it, `api` and `queue` outlive the plan. Throws Error.

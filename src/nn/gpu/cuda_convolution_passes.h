@@ -1,0 +1,145 @@
+// The three passes of a convolution by cuDNN, on arrays of one type.
+#ifndef MILLRACE_NN_GPU_CUDA_CONVOLUTION_PASSES_H_
+#define MILLRACE_NN_GPU_CUDA_CONVOLUTION_PASSES_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "device/cuda_queue.h"
+#include "nn/gpu/cuda_api.h"
+#include "nn/gpu/gpu_library.h"
+
+namespace millrace::inline nn {
+
+// Sums are in float32 with all types.
+struct ConvolutionArithmetic {
+  cudnnDataType_t type;  // of bottom, weights and top
+  cudnnMathType_t math;
+};
+
+// Algorithms of one pass in the order of preference.
+template <typename Algorithm>
+class AlgorithmChoices {
+ public:
+  // Adds those of cuDNN's proposals, the fastest first, that succeed in the descriptor's own
+  // arithmetic, then `plain`, which cuDNN may not have proposed. A proposal with another math type
+  // counts its time and workspace for that type: such algorithms come behind the others.
+  template <typename Proposal>
+  void Propose(const std::vector<Proposal>& proposals, cudnnMathType_t math,
+               std::initializer_list<Algorithm> plain) {
+    for (const bool fits : {true, false}) {
+      for (const Proposal& each : proposals) {
+        if (each.status == CUDNN_STATUS_SUCCESS && Fits(each.mathType, math) == fits) {
+          Add(each.algo);
+        }
+      }
+    }
+    for (const Algorithm each : plain) Add(each);
+  }
+
+  // Removes algorithms until the first works with at most `most` bytes, by ask(algorithm, &bytes).
+  // Returns false if none does.
+  template <typename Ask>
+  bool Choose(size_t most, Ask ask) {
+    for (; !algorithms_.empty(); Drop()) {
+      bytes_ = 0;
+      if (ask(algorithms_.front(), &bytes_) == CUDNN_STATUS_SUCCESS && bytes_ <= most) return true;
+    }
+    bytes_ = 0;
+    return false;
+  }
+
+  bool empty() const { return algorithms_.empty(); }
+  Algorithm algorithm() const { return algorithms_.front(); }
+  size_t bytes() const { return bytes_; }
+  void Drop() { algorithms_.erase(algorithms_.begin()); }
+
+ private:
+  // Whether a proposal with this math type is one for a descriptor with `math`.
+  static bool Fits(cudnnMathType_t proposed, cudnnMathType_t math) {
+    return proposed == math || proposed == CUDNN_DEFAULT_MATH || math == CUDNN_DEFAULT_MATH;
+  }
+  void Add(Algorithm algorithm) {
+    for (const Algorithm each : algorithms_) {
+      if (each == algorithm) return;
+    }
+    algorithms_.push_back(algorithm);
+  }
+
+  std::vector<Algorithm> algorithms_;
+  size_t bytes_ = 0;  // workspace of the first
+};
+
+// Used by the thread that uses the queue. The passes enqueue their work and allocate no memory of
+// the device. `workspace` has workspace_bytes() bytes. A pass returns false, and has enqueued
+// nothing, if cuDNN has no algorithm that takes the work in that workspace. Throw Error if the
+// device has failed.
+class ConvolutionPasses {
+ public:
+  // Chooses, by cuDNN's heuristics, the fastest algorithms with a workspace of at most
+  // `most_workspace` bytes. An algorithm that refuses its work is replaced by the next one.
+  // `handle` belongs to the stream of `queue`; it, `api` and `queue` outlive this object. Throws
+  // Error.
+  ConvolutionPasses(const ConvolutionProblem& problem, const ConvolutionArithmetic& arithmetic,
+                    size_t most_workspace, const CudnnApi& api, cudnnHandle_t handle,
+                    CudaQueue& queue);
+
+  size_t workspace_bytes() const { return workspace_bytes_; }
+  // Whether there is an algorithm for the pass.
+  bool has_forward() const { return !forward_.empty(); }
+  bool has_data() const { return !data_.empty(); }
+  bool has_weights() const { return !filter_.empty(); }
+
+  [[nodiscard]] bool Forward(const void* bottom, const void* weights, void* top, void* workspace);
+  [[nodiscard]] bool BackwardData(const void* top_diff, const void* weights, void* bottom_diff,
+                                  void* workspace);
+  // Adds to weight_diff if `add`, else overwrites it.
+  [[nodiscard]] bool BackwardWeights(const void* bottom, const void* top_diff, bool add,
+                                     void* weight_diff, void* workspace);
+
+ private:
+  // A descriptor, destroyed with its owner.
+  template <typename Descriptor, auto kDestroy>
+  struct Destroy {
+    const CudnnApi* api;
+    void operator()(Descriptor descriptor) const { (api->*kDestroy)(descriptor); }
+  };
+  template <typename Descriptor, auto kDestroy>
+  using Owned = std::unique_ptr<std::remove_pointer_t<Descriptor>, Destroy<Descriptor, kDestroy>>;
+  using Tensor = Owned<cudnnTensorDescriptor_t, &CudnnApi::cudnnDestroyTensorDescriptor>;
+  using Filter = Owned<cudnnFilterDescriptor_t, &CudnnApi::cudnnDestroyFilterDescriptor>;
+  using Convolution =
+      Owned<cudnnConvolutionDescriptor_t, &CudnnApi::cudnnDestroyConvolutionDescriptor>;
+
+  const std::string& device() const { return queue_.device().name(); }
+  void Check(cudnnStatus_t status) const { api_.Check(status, device(), "a convolution failed"); }
+  Tensor MakeTensor(int64_t n, int64_t c, int64_t h, int64_t w) const;
+  template <typename Algorithm, typename ChooseNext, typename Call>
+  bool Run(AlgorithmChoices<Algorithm>* choices, ChooseNext choose, Call call);
+  template <typename Proposal, typename Ask>
+  std::vector<Proposal> Proposals(Ask ask) const;
+  void Propose();
+  bool ChooseForward();
+  bool ChooseData();
+  bool ChooseFilter();
+
+  const CudnnApi& api_;
+  const cudnnHandle_t handle_;
+  CudaQueue& queue_;
+  const ConvolutionArithmetic arithmetic_;
+  const size_t most_workspace_;
+  Tensor bottom_, top_;
+  Filter weights_;
+  Convolution convolution_;
+  AlgorithmChoices<cudnnConvolutionFwdAlgo_t> forward_;
+  AlgorithmChoices<cudnnConvolutionBwdDataAlgo_t> data_;
+  AlgorithmChoices<cudnnConvolutionBwdFilterAlgo_t> filter_;
+  size_t workspace_bytes_ = 0;
+};
+
+}  // namespace millrace::inline nn
+
+#endif  // MILLRACE_NN_GPU_CUDA_CONVOLUTION_PASSES_H_
