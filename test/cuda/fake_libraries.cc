@@ -429,7 +429,7 @@ CudnnApi MakeCudnn() {
   };
   api.cudnnSetStream = SetStream;
   api.cudnnGetErrorString = [](cudnnStatus_t) { return "a failure of cuDNN"; };
-  api.cudnnGetVersion = [] { return size_t{90000}; };
+  api.cudnnGetVersion = [] { return Fake().version; };
   api.cudnnCreateTensorDescriptor = [](cudnnTensorDescriptor_t* made) {
     return MakeOwn(made, Tensor(), &Fake().descriptors);
   };

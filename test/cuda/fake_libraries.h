@@ -35,6 +35,7 @@ struct FakeLibraries {
   std::set<int> unknown, refuses;   // algorithms that have no workspace size; that refuse to work
   uint64_t fails_at = UINT64_MAX;   // number from 0 of the call that fails
   bool fails_for_memory = false;    // for lack of memory
+  size_t version = 90000;           // of cuDNN
 
   cudnnMathType_t math = CUDNN_FMA_MATH;            // of convolutions, or they are wrong
   cublasMath_t product_math = CUBLAS_DEFAULT_MATH;  // that was set

@@ -7,13 +7,12 @@
 #include "device/kernel.h"
 #include "nn/gpu/bfloat16_kernels.h"
 #include "nn/gpu/cuda_convolution.h"
-#include "nn/gpu/cuda_convolution_passes.h"
 
 namespace millrace::inline nn {
 namespace {
 
-constexpr ConvolutionArithmetic kBfloat16{CUDNN_DATA_BFLOAT16, CUDNN_TENSOR_OP_MATH};
-constexpr ConvolutionArithmetic kTf32{CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH};
+constexpr ConvolutionArithmetic kBfloat16{"bf16", CUDNN_DATA_BFLOAT16, CUDNN_TENSOR_OP_MATH};
+constexpr ConvolutionArithmetic kTf32{"tf32", CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH};
 
 // Copies begin at multiples of so many bytes, as cuDNN's fastest algorithms need.
 constexpr size_t kAlignment = 256;
@@ -23,20 +22,18 @@ size_t BytesOf(int64_t count) {
 
 class Bfloat16Convolution final : public ConvolutionPlan {
  public:
-  Bfloat16Convolution(const ConvolutionProblem& p, const CudnnApi& api, cudnnHandle_t handle,
-                      CudaQueue& queue)
+  Bfloat16Convolution(const ConvolutionProblem& p, const CudnnContext& context)
       : problem_(p),
-        api_(api),
-        handle_(handle),
-        queue_(queue),
+        context_(context),
+        queue_(context.queue),
         bottom_(p.images * p.channels * p.height * p.width),
         weights_(p.outputs * (p.channels / p.group) * p.kernel[0] * p.kernel[1]),
         top_(p.images * p.outputs * p.out_height * p.out_width),
         copies_(BytesOf(bottom_) + BytesOf(weights_) + BytesOf(top_)),
-        half_(p, kBfloat16, kMostConvolutionWorkspace, api, handle, queue),
+        half_(p, kBfloat16, kMostConvolutionWorkspace, context),
         workspace_bytes_(copies_ + half_.workspace_bytes()) {
     if (half_.has_forward() && half_.has_data() && half_.has_weights()) return;
-    MakeFull(kMostConvolutionWorkspace);
+    MakeFull(kMostConvolutionWorkspace, context);
     workspace_bytes_ = std::max(workspace_bytes_, full_->workspace_bytes());
     if (!half_.has_forward()) Use(full_->has_forward(), "forward");
     if (!half_.has_data()) Use(full_->has_data(), "backward");
@@ -108,13 +105,17 @@ class Bfloat16Convolution final : public ConvolutionPlan {
     Launch(queue_, count, WidenFromBfloat16{add, from, to});
   }
 
-  void MakeFull(size_t most_workspace) {
-    full_ =
-        std::make_unique<ConvolutionPasses>(problem_, kTf32, most_workspace, api_, handle_, queue_);
+  void MakeFull(size_t most_workspace, const CudnnContext& context) {
+    full_ = std::make_unique<ConvolutionPasses>(problem_, kTf32, most_workspace, context);
   }
-  // In the workspace that there is, when an algorithm has refused its work.
+  // In the workspace that there is, when an algorithm has refused its work. The cache has the
+  // choices of plans that may take more.
   ConvolutionPasses& Full() {
-    if (!full_) MakeFull(workspace_bytes_);
+    if (!full_) {
+      CudnnContext uncached = context_;
+      uncached.cache = nullptr;
+      MakeFull(workspace_bytes_, uncached);
+    }
     return *full_;
   }
   void Use(bool found, const char* pass) {
@@ -126,8 +127,7 @@ class Bfloat16Convolution final : public ConvolutionPlan {
   }
 
   const ConvolutionProblem problem_;
-  const CudnnApi& api_;
-  const cudnnHandle_t handle_;
+  const CudnnContext context_;
   CudaQueue& queue_;
   const int64_t bottom_, weights_, top_;  // elements
   const size_t copies_;                   // bytes of the copies of all three, before cuDNN's part
@@ -139,9 +139,8 @@ class Bfloat16Convolution final : public ConvolutionPlan {
 }  // namespace
 
 std::unique_ptr<ConvolutionPlan> PlanBfloat16Convolution(const ConvolutionProblem& problem,
-                                                         const CudnnApi& api, cudnnHandle_t handle,
-                                                         CudaQueue& queue) {
-  return std::make_unique<Bfloat16Convolution>(problem, api, handle, queue);
+                                                         const CudnnContext& context) {
+  return std::make_unique<Bfloat16Convolution>(problem, context);
 }
 
 }  // namespace millrace::inline nn

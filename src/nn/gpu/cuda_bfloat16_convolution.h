@@ -4,9 +4,7 @@
 
 #include <memory>
 
-#include "device/cuda_queue.h"
-#include "nn/gpu/cuda_api.h"
-#include "nn/gpu/gpu_library.h"
+#include "nn/gpu/cuda_convolution_passes.h"
 
 namespace millrace::inline nn {
 
@@ -16,8 +14,7 @@ namespace millrace::inline nn {
 // TF32 on the arrays themselves, and a line in the log says so. The arguments are those of
 // PlanCudnnConvolution; the problem has images.
 std::unique_ptr<ConvolutionPlan> PlanBfloat16Convolution(const ConvolutionProblem& problem,
-                                                         const CudnnApi& api, cudnnHandle_t handle,
-                                                         CudaQueue& queue);
+                                                         const CudnnContext& context);
 
 }  // namespace millrace::inline nn
 

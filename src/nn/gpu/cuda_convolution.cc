@@ -1,23 +1,23 @@
 #include "nn/gpu/cuda_convolution.h"
 
 #include "nn/gpu/cuda_bfloat16_convolution.h"
-#include "nn/gpu/cuda_convolution_passes.h"
 
 namespace millrace::inline nn {
 namespace {
 
 // cuDNN's default arithmetic for float32 uses TF32 where there are tensor cores for it.
 ConvolutionArithmetic ArithmeticOf(GpuPrecision precision) {
-  return {CUDNN_DATA_FLOAT, precision == GpuPrecision::kTf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH};
+  if (precision == GpuPrecision::kTf32) return {"tf32", CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH};
+  return {"fp32", CUDNN_DATA_FLOAT, CUDNN_FMA_MATH};
 }
 
 // A convolution on the arrays as they are.
 class CudnnConvolution final : public ConvolutionPlan {
  public:
-  CudnnConvolution(const ConvolutionProblem& problem, const CudnnApi& api, cudnnHandle_t handle,
-                   CudaQueue& queue, GpuPrecision precision)
-      : device_(queue.device()),
-        passes_(problem, ArithmeticOf(precision), kMostConvolutionWorkspace, api, handle, queue) {
+  CudnnConvolution(const ConvolutionProblem& problem, const CudnnContext& context,
+                   GpuPrecision precision)
+      : device_(context.queue.device()),
+        passes_(problem, ArithmeticOf(precision), kMostConvolutionWorkspace, context) {
     RequireAlgorithm(device_, passes_.has_forward(), "forward");
     RequireAlgorithm(device_, passes_.has_data(), "backward");
     RequireAlgorithm(device_, passes_.has_weights(), "weight");
@@ -68,13 +68,11 @@ void RequireAlgorithm(const Device& device, bool found, const char* pass) {
 }
 
 std::unique_ptr<ConvolutionPlan> PlanCudnnConvolution(const ConvolutionProblem& problem,
-                                                      const CudnnApi& api, cudnnHandle_t handle,
-                                                      CudaQueue& queue, GpuPrecision precision) {
-  if (problem.images == 0) return std::make_unique<EmptyConvolution>(problem, queue);
-  if (precision == GpuPrecision::kBfloat16) {
-    return PlanBfloat16Convolution(problem, api, handle, queue);
-  }
-  return std::make_unique<CudnnConvolution>(problem, api, handle, queue, precision);
+                                                      const CudnnContext& context,
+                                                      GpuPrecision precision) {
+  if (problem.images == 0) return std::make_unique<EmptyConvolution>(problem, context.queue);
+  if (precision == GpuPrecision::kBfloat16) return PlanBfloat16Convolution(problem, context);
+  return std::make_unique<CudnnConvolution>(problem, context, precision);
 }
 
 }  // namespace millrace::inline nn

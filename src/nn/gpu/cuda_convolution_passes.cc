@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 namespace millrace::inline nn {
 namespace {
@@ -21,10 +22,12 @@ bool IsRefusal(cudnnStatus_t status) {
 
 ConvolutionPasses::ConvolutionPasses(const ConvolutionProblem& p,
                                      const ConvolutionArithmetic& arithmetic, size_t most_workspace,
-                                     const CudnnApi& api, cudnnHandle_t handle, CudaQueue& queue)
-    : api_(api),
-      handle_(handle),
-      queue_(queue),
+                                     const CudnnContext& context)
+    : problem_(p),
+      context_(context),
+      api_(context.api),
+      handle_(context.handle),
+      queue_(context.queue),
       arithmetic_(arithmetic),
       most_workspace_(most_workspace),
       bottom_(MakeTensor(p.images, p.channels, p.height, p.width)),
@@ -43,10 +46,12 @@ ConvolutionPasses::ConvolutionPasses(const ConvolutionProblem& p,
       Int(p.dilation[0]), Int(p.dilation[1]), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
   Check(api_.cudnnSetConvolutionGroupCount(convolution, Int(p.group)));
   Check(api_.cudnnSetConvolutionMathType(convolution, arithmetic_.math));
-  Propose();
-  ChooseForward();
-  ChooseData();
-  ChooseFilter();
+  Recall("forward", CUDNN_CONVOLUTION_FWD_ALGO_COUNT, &forward_);
+  Recall("backward", CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT, &data_);
+  Recall("weight", CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT, &filter_);
+  if (ChooseForward()) Remember("forward", forward_);
+  if (ChooseData()) Remember("backward", data_);
+  if (ChooseFilter()) Remember("weight", filter_);
   workspace_bytes_ = std::max({forward_.bytes(), data_.bytes(), filter_.bytes()});
 }
 
@@ -65,7 +70,10 @@ ConvolutionPasses::Tensor ConvolutionPasses::MakeTensor(int64_t n, int64_t c, in
 // Enqueues the work of a pass by the first algorithm that takes it. An algorithm that succeeds
 // stays the first.
 template <typename Algorithm, typename ChooseNext, typename Call>
-bool ConvolutionPasses::Run(AlgorithmChoices<Algorithm>* choices, ChooseNext choose, Call call) {
+bool ConvolutionPasses::Run(const char* pass, AlgorithmChoices<Algorithm>* choices,
+                            ChooseNext choose, Call call) {
+  // Of all plans of a net at once: when the first of them works.
+  if (context_.cache != nullptr) context_.cache->Save();
   if (choices->empty()) return false;
   queue_.Select();
   cudnnStatus_t status = call();
@@ -75,6 +83,7 @@ bool ConvolutionPasses::Run(AlgorithmChoices<Algorithm>* choices, ChooseNext cho
     while (choose() && choices->bytes() > workspace_bytes_) choices->Drop();
     if (choices->empty()) return false;
     status = call();
+    if (status == CUDNN_STATUS_SUCCESS) Remember(pass, *choices);
   }
   Check(status);
   return true;
@@ -84,7 +93,7 @@ bool ConvolutionPasses::Forward(const void* bottom, const void* weights, void* t
                                 void* workspace) {
   const float one = 1, zero = 0;
   return Run(
-      &forward_, [&] { return ChooseForward(); },
+      "forward", &forward_, [&] { return ChooseForward(); },
       [&] {
         return api_.cudnnConvolutionForward(handle_, &one, bottom_.get(), bottom, weights_.get(),
                                             weights, convolution_.get(), forward_.algorithm(),
@@ -96,7 +105,7 @@ bool ConvolutionPasses::BackwardData(const void* top_diff, const void* weights, 
                                      void* workspace) {
   const float one = 1, zero = 0;
   return Run(
-      &data_, [&] { return ChooseData(); },
+      "backward", &data_, [&] { return ChooseData(); },
       [&] {
         return api_.cudnnConvolutionBackwardData(
             handle_, &one, weights_.get(), weights, top_.get(), top_diff, convolution_.get(),
@@ -108,7 +117,7 @@ bool ConvolutionPasses::BackwardWeights(const void* bottom, const void* top_diff
                                         void* weight_diff, void* workspace) {
   const float one = 1, old = add ? 1 : 0;
   return Run(
-      &filter_, [&] { return ChooseFilter(); },
+      "weight", &filter_, [&] { return ChooseFilter(); },
       [&] {
         return api_.cudnnConvolutionBackwardFilter(
             handle_, &one, bottom_.get(), bottom, top_.get(), top_diff, convolution_.get(),
@@ -130,46 +139,95 @@ std::vector<Proposal> ConvolutionPasses::Proposals(Ask ask) const {
   return proposals;
 }
 
-void ConvolutionPasses::Propose() {
-  forward_.Propose(
-      Proposals<cudnnConvolutionFwdAlgoPerf_t>([&](int most, int* n, auto* out) {
-        return api_.cudnnGetConvolutionForwardAlgorithm_v7(
-            handle_, bottom_.get(), weights_.get(), convolution_.get(), top_.get(), most, n, out);
-      }),
-      arithmetic_.math,
-      {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM});
-  data_.Propose(
-      Proposals<cudnnConvolutionBwdDataAlgoPerf_t>([&](int most, int* n, auto* out) {
-        return api_.cudnnGetConvolutionBackwardDataAlgorithm_v7(
-            handle_, weights_.get(), top_.get(), convolution_.get(), bottom_.get(), most, n, out);
-      }),
-      arithmetic_.math, {CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, CUDNN_CONVOLUTION_BWD_DATA_ALGO_0});
-  filter_.Propose(
-      Proposals<cudnnConvolutionBwdFilterAlgoPerf_t>([&](int most, int* n, auto* out) {
-        return api_.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-            handle_, bottom_.get(), top_.get(), convolution_.get(), weights_.get(), most, n, out);
-      }),
-      arithmetic_.math, {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0});
+// Until the algorithms of the cache have been refused, cuDNN is not asked for others.
+template <typename Algorithm, typename Propose, typename Ask>
+bool ConvolutionPasses::Choose(AlgorithmChoices<Algorithm>* choices, Propose propose,
+                               Ask ask) const {
+  if (choices->Choose(most_workspace_, ask)) return true;
+  if (choices->proposed()) return false;
+  propose();
+  return choices->Choose(most_workspace_, ask);
 }
 
 bool ConvolutionPasses::ChooseForward() {
-  return forward_.Choose(most_workspace_, [&](cudnnConvolutionFwdAlgo_t algorithm, size_t* bytes) {
-    return api_.cudnnGetConvolutionForwardWorkspaceSize(
-        handle_, bottom_.get(), weights_.get(), convolution_.get(), top_.get(), algorithm, bytes);
-  });
+  return Choose(
+      &forward_,
+      [&] {
+        forward_.Propose(Proposals<cudnnConvolutionFwdAlgoPerf_t>([&](int most, int* n, auto* out) {
+                           return api_.cudnnGetConvolutionForwardAlgorithm_v7(
+                               handle_, bottom_.get(), weights_.get(), convolution_.get(),
+                               top_.get(), most, n, out);
+                         }),
+                         arithmetic_.math,
+                         {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+                          CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM});
+      },
+      [&](cudnnConvolutionFwdAlgo_t algorithm, size_t* bytes) {
+        return api_.cudnnGetConvolutionForwardWorkspaceSize(handle_, bottom_.get(), weights_.get(),
+                                                            convolution_.get(), top_.get(),
+                                                            algorithm, bytes);
+      });
 }
+
 bool ConvolutionPasses::ChooseData() {
-  return data_.Choose(most_workspace_, [&](cudnnConvolutionBwdDataAlgo_t algorithm, size_t* bytes) {
-    return api_.cudnnGetConvolutionBackwardDataWorkspaceSize(
-        handle_, weights_.get(), top_.get(), convolution_.get(), bottom_.get(), algorithm, bytes);
-  });
+  return Choose(
+      &data_,
+      [&] {
+        data_.Propose(
+            Proposals<cudnnConvolutionBwdDataAlgoPerf_t>([&](int most, int* n, auto* out) {
+              return api_.cudnnGetConvolutionBackwardDataAlgorithm_v7(
+                  handle_, weights_.get(), top_.get(), convolution_.get(), bottom_.get(), most, n,
+                  out);
+            }),
+            arithmetic_.math,
+            {CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, CUDNN_CONVOLUTION_BWD_DATA_ALGO_0});
+      },
+      [&](cudnnConvolutionBwdDataAlgo_t algorithm, size_t* bytes) {
+        return api_.cudnnGetConvolutionBackwardDataWorkspaceSize(handle_, weights_.get(),
+                                                                 top_.get(), convolution_.get(),
+                                                                 bottom_.get(), algorithm, bytes);
+      });
 }
+
 bool ConvolutionPasses::ChooseFilter() {
-  return filter_.Choose(most_workspace_, [&](cudnnConvolutionBwdFilterAlgo_t algorithm,
-                                             size_t* bytes) {
-    return api_.cudnnGetConvolutionBackwardFilterWorkspaceSize(
-        handle_, bottom_.get(), top_.get(), convolution_.get(), weights_.get(), algorithm, bytes);
-  });
+  return Choose(
+      &filter_,
+      [&] {
+        filter_.Propose(
+            Proposals<cudnnConvolutionBwdFilterAlgoPerf_t>([&](int most, int* n, auto* out) {
+              return api_.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+                  handle_, bottom_.get(), top_.get(), convolution_.get(), weights_.get(), most, n,
+                  out);
+            }),
+            arithmetic_.math,
+            {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0});
+      },
+      [&](cudnnConvolutionBwdFilterAlgo_t algorithm, size_t* bytes) {
+        return api_.cudnnGetConvolutionBackwardFilterWorkspaceSize(
+            handle_, bottom_.get(), top_.get(), convolution_.get(), weights_.get(), algorithm,
+            bytes);
+      });
+}
+
+// ---- The cache ----
+
+ConvolutionKey ConvolutionPasses::Key(const char* pass) const {
+  return {pass, arithmetic_.name, api_.cudnnGetVersion(), problem_, context_.gpu};
+}
+
+template <typename Algorithm>
+void ConvolutionPasses::Recall(const char* pass, int algorithms,
+                               AlgorithmChoices<Algorithm>* choices) const {
+  if (context_.cache == nullptr) return;
+  const std::optional<int> found = context_.cache->Find(Key(pass));
+  if (found && *found < algorithms) choices->Add(static_cast<Algorithm>(*found));
+}
+
+template <typename Algorithm>
+void ConvolutionPasses::Remember(const char* pass,
+                                 const AlgorithmChoices<Algorithm>& choices) const {
+  if (context_.cache == nullptr) return;
+  context_.cache->Store(Key(pass), static_cast<int>(choices.algorithm()));
 }
 
 }  // namespace millrace::inline nn

@@ -9,13 +9,24 @@
 #include <vector>
 
 #include "device/cuda_queue.h"
+#include "nn/gpu/convolution_cache.h"
 #include "nn/gpu/cuda_api.h"
 #include "nn/gpu/gpu_library.h"
 
 namespace millrace::inline nn {
 
+// cuDNN for a queue. All of it outlives what is made with it.
+struct CudnnContext {
+  const CudnnApi& api;
+  cudnnHandle_t handle;  // of the queue's stream
+  CudaQueue& queue;
+  ConvolutionCache* cache;  // may be null
+  std::string gpu;          // its model, if there is a cache
+};
+
 // Sums are in float32 with all types.
 struct ConvolutionArithmetic {
+  const char* name;      // "fp32", "tf32" or "bf16"
   cudnnDataType_t type;  // of bottom, weights and top
   cudnnMathType_t math;
 };
@@ -30,6 +41,7 @@ class AlgorithmChoices {
   template <typename Proposal>
   void Propose(const std::vector<Proposal>& proposals, cudnnMathType_t math,
                std::initializer_list<Algorithm> plain) {
+    proposed_ = true;
     for (const bool fits : {true, false}) {
       for (const Proposal& each : proposals) {
         if (each.status == CUDNN_STATUS_SUCCESS && Fits(each.mathType, math) == fits) {
@@ -38,6 +50,14 @@ class AlgorithmChoices {
       }
     }
     for (const Algorithm each : plain) Add(each);
+  }
+
+  // Adds an algorithm.
+  void Add(Algorithm algorithm) {
+    for (const Algorithm each : algorithms_) {
+      if (each == algorithm) return;
+    }
+    algorithms_.push_back(algorithm);
   }
 
   // Removes algorithms until the first works with at most `most` bytes, by ask(algorithm, &bytes).
@@ -53,6 +73,8 @@ class AlgorithmChoices {
   }
 
   bool empty() const { return algorithms_.empty(); }
+  // Whether Propose has been called.
+  bool proposed() const { return proposed_; }
   Algorithm algorithm() const { return algorithms_.front(); }
   size_t bytes() const { return bytes_; }
   void Drop() { algorithms_.erase(algorithms_.begin()); }
@@ -62,15 +84,10 @@ class AlgorithmChoices {
   static bool Fits(cudnnMathType_t proposed, cudnnMathType_t math) {
     return proposed == math || proposed == CUDNN_DEFAULT_MATH || math == CUDNN_DEFAULT_MATH;
   }
-  void Add(Algorithm algorithm) {
-    for (const Algorithm each : algorithms_) {
-      if (each == algorithm) return;
-    }
-    algorithms_.push_back(algorithm);
-  }
 
   std::vector<Algorithm> algorithms_;
   size_t bytes_ = 0;  // workspace of the first
+  bool proposed_ = false;
 };
 
 // Used by the thread that uses the queue. The passes enqueue their work and allocate no memory of
@@ -79,13 +96,12 @@ class AlgorithmChoices {
 // device has failed.
 class ConvolutionPasses {
  public:
-  // Chooses, by cuDNN's heuristics, the fastest algorithms with a workspace of at most
-  // `most_workspace` bytes. An algorithm that refuses its work is replaced by the next one.
-  // `handle` belongs to the stream of `queue`; it, `api` and `queue` outlive this object. Throws
+  // Chooses the algorithms of the cache, if cuDNN still accepts them; or else, by cuDNN's
+  // heuristics, the fastest. Each has a workspace of at most `most_workspace` bytes. An algorithm
+  // that refuses its work is replaced by the next one. The cache has the last choices. Throws
   // Error.
   ConvolutionPasses(const ConvolutionProblem& problem, const ConvolutionArithmetic& arithmetic,
-                    size_t most_workspace, const CudnnApi& api, cudnnHandle_t handle,
-                    CudaQueue& queue);
+                    size_t most_workspace, const CudnnContext& context);
 
   size_t workspace_bytes() const { return workspace_bytes_; }
   // Whether there is an algorithm for the pass.
@@ -118,14 +134,22 @@ class ConvolutionPasses {
   void Check(cudnnStatus_t status) const { api_.Check(status, device(), "a convolution failed"); }
   Tensor MakeTensor(int64_t n, int64_t c, int64_t h, int64_t w) const;
   template <typename Algorithm, typename ChooseNext, typename Call>
-  bool Run(AlgorithmChoices<Algorithm>* choices, ChooseNext choose, Call call);
+  bool Run(const char* pass, AlgorithmChoices<Algorithm>* choices, ChooseNext choose, Call call);
   template <typename Proposal, typename Ask>
   std::vector<Proposal> Proposals(Ask ask) const;
-  void Propose();
+  template <typename Algorithm, typename Propose, typename Ask>
+  bool Choose(AlgorithmChoices<Algorithm>* choices, Propose propose, Ask ask) const;
+  ConvolutionKey Key(const char* pass) const;
+  template <typename Algorithm>
+  void Recall(const char* pass, int algorithms, AlgorithmChoices<Algorithm>* choices) const;
+  template <typename Algorithm>
+  void Remember(const char* pass, const AlgorithmChoices<Algorithm>& choices) const;
   bool ChooseForward();
   bool ChooseData();
   bool ChooseFilter();
 
+  const ConvolutionProblem problem_;
+  const CudnnContext context_;
   const CudnnApi& api_;
   const cudnnHandle_t handle_;
   CudaQueue& queue_;

@@ -3,6 +3,7 @@
 
 #include <glog/logging.h>
 
+#include <cstdlib>
 #include <limits>
 
 #include "device/cuda_queue.h"
@@ -36,8 +37,15 @@ const char* TextOf(GpuPrecision precision) {
 
 class CudaLibrary final : public GpuLibrary {
  public:
-  CudaLibrary(Queue& queue, const CublasApi& cublas, const CudnnApi& cudnn, GpuPrecision precision)
-      : queue_(CudaQueue::Of(queue)), cublas_(cublas), cudnn_(cudnn), precision_(precision) {
+  CudaLibrary(Queue& queue, const CublasApi& cublas, const CudnnApi& cudnn, GpuPrecision precision,
+              ConvolutionCache* cache)
+      : queue_(CudaQueue::Of(queue)),
+        cublas_(cublas),
+        cudnn_(cudnn),
+        precision_(precision),
+        cache_(cache) {
+    CheckCuda(cudaGetDeviceProperties(&properties_, queue.device().ordinal()), Name(),
+              "cannot be used");
     if (precision != GpuPrecision::kFloat32) CheckTensorCores();
     queue_.Select();
     try {
@@ -81,7 +89,8 @@ class CudaLibrary final : public GpuLibrary {
 
   std::unique_ptr<ConvolutionPlan> PlanConvolution(const ConvolutionProblem& problem) override {
     queue_.Select();
-    return PlanCudnnConvolution(problem, cudnn_, cudnn_handle_, queue_, precision_);
+    return PlanCudnnConvolution(problem, {cudnn_, cudnn_handle_, queue_, cache_, properties_.name},
+                                precision_);
   }
 
  private:
@@ -93,12 +102,9 @@ class CudaLibrary final : public GpuLibrary {
   }
   // Tensor cores have TF32 and bfloat16 from compute capability 8.0 on.
   void CheckTensorCores() const {
-    cudaDeviceProp properties;
-    CheckCuda(cudaGetDeviceProperties(&properties, queue_.device().ordinal()), Name(),
-              "cannot be used");
-    if (properties.major >= 8) return;
+    if (properties_.major >= 8) return;
     throw Error("--precision=", NameOf(precision_), ": ", Name(), " has compute capability ",
-                properties.major, ".", properties.minor,
+                properties_.major, ".", properties_.minor,
                 ", expected at least 8.0, or --precision=fp32");
   }
   void Check(cublasStatus_t status) const { cublas_.Check(status, Name(), "cannot begin"); }
@@ -113,19 +119,32 @@ class CudaLibrary final : public GpuLibrary {
   const CublasApi& cublas_;
   const CudnnApi& cudnn_;
   const GpuPrecision precision_;
+  ConvolutionCache* const cache_;
+  cudaDeviceProp properties_;
   cublasHandle_t cublas_handle_ = nullptr;
   cudnnHandle_t cudnn_handle_ = nullptr;
 };
 
+// Null if there is none, or none is wanted. Throws Error for a wrong setting.
+ConvolutionCache* CacheOfThisUser() {
+  static const std::unique_ptr<ConvolutionCache> cache = [] {
+    const std::string path =
+        ConvolutionCachePath([](const char* variable) { return std::getenv(variable); });
+    return path.empty() ? nullptr : std::make_unique<ConvolutionCache>(path);
+  }();
+  return cache.get();
+}
+
 const RegisterGpuLibrary registered(DeviceType::kCuda, [](Queue& queue) {
-  return MakeCudaLibrary(queue, Cublas(), Cudnn(), CurrentGpuPrecision());
+  return MakeCudaLibrary(queue, Cublas(), Cudnn(), CurrentGpuPrecision(), CacheOfThisUser());
 });
 
 }  // namespace
 
 std::unique_ptr<GpuLibrary> MakeCudaLibrary(Queue& queue, const CublasApi& cublas,
-                                            const CudnnApi& cudnn, GpuPrecision precision) {
-  return std::make_unique<CudaLibrary>(queue, cublas, cudnn, precision);
+                                            const CudnnApi& cudnn, GpuPrecision precision,
+                                            ConvolutionCache* cache) {
+  return std::make_unique<CudaLibrary>(queue, cublas, cudnn, precision, cache);
 }
 
 }  // namespace millrace::inline nn
