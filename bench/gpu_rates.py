@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Images a second of whole training iterations on a GPU: Millrace, and PyTorch if it is installed.
 
-Both in float32 and with TF32. Prints one line of Markdown per contender. A net is that of the zoo (bench/zoo_nets.py) on a batch
+Both in float32 and with TF32; Millrace also in bfloat16, and with CUDA graphs. Prints one line of Markdown per
+contender; one that fails is left out, with its last line. A net is that of the zoo (bench/zoo_nets.py) on a batch
 that is in memory. Called by run-bench in the folder of `make gpu-bundle`, or in the tree:
 
     bench/gpu_rates.py --net=lenet --batch=64 --seconds=8 --millrace=build/millrace
@@ -20,6 +21,12 @@ import zoo_nets  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = os.path.join(os.environ.get("RESULTS", "results"), "rates")
 ROUNDS = 3
+SETTINGS = {"fp32": [], "tf32": ["--precision=tf32"], "bf16": ["--precision=bf16"],
+            "tf32, graphs": ["--precision=tf32", "--cuda_graphs=auto"]}
+
+
+class Failed(Exception):
+    pass
 
 
 def write_solver(name, batch, display, iterations):
@@ -35,7 +42,7 @@ def write_solver(name, batch, display, iterations):
     return solver
 
 
-def train(millrace, name, batch, precision, display, iterations):
+def train(millrace, name, batch, flags, display, iterations):
     """Times of the displayed iterations, in seconds."""
     metrics = f"{FOLDER}/{name}.jsonl"
     if os.path.exists(metrics):
@@ -44,31 +51,32 @@ def train(millrace, name, batch, precision, display, iterations):
     if environment.get("LIBRARY_PATH_OF_MILLRACE"):
         environment["LD_LIBRARY_PATH"] = environment["LIBRARY_PATH_OF_MILLRACE"]
     done = subprocess.run([millrace, "train", f"--metrics={metrics}", "--gpu=0", "--minloglevel=1",
-                           f"--precision={precision}",
-                           "--solver=" + write_solver(name, batch, display, iterations)],
+                           "--solver=" + write_solver(name, batch, display, iterations), *flags],
                           env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True)
     if done.returncode != 0:
-        sys.exit(f"millrace: {done.stdout.strip().splitlines()[-1]}")
+        raise Failed(f"millrace: {done.stdout.strip().splitlines()[-1]}")
     with open(metrics) as file:
         return [row["time"] for row in map(json.loads, file) if "train" in row]
 
 
-def millrace_rate(millrace, name, batch, precision, seconds):
+def millrace_rate(millrace, name, batch, flags, seconds):
     """A first run finds out how many iterations take as long as a measurement should."""
-    times = train(millrace, name, batch, precision, 10, 60)
+    times = train(millrace, name, batch, flags, 10, 60)
     each = max((times[-1] - times[1]) / (10 * (len(times) - 2)), 1e-5)
     display = max(1, int(0.5 / each))
-    times = train(millrace, name, batch, precision, display,
+    times = train(millrace, name, batch, flags, display,
                   display * (3 + max(2, int(seconds / 0.5))))
     return batch * display * (len(times) - 3) / (times[-1] - times[2])
 
 
 def torch_rate(name, batch, seconds, tf32):
-    text = subprocess.run([sys.executable, os.path.join(HERE, "torch_gpu.py"), f"--net={name}",
+    done = subprocess.run([sys.executable, os.path.join(HERE, "torch_gpu.py"), f"--net={name}",
                            f"--batch={batch}", f"--seconds={seconds}", f"--tf32={tf32}"],
-                          check=True, stdout=subprocess.PIPE, text=True).stdout
-    return json.loads(text)["images_per_second"]
+                          stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise Failed("its process has failed")
+    return json.loads(done.stdout)["images_per_second"]
 
 
 def main():
@@ -79,9 +87,9 @@ def main():
     flags.add_argument("--seconds", type=float, default=8)
     flags.add_argument("--millrace", default="bin/millrace")
     options = flags.parse_args()
-    contenders = {f"Millrace, {precision}": lambda precision=precision: millrace_rate(
-        options.millrace, options.net, options.batch, precision, options.seconds)
-                  for precision in ("fp32", "tf32")}
+    contenders = {f"Millrace, {setting}": lambda given=given: millrace_rate(
+        options.millrace, options.net, options.batch, given, options.seconds)
+                  for setting, given in SETTINGS.items()}
     if importlib.util.find_spec("torch"):
         for tf32 in ("off", "on"):
             contenders[f"PyTorch, TF32 {tf32}"] = lambda tf32=tf32: torch_rate(
@@ -91,8 +99,14 @@ def main():
     rates = {name: [] for name in contenders}
     for i in range(ROUNDS):  # each round in the reverse order of the last
         for name in list(contenders)[::1 if i % 2 == 0 else -1]:
-            rates[name].append(contenders[name]())
-    first = rates["Millrace, fp32"]
+            try:
+                rates[name].append(contenders[name]())
+            except Failed as failure:
+                print(f"{name}: {failure}")
+                del contenders[name], rates[name]
+    first = rates.get("Millrace, fp32")
+    if not first:
+        sys.exit("gpu_rates: Millrace has failed in float32")
     print(f"| {options.net}, batch {options.batch} | images/s | Millrace, fp32 / this |\n"
           "|---|---:|---:|")
     for name, values in rates.items():

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "nn/gpu/gpu_precision.h"
+#include "solver/pass_graphs.h"
 #include "tools/command.h"
 #include "tools/flags.h"
 #include "tools/progress_line.h"
@@ -17,6 +18,8 @@ DEFINE_string(solver, "", "the solver: a prototxt file");
 DEFINE_int32(cpu, 1, "solver threads on processors that share the weights (with --gpu: default 0)");
 DEFINE_double(gpu_max_mbps, 0,
               "Mbit/s between a GPU's weights and the host's, in each direction (0: no limit)");
+DEFINE_string(cuda_graphs, "off",
+              "training passes on GPUs as CUDA graphs: auto (where the net allows them) or off");
 DEFINE_string(snapshot, "", "continue from this .solverstate file");
 DEFINE_string(metrics, "", "append loss, rate and test results to this file, as JSON lines");
 DEFINE_string(
@@ -48,6 +51,7 @@ int RunTrain(const std::vector<std::string>& arguments) {
   options.solver_file = FLAGS_solver;
   if (!gflags::GetCommandLineFlagInfoOrDie("cpu").is_default) options.solvers = FLAGS_cpu;
   SetGpuPrecision(ParseGpuPrecision(FLAGS_precision));
+  SetPassGraphs(ParsePassGraphs(FLAGS_cuda_graphs));
   options.gpus = ChooseGpus(FLAGS_gpu);
   if (FLAGS_gpu_max_mbps < 0) {
     throw Error("--gpu_max_mbps=", FLAGS_gpu_max_mbps, ": expected at least 0");
@@ -83,9 +87,10 @@ int RunTrain(const std::vector<std::string>& arguments) {
 const RegisterCommand registered({"train",
                                   "",
                                   "trains a net as its solver file says",
-                                  {"solver", "cpu", "gpu", "precision", "gpu_max_mbps", "weights",
-                                   "snapshot", "shm", "metrics", "shard", "topology", "node",
-                                   "level", "stage", "sigint_effect", "sighup_effect", "plugins"},
+                                  {"solver", "cpu", "gpu", "precision", "cuda_graphs",
+                                   "gpu_max_mbps", "weights", "snapshot", "shm", "metrics", "shard",
+                                   "topology", "node", "level", "stage", "sigint_effect",
+                                   "sighup_effect", "plugins"},
                                   RunTrain,
                                   {"model", "phase", "iterations"},
                                   "millrace train --solver=lenet_solver.prototxt --cpu=2"});

@@ -13,8 +13,8 @@ DEFINE_string(gpu, "",
               "GPUs by number, separated by commas, or all (default: none). On a machine without "
               "GPUs, a warning, and the CPU");
 DEFINE_string(precision, "fp32",
-              "arithmetic of matrix products and convolutions on GPUs: fp32, or tf32 on tensor "
-              "cores, faster and with less accurate products");
+              "arithmetic of matrix products and convolutions on GPUs: fp32; or, on tensor cores, "
+              "faster and with factors of fewer bits, tf32 (10 of mantissa) or bf16 (7)");
 DEFINE_bool(json, false, "print the result as JSON");
 DEFINE_int32(iterations, 50, "how many batches to run");
 DEFINE_string(phase, "", "which phase of the net to use: TRAIN or TEST");

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "solver/pass_graphs.h"
+
 namespace millrace::inline solver {
 
 BuiltNetOptions TrainNetOptions(const SolverConfig& config, DataService* data, Device* device) {
@@ -78,15 +80,20 @@ StepResult Solver::Compute(int64_t iteration) {
 float Solver::ComputeGradients(int64_t iteration) {
   const int passes = config_.param.iter_size();
   net_->ClearGradients();
+  PassGraphs* const graphs = PassGraphs::Of(net_.get(), config_, step_ != nullptr);
   float loss = 0;
   for (int pass = 0; pass < passes; ++pass) {
     const uint64_t number = static_cast<uint64_t>(iteration) * passes + pass;
     net_->set_pass(step_ == nullptr ? number : number * step_->solvers() + step_->index());
-    net_->EnqueueForward();
-    if (step_ != nullptr && pass == passes - 1) {
-      net_->Backward([this](int64_t begin) { step_->OnGradients(net_->gradients(), begin); });
+    if (graphs != nullptr) {
+      graphs->Enqueue().Synchronize();  // for the loss; the backward pass goes on
     } else {
-      net_->Backward();
+      net_->EnqueueForward();
+      if (step_ != nullptr && pass == passes - 1) {
+        net_->Backward([this](int64_t begin) { step_->OnGradients(net_->gradients(), begin); });
+      } else {
+        net_->Backward();
+      }
     }
     loss += net_->Loss();
     if (!std::isfinite(loss)) {

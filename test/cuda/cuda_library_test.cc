@@ -6,67 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <vector>
 
-#include "base/rng.h"
-#include "device/cuda_queue.h"
-#include "test/cuda/fake_cuda.h"
-#include "test/cuda/fake_libraries.h"
-#include "test/support/support.h"
+#include "test/cuda/library_fixture.h"
 
 namespace millrace::test {
 namespace {
-
-using Floats = std::vector<float>;
-
-// An array in the memory of the fake GPU, which is the host's.
-class Array {
- public:
-  Array(Device& device, size_t count, Rng* rng)
-      : count_(count), memory_(device.memory(), count * sizeof(float)) {
-    for (size_t i = 0; i < count; ++i) data()[i] = rng->Gaussian();
-  }
-  float* data() const { return memory_.get<float>(); }
-  Floats values() const { return Floats(data(), data() + count_); }
-
- private:
-  const size_t count_;
-  const Buffer memory_;
-};
-
-class CudaLibraries : public testing::Test {
- protected:
-  CudaLibraries() {
-    cuda_.Reset();
-    fake_.Reset();
-    device_ = &DeviceRegistry::Get().Find(DeviceType::kCuda, 1);
-    queue_ = device_->MakeQueue(QueuePriority::kNormal);
-    library_ = MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kFloat32);
-  }
-  ~CudaLibraries() override {
-    plan_.reset();
-    library_.reset();
-    EXPECT_EQ(fake_.wrong, std::vector<std::string>());
-    EXPECT_EQ(fake_.handles, 0);
-    EXPECT_EQ(fake_.descriptors, 0);
-  }
-
-  // Every piece of work of the libraries is on the queue's stream.
-  void ExpectOnQueue() {
-    for (const FakeCuda::Work& work : cuda_.work()) {
-      EXPECT_EQ(work.stream, CudaQueue::Of(*queue_).stream()) << work.name;
-    }
-  }
-
-  FakeCuda& cuda_ = FakeCuda::Get();
-  FakeLibraries& fake_ = FakeLibraries::Get();
-  Device* device_;
-  std::unique_ptr<Queue> queue_;
-  std::unique_ptr<GpuLibrary> library_;
-  std::unique_ptr<ConvolutionPlan> plan_;
-  Rng rng_{Seed(), {1}};
-};
 
 void ExpectNear(const Floats& actual, const Floats& expected) {
   ASSERT_EQ(actual.size(), expected.size());
@@ -110,59 +55,6 @@ TEST_F(CudaLibraries, MultiplyEmptyMatrices) {
   library_->Multiply(false, true, 3, 4, 0, a.data(), a.data(), false, c.data());
   EXPECT_EQ(c.values(), Floats(12, 0.0f));
 }
-
-ConvolutionProblem RandomProblem(Rng* rng) {
-  const auto size = [&](int most) { return static_cast<int64_t>(1 + rng->Below(most)); };
-  ConvolutionProblem p{};
-  p.images = size(3), p.group = size(2);
-  p.channels = p.group * size(2), p.outputs = p.group * size(3);
-  int64_t* const in[2] = {&p.height, &p.width};
-  int64_t* const out[2] = {&p.out_height, &p.out_width};
-  for (int axis : {0, 1}) {
-    p.kernel[axis] = size(3), p.stride[axis] = size(3), p.dilation[axis] = size(2);
-    p.pad[axis] = size(3) - 1;
-    const int64_t extent = p.dilation[axis] * (p.kernel[axis] - 1) + 1;
-    *in[axis] = extent + size(6);
-    *out[axis] = (*in[axis] + 2 * p.pad[axis] - extent) / p.stride[axis] + 1;
-  }
-  return p;
-}
-
-// The formula of nn/layers/convolution_layer.h.
-template <typename Visit>
-void ForEachProduct(const ConvolutionProblem& p, Visit visit) {
-  const int64_t in = p.channels / p.group, out = p.outputs / p.group;
-  for (int64_t n = 0; n < p.images; ++n) {
-    for (int64_t o = 0; o < p.outputs; ++o) {
-      for (int64_t y = 0; y < p.out_height; ++y) {
-        for (int64_t x = 0; x < p.out_width; ++x) {
-          for (int64_t c = 0; c < in; ++c) {
-            for (int64_t i = 0; i < p.kernel[0]; ++i) {
-              for (int64_t j = 0; j < p.kernel[1]; ++j) {
-                const int64_t row = y * p.stride[0] - p.pad[0] + i * p.dilation[0];
-                const int64_t column = x * p.stride[1] - p.pad[1] + j * p.dilation[1];
-                if (row < 0 || row >= p.height || column < 0 || column >= p.width) continue;
-                visit(((n * p.channels + o / out * in + c) * p.height + row) * p.width + column,
-                      ((o * in + c) * p.kernel[0] + i) * p.kernel[1] + j,
-                      ((n * p.outputs + o) * p.out_height + y) * p.out_width + x);
-              }
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
-struct Arrays {
-  Arrays(Device& device, const ConvolutionProblem& p, size_t workspace_bytes, Rng* rng)
-      : bottom(device, p.images * p.channels * p.height * p.width, rng),
-        weights(device, p.outputs * p.channels / p.group * p.kernel[0] * p.kernel[1], rng),
-        top(device, p.images * p.outputs * p.out_height * p.out_width, rng),
-        workspace(device.memory(), workspace_bytes) {}
-  Array bottom, weights, top;
-  Buffer workspace;
-};
 
 TEST_F(CudaLibraries, ConvolveInAllPasses) {
   fake_.workspace = {{1, 4000}};
@@ -212,23 +104,6 @@ TEST_F(CudaLibraries, ConvolveNoImages) {
 }
 
 // ---- The choice of an algorithm ----
-
-class CudaAlgorithms : public CudaLibraries {
- protected:
-  // The algorithms of the three passes, and the bytes they were given.
-  std::vector<int> Used() {
-    Rng rng(1, {1});
-    const ConvolutionProblem p = RandomProblem(&rng);
-    plan_ = library_->PlanConvolution(p);
-    const Arrays at(*device_, p, plan_->workspace_bytes(), &rng_);
-    fake_.used.clear();
-    plan_->Forward(at.bottom.data(), at.weights.data(), at.top.data(), at.workspace.get());
-    plan_->BackwardData(at.top.data(), at.weights.data(), at.bottom.data(), at.workspace.get());
-    plan_->BackwardWeights(at.bottom.data(), at.top.data(), false, at.weights.data(),
-                           at.workspace.get());
-    return fake_.used;
-  }
-};
 
 TEST_F(CudaAlgorithms, AreThoseOfTheOwnArithmeticFirst) {
   fake_.proposals = {{5, CUDNN_TENSOR_OP_MATH}, {3, CUDNN_FMA_MATH}};
@@ -288,19 +163,26 @@ TEST_F(CudaAlgorithms, ComputeInTf32IfThatIsAskedFor) {
   EXPECT_EQ(Used(), (std::vector<int>{4, 4, 4}));
 }
 
-TEST_F(CudaLibraries, RefuseTf32OnAGpuThatLacksIt) {
+TEST_F(CudaLibraries, RefuseAnArithmeticThatTheGpuLacks) {
   cuda_.capability = 75;
   EXPECT_EQ(
       ErrorOf([&] { MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kTf32); }),
       "--precision=tf32: cuda device 1 has compute capability 7.5, expected at least 8.0, or "
       "--precision=fp32");
+  EXPECT_EQ(ErrorOf([&] {
+              MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kBfloat16);
+            }),
+            "--precision=bf16: cuda device 1 has compute capability 7.5, expected at least 8.0, or "
+            "--precision=fp32");
   MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kFloat32);
 }
 
-TEST(GpuPrecisionTest, IsFloat32OrTf32) {
+TEST(GpuPrecisionTest, IsOneOfThree) {
   EXPECT_EQ(ParseGpuPrecision("fp32"), GpuPrecision::kFloat32);
   EXPECT_EQ(ParseGpuPrecision("tf32"), GpuPrecision::kTf32);
-  EXPECT_EQ(ErrorOf([] { ParseGpuPrecision("fp16"); }), "--precision=fp16: expected fp32 or tf32");
+  EXPECT_EQ(ParseGpuPrecision("bf16"), GpuPrecision::kBfloat16);
+  EXPECT_EQ(ErrorOf([] { ParseGpuPrecision("fp16"); }),
+            "--precision=fp16: expected fp32, tf32 or bf16");
   EXPECT_EQ(CurrentGpuPrecision(), GpuPrecision::kFloat32);
   SetGpuPrecision(GpuPrecision::kTf32);
   EXPECT_EQ(CurrentGpuPrecision(), GpuPrecision::kTf32);

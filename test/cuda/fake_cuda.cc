@@ -2,14 +2,24 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <utility>
 
 namespace millrace::test {
 namespace {
 
 thread_local int current = 0;
 
+struct FakeWork {
+  std::string name;
+  std::function<void()> run;
+};
+struct FakeGraph {
+  std::vector<FakeWork> work;
+};
 struct FakeStream {
   int device;
+  FakeGraph* recorded = nullptr;  // while the stream records
 };
 struct FakeEvent {
   unsigned flags;
@@ -23,6 +33,7 @@ cudaError_t Allocate(void** pointer, size_t bytes, cudaMemoryType type) {
   *pointer = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (*pointer == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*pointer, 0xff, bytes);
+  ++FakeCuda::Get().allocations;
   FakeCuda::Get().Add(*pointer, {bytes, type, current, true});
   return cudaSuccess;
 }
@@ -34,12 +45,19 @@ cudaError_t Release(void* pointer, cudaMemoryType type) {
   return cudaSuccess;
 }
 
-// Work on a stream: it belongs to the device that is selected.
-cudaError_t Enqueue(cudaStream_t stream, const char* name) {
+// Work on a stream: it belongs to the device that is selected. It runs at once, unless the stream
+// records it.
+cudaError_t Enqueue(
+    cudaStream_t stream, const char* name, std::function<void()> run = [] {}) {
   if (const cudaError_t status = FakeCuda::Get().CallInContext()) return status;
-  if (reinterpret_cast<FakeStream*>(stream)->device != current)
-    return cudaErrorInvalidResourceHandle;
+  auto* const to = reinterpret_cast<FakeStream*>(stream);
+  if (to->device != current) return cudaErrorInvalidResourceHandle;
+  if (to->recorded != nullptr) {
+    to->recorded->work.push_back({name, std::move(run)});
+    return cudaSuccess;
+  }
   FakeCuda::Get().Enqueue(stream, name);
+  run();
   return cudaSuccess;
 }
 
@@ -63,6 +81,7 @@ void FakeCuda::Reset() {
   }
   contexts_.clear(), blocks_.clear(), work_.clear();
   waits_that_spin_ = waits_that_sleep_ = waits_for_all_work = 0;
+  allocations = 0;
 }
 
 cudaError_t FakeCuda::Call() {
@@ -128,6 +147,7 @@ std::vector<FakeCuda::Work> FakeCuda::work() const {
 using millrace::test::current;
 using millrace::test::FakeCuda;
 using millrace::test::FakeEvent;
+using millrace::test::FakeGraph;
 using millrace::test::FakeStream;
 
 extern "C" {
@@ -243,14 +263,56 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t, unsigned) {
 }
 cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
-  if (const cudaError_t status = millrace::test::Enqueue(stream, "copy")) return status;
-  std::memcpy(destination, source, bytes);
-  return cudaSuccess;
+  return millrace::test::Enqueue(stream, "copy", [=] { std::memcpy(destination, source, bytes); });
 }
 cudaError_t cudaMemsetAsync(void* pointer, int byte, size_t bytes, cudaStream_t stream) {
-  if (const cudaError_t status = millrace::test::Enqueue(stream, "fill")) return status;
-  std::memset(pointer, byte, bytes);
+  return millrace::test::Enqueue(stream, "fill", [=] { std::memset(pointer, byte, bytes); });
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  if (const cudaError_t status = FakeCuda::Get().CallInContext()) return status;
+  auto* const to = reinterpret_cast<FakeStream*>(stream);
+  if (to->recorded != nullptr || mode != cudaStreamCaptureModeThreadLocal) {
+    return cudaErrorIllegalState;
+  }
+  to->recorded = new FakeGraph;
+  ++FakeCuda::Get().recordings, ++FakeCuda::Get().graphs;
   return cudaSuccess;
+}
+// Ends the recording also if it fails.
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  auto* const to = reinterpret_cast<FakeStream*>(stream);
+  if (to->recorded == nullptr) return cudaErrorIllegalState;
+  FakeGraph* const recorded = std::exchange(to->recorded, nullptr);
+  --FakeCuda::Get().recordings;
+  *graph = nullptr;
+  if (const cudaError_t status = FakeCuda::Get().CallInContext()) {
+    delete recorded;
+    --FakeCuda::Get().graphs;
+    return status;
+  }
+  *graph = reinterpret_cast<cudaGraph_t>(recorded);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* made, cudaGraph_t graph,
+                                          unsigned long long) {
+  if (const cudaError_t status = FakeCuda::Get().CallInContext()) return status;
+  *made = reinterpret_cast<cudaGraphExec_t>(new FakeGraph(*reinterpret_cast<FakeGraph*>(graph)));
+  ++FakeCuda::Get().graphs;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  return millrace::test::Enqueue(stream, "graph", [graph] {
+    for (const auto& work : reinterpret_cast<FakeGraph*>(graph)->work) work.run();
+  });
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete reinterpret_cast<FakeGraph*>(graph);
+  --FakeCuda::Get().graphs;
+  return FakeCuda::Get().Call();
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  return cudaGraphDestroy(reinterpret_cast<cudaGraph_t>(graph));
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {

@@ -60,8 +60,10 @@ class FakeCuda {
   int waits_that_spin() const { return waits_that_spin_; }
   int waits_that_sleep() const { return waits_that_sleep_; }
   void CountWait(bool spins) { spins ? ++waits_that_spin_ : ++waits_that_sleep_; }
-  int streams = 0, events = 0;  // that exist
+  int streams = 0, events = 0;     // that exist
+  int recordings = 0, graphs = 0;  // streams that record; graphs of either kind
   int waits_for_all_work = 0;
+  uint64_t allocations = 0;  // made so far, since Reset
 
  private:
   FakeCuda() { Reset(); }

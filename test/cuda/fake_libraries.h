@@ -35,15 +35,20 @@ struct FakeLibraries {
   std::set<int> unknown, refuses;   // algorithms that have no workspace size; that refuse to work
   uint64_t fails_at = UINT64_MAX;   // number from 0 of the call that fails
   bool fails_for_memory = false;    // for lack of memory
+  size_t version = 90000;           // of cuDNN
 
   cudnnMathType_t math = CUDNN_FMA_MATH;            // of convolutions, or they are wrong
   cublasMath_t product_math = CUBLAS_DEFAULT_MATH;  // that was set
+  // Algorithms that exist, or work, for float32 only.
+  std::set<int> unknown_in_bfloat16, refuses_bfloat16;
 
   uint64_t calls = 0;
-  int handles = 0, descriptors = 0;  // that exist
-  std::vector<int> used;             // algorithms, in the order of their work
-  std::vector<size_t> given;         // bytes of workspace, as above
-  std::vector<std::string> wrong;    // what a library would have refused or overrun
+  int handles = 0, descriptors = 0;    // that exist
+  int proposals_asked = 0;             // calls of the heuristics
+  std::vector<int> used;               // algorithms, in the order of their work
+  std::vector<cudnnDataType_t> types;  // of the arrays, as above
+  std::vector<size_t> given;           // bytes of workspace, as above
+  std::vector<std::string> wrong;      // what a library would have refused or overrun
 };
 
 }  // namespace millrace::test

@@ -8,6 +8,7 @@ LINK, LINKS = "src/cluster/device_link.cc", "src/train/device_links.cc"
 TRAIN, CLUSTER = "src/train/train_run.cc", "src/cluster/cluster.cc"
 TESTER = "src/train/tester.cc"
 TOGETHER = "src/strategy/device_allreduce.cc"
+GRAPHS = "src/solver/pass_graphs.cc"
 
 MUTANTS = [
     # ---- Nets ---------------------------------------------------------------
@@ -193,4 +194,18 @@ bool with_diff) const {
     ("the-host-is-not-told-the-first-weights", [("src/train/run_setup.cc", """\
   if (!on_host) gpu_weights[0]->CopyToHost(weights->data());
 """, "")]),
+    # ---- Passes as graphs ---------------------------------------------------
+    ("graphs-use-memory-that-has-moved", [(GRAPHS, """\
+  if (Places() != places_ && !Record()) return EnqueueAsItIs();
+""", """\
+  if (forward_ == nullptr && !Record()) return EnqueueAsItIs();
+""")]),
+    ("gradients-that-were-only-recorded-count", [(GRAPHS, """\
+    net_.ClearGradients();  // nothing has been computed
+""", "")]),
+    ("passes-are-recorded-before-their-memory-is-there", [(GRAPHS, """\
+constexpr int kPassesBefore = 2;
+""", """\
+constexpr int kPassesBefore = 0;
+""")]),
 ]

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "test/support/fake_graphs.h"
 
 namespace millrace::test {
 namespace {
@@ -40,6 +41,7 @@ void FakeCalls::ThrowIfFailed() const {
 FakeMemory::~FakeMemory() { EXPECT_EQ(blocks(), 0u) << name_ << " was not freed"; }
 
 void* FakeMemory::Allocate(size_t bytes) {
+  FakeRecording::Refuse("memory was allocated");
   Count();
   ++allocations_;
   {
@@ -86,11 +88,13 @@ void FakeMemory::Fill(void* pointer, int byte, size_t bytes) {
 }
 
 void FakeMemory::CopyFromHost(void* destination, const void* host, size_t bytes) {
+  FakeRecording::Refuse("a copy");
   Count();
   HostMemory().CopyFromHost(Alias(destination), host, bytes);
 }
 
 void FakeMemory::CopyToHost(void* host, const void* source, size_t bytes) {
+  FakeRecording::Refuse("a copy");
   Count();
   HostMemory().CopyToHost(host, Alias(source), bytes);
 }
@@ -349,7 +353,13 @@ FakeQueue& FakeQueue::Of(Queue& queue) {
   return static_cast<FakeQueue&>(queue);
 }
 
-void FakeQueue::Enqueue(Work work) { core_->Enqueue(std::move(work)); }
+void FakeQueue::Enqueue(Work work) {
+  if (FakeRecording* const recording = FakeRecording::Current()) {
+    if (&recording->queue() != this) FakeRecording::Refuse("work on another queue");
+    return recording->Take(std::move(work));
+  }
+  core_->Enqueue(std::move(work));
+}
 
 void FakeQueue::Copy(void* destination, const void* source, size_t bytes) {
   Enqueue([=, this] {
@@ -381,15 +391,22 @@ void FakeQueue::Fill(void* destination, int byte, size_t bytes) {
   Enqueue([=, this] { HostMemory().Fill(fake_.Alias(destination), byte, bytes); });
 }
 
-Event FakeQueue::Record() { return Event(std::make_shared<Point>(core_, core_->Record())); }
+Event FakeQueue::Record() {
+  FakeRecording::Refuse("a mark");
+  return Event(std::make_shared<Point>(core_, core_->Record()));
+}
 
 void FakeQueue::Wait(const Event& event) {
+  FakeRecording::Refuse("a wait");
   auto* const point = dynamic_cast<Point*>(event.state());
   if (point == nullptr) return event.Synchronize();
   Enqueue([event, point] { point->Reach(); });
 }
 
-void FakeQueue::Synchronize() { core_->WaitForAll(); }
+void FakeQueue::Synchronize() {
+  FakeRecording::Refuse("a wait");
+  core_->WaitForAll();
+}
 void FakeQueue::Advance() { core_->Advance(); }
 void FakeQueue::Fail(const std::string& why) { core_->Fail(why); }
 uint64_t FakeQueue::enqueued() const { return core_->enqueued(); }

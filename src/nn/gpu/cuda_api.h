@@ -55,6 +55,11 @@ namespace millrace::inline nn {
 // Functions of a library. Tests have tables with functions of their own.
 struct CublasApi {
   MILLRACE_CUBLAS_FUNCTIONS(MILLRACE_FUNCTION)
+  // In C++ the header overloads this name, so its type is written out.
+  cublasStatus_t (*cublasGemmEx)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n,
+                                 int k, const void* alpha, const void* a, cudaDataType, int lda,
+                                 const void* b, cudaDataType, int ldb, const void* beta, void* c,
+                                 cudaDataType, int ldc, cublasComputeType_t, cublasGemmAlgo_t);
 
   // Throws OutOfMemory or DeviceError unless `status` is success. `device` names the device: "cuda
   // device 0".

@@ -3,6 +3,7 @@
 
 #include <glog/logging.h>
 
+#include <cstdlib>
 #include <limits>
 
 #include "device/cuda_queue.h"
@@ -12,11 +13,40 @@
 namespace millrace::inline nn {
 namespace {
 
+const char* NameOf(GpuPrecision precision) {
+  switch (precision) {
+    case GpuPrecision::kTf32:
+      return "tf32";
+    case GpuPrecision::kBfloat16:
+      return "bf16";
+    default:
+      return "fp32";
+  }
+}
+
+const char* TextOf(GpuPrecision precision) {
+  switch (precision) {
+    case GpuPrecision::kTf32:
+      return "TF32";
+    case GpuPrecision::kBfloat16:
+      return "bfloat16, with sums in float32";
+    default:
+      return "float32";
+  }
+}
+
 class CudaLibrary final : public GpuLibrary {
  public:
-  CudaLibrary(Queue& queue, const CublasApi& cublas, const CudnnApi& cudnn, GpuPrecision precision)
-      : queue_(CudaQueue::Of(queue)), cublas_(cublas), cudnn_(cudnn), precision_(precision) {
-    if (precision == GpuPrecision::kTf32) CheckTf32();
+  CudaLibrary(Queue& queue, const CublasApi& cublas, const CudnnApi& cudnn, GpuPrecision precision,
+              ConvolutionCache* cache)
+      : queue_(CudaQueue::Of(queue)),
+        cublas_(cublas),
+        cudnn_(cudnn),
+        precision_(precision),
+        cache_(cache) {
+    CheckCuda(cudaGetDeviceProperties(&properties_, queue.device().ordinal()), Name(),
+              "cannot be used");
+    if (precision != GpuPrecision::kFloat32) CheckTensorCores();
     queue_.Select();
     try {
       Check(cublas_.cublasCreate_v2(&cublas_handle_));
@@ -30,8 +60,7 @@ class CudaLibrary final : public GpuLibrary {
       End();
       throw;
     }
-    LOG(INFO) << Name() << ": matrix products and convolutions in "
-              << (precision == GpuPrecision::kTf32 ? "TF32" : "float32");
+    LOG(INFO) << Name() << ": matrix products and convolutions in " << TextOf(precision);
   }
   ~CudaLibrary() override { End(); }
 
@@ -45,16 +74,23 @@ class CudaLibrary final : public GpuLibrary {
     const float one = 1, old = add ? 1 : 0;
     queue_.Select();
     // cuBLAS has columns where this interface has rows: it computes c^T = b^T a^T.
-    cublas_.Check(cublas_.cublasSgemm_v2(cublas_handle_, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                                         transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, Int(n), Int(m),
-                                         Int(k), &one, b, Int(transpose_b ? k : n), a,
-                                         Int(transpose_a ? m : k), &old, c, Int(n)),
-                  queue_.device().name(), "a matrix product failed");
+    const cublasOperation_t first = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t second = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const int ldb = Int(transpose_b ? k : n), lda = Int(transpose_a ? m : k), ldc = Int(n);
+    const cublasStatus_t status =
+        precision_ == GpuPrecision::kBfloat16
+            ? cublas_.cublasGemmEx(cublas_handle_, first, second, ldc, Int(m), Int(k), &one, b,
+                                   CUDA_R_32F, ldb, a, CUDA_R_32F, lda, &old, c, CUDA_R_32F, ldc,
+                                   CUBLAS_COMPUTE_32F_FAST_16BF, CUBLAS_GEMM_DEFAULT)
+            : cublas_.cublasSgemm_v2(cublas_handle_, first, second, ldc, Int(m), Int(k), &one, b,
+                                     ldb, a, lda, &old, c, ldc);
+    cublas_.Check(status, queue_.device().name(), "a matrix product failed");
   }
 
   std::unique_ptr<ConvolutionPlan> PlanConvolution(const ConvolutionProblem& problem) override {
     queue_.Select();
-    return PlanCudnnConvolution(problem, cudnn_, cudnn_handle_, queue_, precision_);
+    return PlanCudnnConvolution(problem, {cudnn_, cudnn_handle_, queue_, cache_, properties_.name},
+                                precision_);
   }
 
  private:
@@ -64,14 +100,12 @@ class CudaLibrary final : public GpuLibrary {
     }
     return static_cast<int>(value);
   }
-  // Tensor cores have TF32 from compute capability 8.0 on.
-  void CheckTf32() const {
-    cudaDeviceProp properties;
-    CheckCuda(cudaGetDeviceProperties(&properties, queue_.device().ordinal()), Name(),
-              "cannot be used");
-    if (properties.major >= 8) return;
-    throw Error("--precision=tf32: ", Name(), " has compute capability ", properties.major, ".",
-                properties.minor, ", expected at least 8.0, or --precision=fp32");
+  // Tensor cores have TF32 and bfloat16 from compute capability 8.0 on.
+  void CheckTensorCores() const {
+    if (properties_.major >= 8) return;
+    throw Error("--precision=", NameOf(precision_), ": ", Name(), " has compute capability ",
+                properties_.major, ".", properties_.minor,
+                ", expected at least 8.0, or --precision=fp32");
   }
   void Check(cublasStatus_t status) const { cublas_.Check(status, Name(), "cannot begin"); }
   void Check(cudnnStatus_t status) const { cudnn_.Check(status, Name(), "cannot begin"); }
@@ -85,19 +119,32 @@ class CudaLibrary final : public GpuLibrary {
   const CublasApi& cublas_;
   const CudnnApi& cudnn_;
   const GpuPrecision precision_;
+  ConvolutionCache* const cache_;
+  cudaDeviceProp properties_;
   cublasHandle_t cublas_handle_ = nullptr;
   cudnnHandle_t cudnn_handle_ = nullptr;
 };
 
+// Null if there is none, or none is wanted. Throws Error for a wrong setting.
+ConvolutionCache* CacheOfThisUser() {
+  static const std::unique_ptr<ConvolutionCache> cache = [] {
+    const std::string path =
+        ConvolutionCachePath([](const char* variable) { return std::getenv(variable); });
+    return path.empty() ? nullptr : std::make_unique<ConvolutionCache>(path);
+  }();
+  return cache.get();
+}
+
 const RegisterGpuLibrary registered(DeviceType::kCuda, [](Queue& queue) {
-  return MakeCudaLibrary(queue, Cublas(), Cudnn(), CurrentGpuPrecision());
+  return MakeCudaLibrary(queue, Cublas(), Cudnn(), CurrentGpuPrecision(), CacheOfThisUser());
 });
 
 }  // namespace
 
 std::unique_ptr<GpuLibrary> MakeCudaLibrary(Queue& queue, const CublasApi& cublas,
-                                            const CudnnApi& cudnn, GpuPrecision precision) {
-  return std::make_unique<CudaLibrary>(queue, cublas, cudnn, precision);
+                                            const CudnnApi& cudnn, GpuPrecision precision,
+                                            ConvolutionCache* cache) {
+  return std::make_unique<CudaLibrary>(queue, cublas, cudnn, precision, cache);
 }
 
 }  // namespace millrace::inline nn

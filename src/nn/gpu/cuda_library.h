@@ -4,16 +4,19 @@
 
 #include <memory>
 
+#include "nn/gpu/convolution_cache.h"
 #include "nn/gpu/cuda_api.h"
 #include "nn/gpu/gpu_library.h"
 #include "nn/gpu/gpu_precision.h"
 
 namespace millrace::inline nn {
 
-// The library of `queue`, which is a GPU's, by these functions. All outlive it. Logs its
-// arithmetic. Throws Error, also if the GPU does not have that arithmetic.
+// The library of `queue`, which is a GPU's, by these functions. All outlive it. `cache`: of the
+// algorithms of convolutions; null: none. Logs its arithmetic. Throws Error, also if the GPU does
+// not have that arithmetic.
 std::unique_ptr<GpuLibrary> MakeCudaLibrary(Queue& queue, const CublasApi& cublas,
-                                            const CudnnApi& cudnn, GpuPrecision precision);
+                                            const CudnnApi& cudnn, GpuPrecision precision,
+                                            ConvolutionCache* cache = nullptr);
 
 }  // namespace millrace::inline nn
 

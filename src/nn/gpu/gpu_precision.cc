@@ -14,7 +14,8 @@ std::atomic<GpuPrecision> current{GpuPrecision::kFloat32};
 GpuPrecision ParseGpuPrecision(const std::string& text) {
   if (text == "fp32") return GpuPrecision::kFloat32;
   if (text == "tf32") return GpuPrecision::kTf32;
-  throw Error("--precision=", text, ": expected fp32 or tf32");
+  if (text == "bf16") return GpuPrecision::kBfloat16;
+  throw Error("--precision=", text, ": expected fp32, tf32 or bf16");
 }
 
 void SetGpuPrecision(GpuPrecision precision) { current = precision; }

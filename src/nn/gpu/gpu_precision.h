@@ -11,9 +11,10 @@ namespace millrace::inline nn {
 enum class GpuPrecision {
   kFloat32,
   kTf32,  // factors rounded to 10 bits of mantissa, sums in float32: tensor cores, from Ampere on
+  kBfloat16,  // factors, and results of convolutions, rounded to 7 bits; sums in float32; as above
 };
 
-// "fp32" or "tf32". Throws Error for another text.
+// "fp32", "tf32" or "bf16". Throws Error for another text.
 MILLRACE_API GpuPrecision ParseGpuPrecision(const std::string& text);
 
 // Of the GPU libraries that are made from now on, in this process. At first kFloat32. Thread-safe.

@@ -1,22 +1,19 @@
-#include "test/cuda/fake_libraries.h"
-
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
-#include "test/cuda/fake_cuda.h"
+#include "nn/gpu/bfloat16_kernels.h"
+#include "test/cuda/fake_handles.h"
 
 namespace millrace::test {
 namespace {
 
-FakeLibraries& Fake() { return FakeLibraries::Get(); }
+using namespace fake_handles;
 
-// Of either library.
-struct Handle {
-  int device;
-  cudaStream_t stream = nullptr;
-};
 struct Tensor {
   int n = 0, c = 0, h = 0, w = 0;
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  size_t bytes_each() const { return type == CUDNN_DATA_BFLOAT16 ? 2 : 4; }
   size_t count() const { return size_t(n) * c * h * w; }
 };
 struct Convolution {
@@ -24,105 +21,10 @@ struct Convolution {
   cudnnMathType_t math = CUDNN_DEFAULT_MATH;
 };
 
-template <typename T, typename Opaque>
-T& As(Opaque* opaque) {
-  return *reinterpret_cast<T*>(opaque);
+bool RequireArray(const void* pointer, const Tensor& shape, const Handle& handle,
+                  const char* what) {
+  return RequireBytes(pointer, shape.count() * shape.bytes_each(), handle, what);
 }
-
-bool Fails() { return Fake().calls++ == Fake().fails_at; }
-
-bool Require(bool holds, const std::string& what) {
-  if (!holds) Fake().wrong.push_back(what);
-  return holds;
-}
-
-bool RequireMemory(const void* pointer, size_t floats, const Handle& handle, const char* what) {
-  const FakeCuda::Block* const block = FakeCuda::Get().Find(pointer, floats * sizeof(float));
-  return Require(block != nullptr && block->type == cudaMemoryTypeDevice, what) &&
-         Require(block->device == handle.device, StrCat(what, ": another GPU's memory"));
-}
-
-bool Begin(const Handle& handle, const char* name) {
-  if (!Require(handle.stream != nullptr, StrCat(name, ": no stream")) ||
-      !Require(CurrentFakeGpu() == handle.device, StrCat(name, ": another GPU is selected"))) {
-    return false;
-  }
-  FakeCuda::Get().Enqueue(handle.stream, name);
-  return true;
-}
-
-template <typename T, typename Opaque>
-void Make(Opaque* opaque, T value, int* count) {
-  *opaque = reinterpret_cast<Opaque>(new T(value));
-  ++*count;
-}
-template <typename T, typename Opaque>
-void End(Opaque opaque, int* count) {
-  delete reinterpret_cast<T*>(opaque);
-  --*count;
-}
-
-// ---- cuBLAS ----
-
-cublasStatus_t Result(bool holds) {
-  return holds ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
-}
-cublasStatus_t BlasFailure() {
-  return Fake().fails_for_memory ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_EXECUTION_FAILED;
-}
-
-cublasStatus_t BlasCreate(cublasHandle_t* handle) {
-  if (Fails()) return BlasFailure();
-  Make(handle, Handle{CurrentFakeGpu()}, &Fake().handles);
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t BlasDestroy(cublasHandle_t handle) {
-  End<Handle>(handle, &Fake().handles);
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t BlasSetStream(cublasHandle_t handle, cudaStream_t stream) {
-  if (Fails()) return BlasFailure();
-  As<Handle>(handle).stream = stream;
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t BlasSetMath(cublasHandle_t, cublasMath_t math) {
-  if (Fails()) return BlasFailure();
-  Fake().product_math = math;
-  return CUBLAS_STATUS_SUCCESS;
-}
-
-// c = alpha op(a) op(b) + beta c, of matrices whose columns follow each other.
-cublasStatus_t Sgemm(cublasHandle_t handle, cublasOperation_t of_a, cublasOperation_t of_b, int m,
-                     int n, int k, const float* alpha, const float* a, int lda, const float* b,
-                     int ldb, const float* beta, float* c, int ldc) {
-  if (Fails()) return BlasFailure();
-  const bool ta = of_a == CUBLAS_OP_T, tb = of_b == CUBLAS_OP_T;
-  const Handle& own = As<Handle>(handle);
-  const bool right = Require(m >= 0 && n >= 0 && k >= 0, "sgemm: a negative size") &&
-                     Require(lda >= std::max(1, ta ? k : m), "sgemm: lda") &&
-                     Require(ldb >= std::max(1, tb ? n : k), "sgemm: ldb") &&
-                     Require(ldc >= std::max(1, m), "sgemm: ldc") && Begin(own, "sgemm") &&
-                     RequireMemory(a, size_t(lda) * (ta ? m : k), own, "sgemm: a") &&
-                     RequireMemory(b, size_t(ldb) * (tb ? k : n), own, "sgemm: b") &&
-                     RequireMemory(c, size_t(ldc) * n, own, "sgemm: c");
-  if (!right) return CUBLAS_STATUS_INVALID_VALUE;
-  for (int j = 0; j < n; ++j) {
-    for (int i = 0; i < m; ++i) {
-      double sum = 0;
-      for (int l = 0; l < k; ++l) {
-        sum += double{a[ta ? l + size_t(i) * lda : i + size_t(l) * lda]} *
-               b[tb ? j + size_t(l) * ldb : l + size_t(j) * ldb];
-      }
-      float& at = c[i + size_t(j) * ldc];
-      at = static_cast<float>(*alpha * sum + (*beta == 0 ? 0 : *beta * at));
-    }
-  }
-  return CUBLAS_STATUS_SUCCESS;
-}
-const char* BlasText(cublasStatus_t) { return "a failure of cuBLAS"; }
-cublasStatus_t BlasProperty(libraryPropertyType, int* value) { return *value = 1, Result(true); }
-
-// ---- cuDNN ----
 
 cudnnStatus_t Failure() {
   return Fake().fails_for_memory ? CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED
@@ -146,11 +48,12 @@ cudnnStatus_t SetStream(cudnnHandle_t handle, cudaStream_t stream) {
 cudnnStatus_t SetTensor(cudnnTensorDescriptor_t tensor, cudnnTensorFormat_t format,
                         cudnnDataType_t type, int n, int c, int h, int w) {
   if (Fails()) return Failure();
-  if (!Require(format == CUDNN_TENSOR_NCHW && type == CUDNN_DATA_FLOAT, "a tensor's format") ||
+  const bool known = type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_BFLOAT16;
+  if (!Require(format == CUDNN_TENSOR_NCHW && known, "a tensor's format") ||
       !Require(n > 0 && c > 0 && h > 0 && w > 0, "a tensor of no elements")) {
     return CUDNN_STATUS_BAD_PARAM;
   }
-  As<Tensor>(tensor) = {n, c, h, w};
+  As<Tensor>(tensor) = {n, c, h, w, type};
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t SetFilter(cudnnFilterDescriptor_t filter, cudnnDataType_t type,
@@ -187,7 +90,8 @@ bool Fit(const Tensor& bottom, const Tensor& weights, const Convolution& by, con
   const auto out = [&](int axis, int size, int kernel) {
     return (size + 2 * by.pad[axis] - by.dilation[axis] * (kernel - 1) - 1) / by.stride[axis] + 1;
   };
-  return Require(bottom.n == top.n, "images") && Require(weights.n == top.c, "outputs") &&
+  return Require(bottom.type == top.type && weights.type == top.type, "types") &&
+         Require(bottom.n == top.n, "images") && Require(weights.n == top.c, "outputs") &&
          Require(weights.c * by.group == bottom.c, "channels") &&
          Require(weights.n % by.group == 0, "groups") &&
          Require(top.h == out(0, bottom.h, weights.h), "height") &&
@@ -199,6 +103,7 @@ cudnnStatus_t Propose(const Tensor& bottom, const Tensor& weights, const Convolu
                       const Tensor& top, int most, int* count, Proposal* to) {
   if (Fails()) return Failure();
   if (!Fit(bottom, weights, by, top)) return CUDNN_STATUS_BAD_PARAM;
+  ++Fake().proposals_asked;
   *count = 0;
   for (const FakeProposal& from : Fake().proposals) {
     if (*count == most) break;
@@ -222,6 +127,9 @@ cudnnStatus_t Workspace(const Tensor& bottom, const Tensor& weights, const Convo
   if (Fails()) return Failure();
   if (!Fit(bottom, weights, by, top)) return CUDNN_STATUS_BAD_PARAM;
   if (Fake().unknown.contains(algorithm)) return CUDNN_STATUS_NOT_SUPPORTED;
+  if (bottom.type == CUDNN_DATA_BFLOAT16 && Fake().unknown_in_bfloat16.contains(algorithm)) {
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  }
   *bytes = NeedOf(algorithm);
   return CUDNN_STATUS_SUCCESS;
 }
@@ -233,16 +141,20 @@ cudnnStatus_t BeginPass(const char* name, const Handle& handle, const Tensor& bo
                         size_t bytes) {
   if (Fails()) return Failure();
   if (Fake().refuses.contains(algorithm)) return CUDNN_STATUS_NOT_SUPPORTED;
+  const bool half = bottom.type == CUDNN_DATA_BFLOAT16;
+  if (half && Fake().refuses_bfloat16.contains(algorithm)) return CUDNN_STATUS_NOT_SUPPORTED;
   const bool right =
-      Fit(bottom, weights, by, top) && Require(by.math == Fake().math, "the arithmetic") &&
+      Fit(bottom, weights, by, top) &&
+      Require(by.math == (half ? CUDNN_TENSOR_OP_MATH : Fake().math), "the arithmetic") &&
       Require(bytes >= NeedOf(algorithm), "bytes of the workspace") && Begin(handle, name) &&
-      RequireMemory(arrays[0], bottom.count(), handle, "the bottom") &&
-      RequireMemory(arrays[1], weights.count(), handle, "the weights") &&
-      RequireMemory(arrays[2], top.count(), handle, "the top") &&
-      (bytes == 0 || RequireMemory(workspace, bytes / sizeof(float), handle, "the workspace"));
+      RequireArray(arrays[0], bottom, handle, "the bottom") &&
+      RequireArray(arrays[1], weights, handle, "the weights") &&
+      RequireArray(arrays[2], top, handle, "the top") &&
+      (bytes == 0 || RequireBytes(workspace, bytes, handle, "the workspace"));
   if (!right) return CUDNN_STATUS_BAD_PARAM;
   if (bytes > 0) std::memset(workspace, 0x5a, bytes);
   Fake().used.push_back(algorithm);
+  Fake().types.push_back(bottom.type);
   Fake().given.push_back(bytes);
   return CUDNN_STATUS_SUCCESS;
 }
@@ -268,12 +180,31 @@ void ForEachProduct(const Tensor& bottom, const Tensor& weights, const Convoluti
   }
 }
 
+// The values of an array, as float32.
+std::vector<float> In(const void* from, const Tensor& shape) {
+  std::vector<float> values(shape.count());
+  if (shape.type == CUDNN_DATA_FLOAT) {
+    std::copy_n(static_cast<const float*>(from), values.size(), values.begin());
+  } else {
+    std::transform(static_cast<const uint16_t*>(from),
+                   static_cast<const uint16_t*>(from) + values.size(), values.begin(),
+                   FromBfloat16);
+  }
+  return values;
+}
+
 // to = alpha * sums + beta * to
-void Store(const std::vector<double>& sums, const void* alpha, const void* beta, void* to) {
+void Store(const std::vector<double>& sums, const void* alpha, const void* beta,
+           const Tensor& shape, void* to) {
   const float a = *static_cast<const float*>(alpha), b = *static_cast<const float*>(beta);
-  auto* const values = static_cast<float*>(to);
+  const std::vector<float> old = In(to, shape);
   for (size_t i = 0; i < sums.size(); ++i) {
-    values[i] = static_cast<float>(a * sums[i] + (b == 0 ? 0 : b * values[i]));
+    const auto value = static_cast<float>(a * sums[i] + (b == 0 ? 0 : b * old[i]));
+    if (shape.type == CUDNN_DATA_FLOAT) {
+      static_cast<float*>(to)[i] = value;
+    } else {
+      static_cast<uint16_t*>(to)[i] = ToBfloat16(value);
+    }
   }
 }
 
@@ -284,7 +215,6 @@ const Tensor& Shape(Opaque* descriptor) {
 const Convolution& By(cudnnConvolutionDescriptor_t descriptor) {
   return As<const Convolution>(descriptor);
 }
-const float* In(const void* pointer) { return static_cast<const float*>(pointer); }
 
 cudnnStatus_t Forward(cudnnHandle_t handle, const void* alpha, cudnnTensorDescriptor_t bottom,
                       const void* x, cudnnFilterDescriptor_t weights, const void* w,
@@ -295,10 +225,11 @@ cudnnStatus_t Forward(cudnnHandle_t handle, const void* alpha, cudnnTensorDescri
       BeginPass("forward", As<Handle>(handle), Shape(bottom), Shape(weights), By(by), Shape(top),
                 {x, w, y}, algorithm, workspace, bytes);
   if (status != CUDNN_STATUS_SUCCESS) return status;
+  const std::vector<float> in = In(x, Shape(bottom)), by_weights = In(w, Shape(weights));
   std::vector<double> sums(Shape(top).count());
   ForEachProduct(Shape(bottom), Shape(weights), By(by), Shape(top),
-                 [&](size_t b, size_t v, size_t t) { sums[t] += double{In(x)[b]} * In(w)[v]; });
-  Store(sums, alpha, beta, y);
+                 [&](size_t b, size_t v, size_t t) { sums[t] += double{in[b]} * by_weights[v]; });
+  Store(sums, alpha, beta, Shape(top), y);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -311,10 +242,12 @@ cudnnStatus_t BackwardData(cudnnHandle_t handle, const void* alpha, cudnnFilterD
       BeginPass("backward data", As<Handle>(handle), Shape(bottom), Shape(weights), By(by),
                 Shape(top), {dx, w, dy}, algorithm, workspace, bytes);
   if (status != CUDNN_STATUS_SUCCESS) return status;
+  const std::vector<float> diffs = In(dy, Shape(top)), by_weights = In(w, Shape(weights));
   std::vector<double> sums(Shape(bottom).count());
-  ForEachProduct(Shape(bottom), Shape(weights), By(by), Shape(top),
-                 [&](size_t b, size_t v, size_t t) { sums[b] += double{In(dy)[t]} * In(w)[v]; });
-  Store(sums, alpha, beta, dx);
+  ForEachProduct(
+      Shape(bottom), Shape(weights), By(by), Shape(top),
+      [&](size_t b, size_t v, size_t t) { sums[b] += double{diffs[t]} * by_weights[v]; });
+  Store(sums, alpha, beta, Shape(bottom), dx);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -329,23 +262,12 @@ cudnnStatus_t BackwardFilter(cudnnHandle_t handle, const void* alpha,
       BeginPass("backward filter", As<Handle>(handle), Shape(bottom), Shape(weights), By(by),
                 Shape(top), {x, dw, dy}, algorithm, workspace, bytes);
   if (status != CUDNN_STATUS_SUCCESS) return status;
+  const std::vector<float> in = In(x, Shape(bottom)), diffs = In(dy, Shape(top));
   std::vector<double> sums(Shape(weights).count());
   ForEachProduct(Shape(bottom), Shape(weights), By(by), Shape(top),
-                 [&](size_t b, size_t v, size_t t) { sums[v] += double{In(x)[b]} * In(dy)[t]; });
-  Store(sums, alpha, beta, dw);
+                 [&](size_t b, size_t v, size_t t) { sums[v] += double{in[b]} * diffs[t]; });
+  Store(sums, alpha, beta, Shape(weights), dw);
   return CUDNN_STATUS_SUCCESS;
-}
-
-CublasApi MakeCublas() {
-  CublasApi api{};
-  api.cublasCreate_v2 = BlasCreate;
-  api.cublasDestroy_v2 = BlasDestroy;
-  api.cublasSetStream_v2 = BlasSetStream;
-  api.cublasSetMathMode = BlasSetMath;
-  api.cublasSgemm_v2 = Sgemm;
-  api.cublasGetStatusString = BlasText;
-  api.cublasGetProperty = BlasProperty;
-  return api;
 }
 
 CudnnApi MakeCudnn() {
@@ -357,7 +279,7 @@ CudnnApi MakeCudnn() {
   };
   api.cudnnSetStream = SetStream;
   api.cudnnGetErrorString = [](cudnnStatus_t) { return "a failure of cuDNN"; };
-  api.cudnnGetVersion = [] { return size_t{90000}; };
+  api.cudnnGetVersion = [] { return Fake().version; };
   api.cudnnCreateTensorDescriptor = [](cudnnTensorDescriptor_t* made) {
     return MakeOwn(made, Tensor(), &Fake().descriptors);
   };
@@ -433,10 +355,6 @@ FakeLibraries& FakeLibraries::Get() {
   return fake;
 }
 
-const CublasApi& FakeCublas() {
-  static const CublasApi api = MakeCublas();
-  return api;
-}
 const CudnnApi& FakeCudnn() {
   static const CudnnApi api = MakeCudnn();
   return api;

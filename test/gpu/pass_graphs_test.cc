@@ -1,0 +1,249 @@
+// Training passes as graphs: the same work as without them, and ordinary launches where they are
+// not possible.
+#include "solver/pass_graphs.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "data/data_service.h"
+#include "solver/solver.h"
+#include "test/gpu/gpu_support.h"
+#include "test/support/fake_graphs.h"
+#include "test/train/train_support.h"
+
+namespace millrace::test {
+namespace {
+
+class InfoLines : public google::LogSink {
+ public:
+  InfoLines() {
+    FLAGS_minloglevel = google::GLOG_INFO;
+    google::AddLogSink(this);
+  }
+  ~InfoLines() override {
+    google::RemoveLogSink(this);
+    FLAGS_minloglevel = least_;
+  }
+  void send(google::LogSeverity, const char*, const char*, int, const google::LogMessageTime&,
+            const char* message, size_t length) override {
+    std::lock_guard lock(mutex_);
+    lines_.emplace_back(message, length);
+  }
+  int64_t Count(const std::string& line) {
+    std::lock_guard lock(mutex_);
+    return std::count(lines_.begin(), lines_.end(), line);
+  }
+
+ private:
+  const int least_ = FLAGS_minloglevel;  // of the test program
+  std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+struct Trained {
+  std::vector<float> losses, weights;
+  bool operator==(const Trained&) const = default;
+};
+
+// Trains a net like LeNet, or one that a test changes.
+struct GraphTrainer {
+  using After = std::function<void(int iteration, Solver* solver)>;
+
+  GraphTrainer() {
+    graphs_.Reset();
+    net_.convolution = true;
+  }
+  ~GraphTrainer() { SetPassGraphs(false); }
+
+  // One solver alone, which calls after() behind each iteration.
+  Trained Train(bool as_graphs, int iterations, Device* device, const After& after = {}) {
+    SetPassGraphs(as_graphs);
+    work_.WriteNet(net_);
+    const SolverConfig config = LoadSolverConfig(work_.Write("run", solver_));
+    const LrPolicy policy(config.param);
+    DataService data(DataOptions{config.seed});
+    const BuiltNet first(config.train.param, config.train.source,
+                         TrainNetOptions(config, &data, device));
+    const auto host = WeightBuffer::CreatePrivate(first.layout());
+    DeviceWeights weights(device, host->size());
+    DeviceStrategy strategy(&weights, &host->clock());
+    Solver solver(config, policy, &data, &strategy);
+    solver.net().FillWeights();
+    Trained result;
+    for (int i = 0; i < iterations; ++i) {
+      result.losses.push_back(solver.Step()->loss);
+      if (after) after(i, &solver);
+    }
+    solver.net().queue().Synchronize();
+    weights.CopyToHost(host->data());
+    result.weights.assign(host->data(), host->data() + host->size());
+    return result;
+  }
+
+  Workspace work_;
+  SmallNet net_ = work_.Net();
+  caffe::SolverParameter solver_ = Workspace::Solver(1000);
+  FakeGraphs& graphs_ = FakeGraphs::Get();
+};
+
+class PassGraphRuns : public testing::TestWithParam<FakeMode>, protected GraphTrainer {
+ protected:
+  using GraphTrainer::Train;
+
+  Trained Train(bool as_graphs, int iterations = 50, const After& after = {}) {
+    FakeDevice device({.mode = GetParam()});
+    return Train(as_graphs, iterations, &device, after);
+  }
+  // Training takes place without graphs, with one line that says why.
+  void ExpectOrdinary(const std::string& why) {
+    InfoLines log;
+    const Trained ordinary = Train(false, 6), same = Train(true, 6);
+    EXPECT_EQ(same, ordinary);
+    EXPECT_EQ(graphs_.replayed, 0);
+    EXPECT_EQ(log.Count("fake device 0: the work of training passes is not recorded: " + why), 1);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, PassGraphRuns,
+                         testing::Values(FakeMode::kAtOnce, FakeMode::kLate, FakeMode::kThread),
+                         [](const auto& info) { return ModeName(info.param); });
+
+TEST_P(PassGraphRuns, DoTheSameWorkBitForBit) {
+  const Trained ordinary = Train(false);
+  EXPECT_EQ(graphs_.recorded, 0);
+  EXPECT_LT(ordinary.losses.back(), ordinary.losses.front() / 2);
+  InfoLines log;
+  EXPECT_EQ(Train(true), ordinary);
+  EXPECT_EQ(graphs_.recorded, 2);       // forward and backward
+  EXPECT_EQ(graphs_.replayed, 2 * 48);  // in all iterations but the first two
+  EXPECT_EQ(log.Count("fake device 0: the work of training passes is recorded as graphs"), 1);
+}
+
+TEST_P(PassGraphRuns, AllocateNothing) {
+  FakeDevice device({.mode = GetParam()});
+  uint64_t before = 0;
+  Train(true, 50, &device, [&](int iteration, Solver*) {
+    if (iteration == 2) before = device.memory().allocations();
+    if (iteration > 2) {
+      EXPECT_EQ(device.memory().allocations(), before) << iteration;
+    }
+  });
+  EXPECT_GT(graphs_.replayed, 0);
+}
+
+// An array of the net has moved: what has been recorded would use the old one.
+TEST_P(PassGraphRuns, AreRecordedAgainWhenTheMemoryMoves) {
+  const Trained ordinary = Train(false, 12);
+  FakeDevice device({.mode = GetParam()});
+  Buffer copy;
+  float* original = nullptr;
+  const Trained moved = Train(true, 12, &device, [&](int iteration, Solver* solver) {
+    BuiltNet& net = solver->net();
+    if (iteration == 7) {
+      // For one iteration the passes read a copy of the weights.
+      const size_t bytes = net.layout().size() * sizeof(float);
+      copy = Buffer(device.memory(), bytes);
+      original = net.params()[0].owner->blob->data();
+      net.queue().Copy(copy.get(), original, bytes);
+      net.BindWeights(copy.get<float>());
+    } else if (iteration == 8) {
+      net.BindWeights(original);
+    }
+  });
+  EXPECT_EQ(moved, ordinary);
+  EXPECT_EQ(graphs_.recorded, 6);
+  EXPECT_EQ(graphs_.replayed, 2 * 10);
+}
+
+// ---- Nets without graphs ----
+
+TEST_P(PassGraphRuns, LeaveOutNetsOfWhichALayerNeedsTheHost) {
+  net_.dropout = true;
+  ExpectOrdinary("layer 'drop' (Dropout) draws its mask with a number of the host");
+}
+
+TEST_P(PassGraphRuns, LeaveOutWhatAsksForTheHostWithinAPass) {
+  solver_.set_iter_size(2);
+  ExpectOrdinary("iter_size is larger than 1");
+  solver_.set_iter_size(1);
+  solver_.set_debug_info(true);
+  ExpectOrdinary("debug_info is set");
+}
+
+TEST_P(PassGraphRuns, GoOnWithoutIfARecordingIsRefused) {
+  const Trained ordinary = Train(false, 8);
+  for (const int64_t n : {0, 1}) {
+    graphs_.Reset();
+    graphs_.refuses_from = n;
+    InfoLines log;
+    EXPECT_EQ(Train(true, 8), ordinary);
+    EXPECT_EQ(graphs_.replayed, 0);
+    EXPECT_EQ(log.Count("fake device 0: the work of training passes is not recorded: the recording "
+                        "was refused"),
+              1);
+  }
+}
+
+// The n-th call of the device fails, for every n, those within the recordings among them.
+TEST(PassGraphFailures, EndWithOneLineWhateverCallFails) {
+  GraphTrainer run;
+  uint64_t calls = 0;
+  {
+    FakeDevice device;
+    run.Train(true, 5, &device);
+    calls = device.calls()->count();
+  }
+  EXPECT_EQ(run.graphs_.replayed, 6);
+  for (uint64_t n = 0; n < calls; ++n) {
+    FakeDevice device({.fails_at_call = n});
+    try {
+      run.Train(true, 5, &device);
+      // It may be a call that ends an object, which reports nothing.
+    } catch (const Error& error) {  // of the device, or of the layer that needed it
+      const std::string line = error.what();
+      EXPECT_CONTAINS(line, "fake device 0: ");
+      EXPECT_EQ(line.find('\n'), line.npos);
+    }
+    ASSERT_EQ(device.memory().blocks(), 0u) << n;
+  }
+}
+
+class PassGraphsOnChosen : public OnChosenDevice, protected GraphTrainer {};
+
+INSTANTIATE_TEST_SUITE_P(Modes, PassGraphsOnChosen, testing::ValuesIn(DeviceChoices()),
+                         DeviceChoiceName);
+
+TEST_P(PassGraphsOnChosen, LearnAsWithoutGraphs) {
+  const Trained ordinary = Train(false, 50, &first()), graphs = Train(true, 50, &first());
+  for (size_t i = 0; i < 50; ++i) {
+    // Algorithms of a GPU's libraries may add in any order.
+    EXPECT_NEAR(graphs.losses[i], ordinary.losses[i], is_fake() ? 0 : 1e-2) << i;
+  }
+}
+
+// Each on a replica of its own, whose links exchange with the host meanwhile.
+TEST_P(PassGraphsOnChosen, LearnOnTwoGpus) {
+  if (const std::string why = WhyNoSecond(); !why.empty()) GTEST_SKIP() << why;
+  SetPassGraphs(true);
+  work_.WriteNet(net_);
+  TrainOptions options;
+  options.gpus = {&first(), &second()};
+  const Outcome outcome =
+      RunNamed(work_, "run", Workspace::Tested(Workspace::Solver(160), 80), options);
+  EXPECT_EQ(outcome.Losses().size(), 160u);
+  EXPECT_GE(outcome.FinalOutput("accuracy"), 0.9);
+  if (is_fake()) {
+    EXPECT_GT(graphs_.replayed, 0);
+  }
+}
+
+TEST(PassGraphFlag, IsAutoOrOff) {
+  EXPECT_TRUE(ParsePassGraphs("auto"));
+  EXPECT_FALSE(ParsePassGraphs("off"));
+  EXPECT_EQ(ErrorOf([] { ParsePassGraphs("on"); }), "--cuda_graphs=on: expected auto or off");
+}
+
+}  // namespace
+}  // namespace millrace::test
