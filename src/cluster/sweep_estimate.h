@@ -12,7 +12,7 @@
 
 namespace millrace::inline cluster {
 
-// Up to this many cluster iterations between two exchanges, progress is not damped.
+// Up to this many cluster iterations between two exchanges, they are fresh.
 inline constexpr double kFreshExchange = kFreshIterations;
 
 // Send rate of a node on a segment.

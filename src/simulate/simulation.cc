@@ -71,7 +71,7 @@ void RefuseLayers(const SolverConfig& config) {
 
 // Names the rule of an exchange, and says whether it is damped.
 SimulationOptions WithRule(SimulationOptions options) {
-  bool damping = true;
+  bool damping = IsDampedByDefault(options.rule.name);
   if (options.rule.name.empty()) {
     DefaultMergeRule chosen = DefaultMergeRuleFor(options.workers);
     LOG(INFO) << "The workers merge by the rule " << chosen.reason;

@@ -49,10 +49,13 @@ bool SharesWeights(const Topology& topology, const TopologySegment& segment) {
                      });
 }
 
-// For segments that name none.
+// For segments that name none; and the damping of those that do not name it.
 void ChooseMergeRules(Topology* topology) {
   for (TopologySegment& segment : topology->segments) {
-    if (segment.names_rule) continue;
+    if (segment.names_rule) {
+      if (!segment.names_damping) segment.damping = IsDampedByDefault(segment.rule.name);
+      continue;
+    }
     DefaultMergeRule chosen = DefaultMergeRuleFor(static_cast<int>(segment.nodes.size()),
                                                   !SharesWeights(*topology, segment));
     segment.rule = std::move(chosen.rule);

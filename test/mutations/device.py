@@ -189,7 +189,7 @@ bool with_diff) const {
   int history() const override { return 0; }  // all solvers have that of the one that leads
 """, "")]),
     ("the-sums-of-a-failed-solver-wait-for-ever", [(TOGETHER, """\
-  if (std::exchange(summing_, false)) collective_->Abort();
+  collective_->Abort();
 """, "")]),
     ("the-host-is-not-told-the-first-weights", [("src/train/run_setup.cc", """\
   if (!on_host) gpu_weights[0]->CopyToHost(weights->data());

@@ -802,7 +802,7 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
   header.number = chunk->number;
 """)]),
     ("held-back-progress-is-added-without-training", [(DAMPING, """\
-    if (seen == 0 && iterations_ > kFreshIterations) return 0;
+    if (seen == 0 && iterations_ > kAddedIterations) return 0;
 """, "")]),
     ("the-rest-is-added-at-the-end", [(WORKER, """\
   if (!exact_ || x_.delays.empty() || x_.config.passes_all_on) return false;

@@ -326,7 +326,7 @@ TEST_P(RuleSegment, RestsAtTheFixedPointOfItsRuleAndDropsWhatRemainsAtTheEnd) {
 TEST(MergeRuleCluster, MergesAsItsTopologySays) {
   const Topology topology = Parse(
       "merge_rule: 'heavy_ball' merge_rule_param { key: 'keep' value: 0.75 }\n"
-      "option { key: 'hub' value: 'MergeRuleCluster' } pace: 'full'");
+      "option { key: 'hub' value: 'MergeRuleCluster' } pace: 'full' damping: false");
   struct Node {
     std::vector<float> weights = std::vector<float>(kFloats);
     RangeLock locks{weights.data()};

@@ -72,7 +72,7 @@ TEST_F(SimulationTest, LearnsWithEachMergeRule) {
   struct Case {
     MergeRuleConfig rule;
     const char* codec = "float32";
-    bool damping = true;
+    std::optional<bool> damping = {};
   };
   const Case cases[] = {
       {{"easgd", {{"pull", 0.1125}}}, "float32", false},
@@ -131,7 +131,7 @@ TEST_F(SimulationTest, StalenessGrowsAsTheLinkGetsSlower) {
         .end.staleness;
   };
   const double fast = staleness(1000), slow = staleness(2);
-  EXPECT_GE(fast, 1);
+  EXPECT_GT(fast, 0.5);
   EXPECT_GT(slow, 3 * fast);
 }
 

@@ -72,6 +72,15 @@ TEST(DefaultMergeRule, DependsOnTheNodesOfTheSegment) {
   EXPECT_CONTAINS(plan.notices[0], "segment \"s\" merges by the rule outer with Nesterov momentum");
 }
 
+TEST(DefaultMergeRule, DampsNoRuleThatCorrectsHeldBackProgressAgain) {
+  const auto damping = [](const std::string& fields) {
+    return ParseLoopback(NodesText(3) + "\n" + SegmentText("s", 0, 3, fields)).segments[0].damping;
+  };
+  EXPECT_TRUE(damping("merge_rule: 'additive'"));
+  EXPECT_FALSE(damping("merge_rule: 'delay_compensated'"));
+  EXPECT_TRUE(damping("merge_rule: 'delay_compensated' damping: true"));
+}
+
 TEST(DefaultMergeRule, LeavesWhatTheFileSays) {
   const auto only = [](const std::string& fields) {
     const Topology topology = ParseLoopback(NodesText(12) + "\n" + SegmentText("s", 0, 12, fields));

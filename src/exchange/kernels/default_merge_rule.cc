@@ -43,4 +43,6 @@ DefaultMergeRule DefaultMergeRuleFor(int members, bool alone) {
   return chosen;
 }
 
+bool IsDampedByDefault(const std::string& rule) { return rule != "delay_compensated"; }
+
 }  // namespace millrace::inline exchange

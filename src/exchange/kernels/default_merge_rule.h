@@ -23,6 +23,10 @@ struct DefaultMergeRule {
 // add momentum to what the other adds.
 DefaultMergeRule DefaultMergeRuleFor(int members, bool alone = true);
 
+// Whether a segment that names this rule, and not `damping`, is damped. delay_compensated is not:
+// every position would correct the progress that is held back once more.
+bool IsDampedByDefault(const std::string& rule);
+
 }  // namespace millrace::inline exchange
 
 #endif  // MILLRACE_EXCHANGE_KERNELS_DEFAULT_MERGE_RULE_H_

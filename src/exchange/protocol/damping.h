@@ -1,5 +1,5 @@
-// Damping of stale exchanges: limits the share of its progress that a worker sends at once. Without
-// it, nodes that see each other's updates late overshoot together. Derivation: docs/exchange.md.
+// Damping: limits the share of its progress that a worker sends at once, where nodes see each other's
+// updates late, or are many. Without it, they overshoot together. Derivation: docs/exchange.md.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_DAMPING_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_DAMPING_H_
 
@@ -9,8 +9,10 @@
 
 namespace millrace::inline exchange {
 
-// Cluster iterations between two takes of a chunk up to which an exchange is fresh. A fresh
-// exchange is not damped.
+// Cluster iterations between two takes of a chunk up to which all progress is taken: those of two
+// nodes that exchange in each iteration.
+inline constexpr double kAddedIterations = 2;
+// Those up to which an exchange counts as fresh in messages and counters.
 inline constexpr double kFreshIterations = 4;
 // Limit, for large staleness, of the sum that all members of a segment add to a weight in one
 // round, in multiples of one member's progress.
@@ -19,10 +21,16 @@ inline constexpr double kStaleGain = 1.25;
 // Returns the share of its progress, in (0, 1], that a worker takes of a chunk. `iterations`:
 // cluster iterations since the chunk's last take. `members`: members of the segment, at least 1.
 inline float DampedShare(double iterations, size_t members) {
-  if (iterations <= kFreshIterations || members < 2) return 1;
-  const double fresh = kFreshIterations / iterations;
+  if (iterations <= kAddedIterations || members < 2) return 1;
+  const double added = kAddedIterations / iterations;
+  const double cube = added * added * added, sixth = cube * cube;
   const double least = (kStaleGain - 1) / static_cast<double>(members - 1);
-  return static_cast<float>(least + (1 - least) * fresh * fresh * fresh);
+  return static_cast<float>(least + (1 - least) * sixth * sixth);
+}
+
+// Whether a share is one of stale exchanges.
+inline bool IsStaleShare(float share, size_t members) {
+  return share < DampedShare(kFreshIterations, members);
 }
 
 // Progress of training at one moment, in iterations.
@@ -48,7 +56,7 @@ class TakeDelay {
   float Share(const TrainingClock& now) {
     const double passed = PassedAt(now);
     const double seen = now.on_copies ? Between(own_, now.own) : passed;
-    if (seen == 0 && iterations_ > kFreshIterations) return 0;
+    if (seen == 0 && iterations_ > kAddedIterations) return 0;
     // A single short interval among long ones does not make an exchange fresh.
     iterations_ = static_cast<float>(std::max(passed, kKept * iterations_));
     return Last(now.members);

@@ -63,7 +63,7 @@ struct ExchangeStats {
   uint64_t positions_taken = 0;
   uint64_t takeover_states_taken = 0;  // newer positions received in takeovers
   uint64_t diffs_taken = 0;            // made from this node's progress
-  uint64_t diffs_damped = 0;           // of these, with a share below 1 (damping.h)
+  uint64_t diffs_damped = 0;           // of these, with the share of stale exchanges (damping.h)
   uint64_t diffs_merged = 0;           // into chunks that this node masters
   uint64_t resends = 0;                // retransmitted diffs
   uint64_t repeats = 0;                // positions sent again with unchanged content

@@ -168,7 +168,7 @@ inline void Worker::SendDiff(const ChunkOp& op, Chunk* chunk, uint32_t slot, int
   chunk->retries = 0;
   x_.table.pending.PushBack(x_.table.chunks, op.chunk);
   ++x_.stats.diffs_taken;
-  x_.stats.diffs_damped += op.share < 1;
+  x_.stats.diffs_damped += IsStaleShare(op.share, x_.clock.members);
   x_.metrics.SentDiff(chunk->owner);
   PostDiff(op.chunk, chunk, slot, op.out_bytes, op.out != nullptr);
 }
