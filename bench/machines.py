@@ -111,6 +111,12 @@ def address_of(i):
     return f"10.97.0.{i + 1}"
 
 
+def core_of(i):
+    """The start of a command that runs on core `i`, where there are several: one for each machine."""
+    cores = sorted(os.sched_getaffinity(0))
+    return ("taskset", "-c", str(cores[i % len(cores)])) if len(cores) > 1 else ()
+
+
 def mac_of(i):
     return f"02:00:00:97:00:{i + 1:02x}"
 

@@ -15,6 +15,12 @@ LONGEST_START_SECONDS = 120
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}
 
 
+def has_torch():
+    """Whether python3-torch is installed."""
+    return subprocess.run(("/usr/bin/python3", "-c", "import torch"), check=False,
+                          stderr=subprocess.DEVNULL).returncode == 0
+
+
 def output_of(*command):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True,
                           env=ENVIRONMENT).stdout

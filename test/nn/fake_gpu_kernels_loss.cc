@@ -25,10 +25,10 @@ const RegisterFakeKernels<
     FocalBackward, LossParts<HingeTerms>, HingeBackward, LossParts<InfogainTerms>, InfogainRowSums,
     InfogainBackward, LossParts<MultinomialLogisticTerms>, MultinomialLogisticBackward,
     LossParts<SigmoidCrossEntropyTerms>, SigmoidCrossEntropyBackward, LossParts<SmoothL1Terms>,
-    SmoothL1OfPlaces, SmoothL1Backward, LossParts<L1Terms>, L1Backward, TripletGap,
-    LossParts<TripletTerms>, TripletBackward, MarginForward, MarginBackward, MarginOfLength,
-    MarginSumOfClass, MarginOfWeights, WriteNumber, LstmForward, LstmBackward, ContinueState,
-    TanhForward, TanhStepBackward>
+    SmoothL1OfPlaces, DifferenceBackward<SmoothL1Terms>, LossParts<L1Terms>,
+    DifferenceBackward<L1Terms>, TripletGap, LossParts<TripletTerms>, TripletBackward,
+    MarginForward, MarginBackward, MarginOfLength, MarginSumOfClass, MarginOfWeights, WriteNumber,
+    LstmForward, LstmBackward, ContinueState, TanhForward, TanhStepBackward>
     kernels;
 
 }  // namespace

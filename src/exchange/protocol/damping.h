@@ -1,5 +1,6 @@
-// Damping: limits the share of its progress that a worker sends at once, where nodes see each other's
-// updates late, or are many. Without it, they overshoot together. Derivation: docs/exchange.md.
+// Damping: limits the share of its progress that a worker sends at once, where nodes see each
+// other's updates late, or are many. Without it, they overshoot together. Derivation:
+// docs/exchange.md.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_DAMPING_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_DAMPING_H_
 
@@ -28,9 +29,9 @@ inline float DampedShare(double iterations, size_t members) {
   return static_cast<float>(least + (1 - least) * sixth * sixth);
 }
 
-// Whether a share is one of stale exchanges.
+// Whether a share is smaller than those of fresh exchanges.
 inline bool IsStaleShare(float share, size_t members) {
-  return share < DampedShare(kFreshIterations, members);
+  return share < 1 && share < DampedShare(kFreshIterations, members);
 }
 
 // Progress of training at one moment, in iterations.

@@ -100,8 +100,8 @@ void Takeover::Poll(int64_t now, size_t budget) {
       const uint32_t index = table.owned[cursor_];
       const Chunk& chunk = table.chunks[index];
       if (chunk.state != ChunkState::kTakingOver || chunk.demoting) continue;
-      RecordReply(index, x_.config.node,
-                  0);  // becomes the master if no other member is to be asked
+      // Becomes the master if no other member is to be asked.
+      RecordReply(index, x_.config.node, 0);
       if (chunk.state != ChunkState::kTakingOver) continue;
       EncodeChunkNumber({index, chunk.number},
                         x_.outbox.payload(slot) + kChunkNumberBytes * entries++);

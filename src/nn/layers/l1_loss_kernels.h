@@ -27,24 +27,6 @@ struct L1Terms {
   }
 };
 
-// `sign` is 1 for the diff of bottom 0 and -1 for that of bottom 1.
-struct L1Backward {
-  LossScale scale;
-  L1Terms terms;
-  float sign;
-  float* diff;
-
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    scale.Pointers(visit);
-    terms.Pointers(visit);
-    visit(diff);
-  }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    diff[i] = sign * scale.Get() * terms.Slope(i);
-  }
-};
-
 }  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_L1_LOSS_KERNELS_H_

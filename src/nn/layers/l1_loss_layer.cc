@@ -19,10 +19,10 @@ void L1LossLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_
   for (int i = 0; i < 2; ++i) {
     if (!propagate_down[i]) continue;
     Launch(*context_.queue, bottom[i]->count(),
-           L1Backward{sum_.Scale(top[0]->diff()),
-                      {bottom[0]->data(), bottom[1]->data()},
-                      i == 0 ? 1.0f : -1.0f,
-                      bottom[i]->diff()});
+           DifferenceBackward<L1Terms>{sum_.Scale(top[0]->diff()),
+                                       {bottom[0]->data(), bottom[1]->data()},
+                                       i == 0 ? 1.0f : -1.0f,
+                                       bottom[i]->diff()});
   }
 }
 

@@ -4,7 +4,7 @@
 namespace millrace::inline nn {
 namespace {
 
-const RegisterCudaKernels<LossParts<L1Terms>, L1Backward> registered;
+const RegisterCudaKernels<LossParts<L1Terms>, DifferenceBackward<L1Terms>> registered;
 
 }  // namespace
 }  // namespace millrace::inline nn

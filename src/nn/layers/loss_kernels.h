@@ -93,6 +93,27 @@ struct LossScale {
   MILLRACE_HOST_DEVICE float Get() const { return *loss_diff / totals->normalizer; }
 };
 
+// The diff of one bottom of a loss of the differences bottom[0] - bottom[1]. The terms also have
+//   float Slope(int64_t i) const       the derivative of Value(i) by that difference
+// `sign` is 1 for bottom 0 and -1 for bottom 1.
+template <typename Terms>
+struct DifferenceBackward {
+  LossScale scale;
+  Terms terms;
+  float sign;
+  float* diff;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    scale.Pointers(visit);
+    terms.Pointers(visit);
+    visit(diff);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+    diff[i] = sign * scale.Get() * terms.Slope(i);
+  }
+};
+
 // Class labels of the terms of a loss over an AxisView, whose elements are scores.
 struct LabelsOfScores {
   ClassesOfRow view;

@@ -1,15 +1,13 @@
 #include "nn/layers/psroi_pooling_layer.h"
 
 #include "device/kernel.h"
-#include "nn/layers/shape_field.h"
+#include "nn/layers/roi_shape.h"
 
 namespace millrace::inline nn {
 
 void PsRoiPoolingLayer::SetUp(const Blobs& bottom, const Blobs&) {
   const caffe::PSROIPoolingParameter& param = param_.psroi_pooling_param();
-  if (bottom[0]->num_axes() != 4) {
-    throw FieldError("bottom[0]", "has ", bottom[0]->num_axes(), " axes, expected 4 (N, C, H, W)");
-  }
+  CheckRoiImages(bottom);
   constexpr int32_t kMost = 1 << 20;
   const auto positive = [=](const char* field, int32_t value) {
     if (value < 1 || value > kMost) {
@@ -36,11 +34,7 @@ void PsRoiPoolingLayer::Reshape(const Blobs& bottom, const Blobs& top) {
     throw FieldError("bottom[0]", ShapeText(from), " given, expected ", channels,
                      " channels: output_dim * group_size^2");
   }
-  shape_.images = from[0];
-  shape_.channels = channels;
-  shape_.height = from[2];
-  shape_.width = from[3];
-  shape_.regions = bottom[1]->dim(0);
+  TakeBottoms(bottom, &shape_);
   CheckedProduct(shape_.regions, channels, "psroi_pooling_param");
   top[0]->Reshape({shape_.regions, shape_.top_channels, shape_.pooled_h, shape_.pooled_w});
 }

@@ -4,25 +4,19 @@
 
 #include "device/kernel.h"
 #include "nn/layers/roi_align_kernels.h"
-#include "nn/layers/shape_field.h"
+#include "nn/layers/roi_shape.h"
 
 namespace millrace::inline nn {
 
 void RoiAlignLayer::SetUp(const Blobs& bottom, const Blobs&) {
-  if (bottom[0]->num_axes() != 4) {
-    throw FieldError("bottom[0]", "has ", bottom[0]->num_axes(), " axes, expected 4 (N, C, H, W)");
-  }
+  CheckRoiImages(bottom);
   if (param_.has_roi_align_param() && param_.has_roi_pooling_param()) {
     throw FieldError("roi_pooling_param", "given beside roi_align_param, expected one of them");
   }
   constexpr int64_t kMostPoints = 256, kTwo = 2;
   const auto take = [&](const std::string& field, const auto& param) {
-    const auto positive = [&](const char* size, uint32_t value) {
-      if (value > 0) return int64_t{value};
-      throw FieldError(StrCat(field, ".", size), "0 given or missing, expected at least 1");
-    };
-    shape_.pooled_h = positive("pooled_h", param.pooled_h());
-    shape_.pooled_w = positive("pooled_w", param.pooled_w());
+    shape_.pooled_h = PooledSize(field + ".pooled_h", param.pooled_h());
+    shape_.pooled_w = PooledSize(field + ".pooled_w", param.pooled_w());
     shape_.scale = param.spatial_scale();
     if (shape_.scale > 0 && std::isfinite(shape_.scale)) return;
     throw FieldError(StrCat(field, ".spatial_scale"), shape_.scale,
@@ -44,23 +38,14 @@ void RoiAlignLayer::SetUp(const Blobs& bottom, const Blobs&) {
 
 void RoiAlignLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   list_.Reshape(*bottom[1], 1, bottom[0]->dim(0));
-  const Shape& from = bottom[0]->shape();
-  shape_.images = from[0];
-  shape_.channels = shape_.top_channels = from[1];
-  shape_.height = from[2];
-  shape_.width = from[3];
-  shape_.regions = bottom[1]->dim(0);
+  TakeBottoms(bottom, &shape_);
+  shape_.top_channels = shape_.channels;
   if (shape_.regions > 0 && bottom[0]->count(2) == 0) {
-    throw FieldError("bottom[0]", ShapeText(from), " given, expected planes with values");
+    throw FieldError("bottom[0]", ShapeText(bottom[0]->shape()),
+                     " given, expected planes with values");
   }
-  const Shape shape = {shape_.regions, shape_.channels, shape_.pooled_h, shape_.pooled_w};
-  const char* const field =
-      param_.has_roi_pooling_param() ? "roi_pooling_param" : "roi_align_param";
-  int64_t count = 1;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    count = CheckedProduct(count, shape[i], field, i < 2 ? 0 : 1);
-  }
-  top[0]->Reshape(shape);
+  top[0]->Reshape(PooledShape(
+      shape_, param_.has_roi_pooling_param() ? "roi_pooling_param" : "roi_align_param"));
 }
 
 void RoiAlignLayer::Forward(const Blobs& bottom, const Blobs& top) {

@@ -1,21 +1,15 @@
 #include "nn/layers/roi_pooling_layer.h"
 
 #include "device/kernel.h"
-#include "nn/layers/shape_field.h"
+#include "nn/layers/roi_shape.h"
 
 namespace millrace::inline nn {
 
 void RoiPoolingLayer::SetUp(const Blobs& bottom, const Blobs&) {
   const caffe::ROIPoolingParameter& param = param_.roi_pooling_param();
-  if (bottom[0]->num_axes() != 4) {
-    throw FieldError("bottom[0]", "has ", bottom[0]->num_axes(), " axes, expected 4 (N, C, H, W)");
-  }
-  const auto positive = [](const char* field, uint32_t value) {
-    if (value == 0) throw FieldError(field, "0 given or missing, expected at least 1");
-    return int64_t{value};
-  };
-  shape_.pooled_h = positive("roi_pooling_param.pooled_h", param.pooled_h());
-  shape_.pooled_w = positive("roi_pooling_param.pooled_w", param.pooled_w());
+  CheckRoiImages(bottom);
+  shape_.pooled_h = PooledSize("roi_pooling_param.pooled_h", param.pooled_h());
+  shape_.pooled_w = PooledSize("roi_pooling_param.pooled_w", param.pooled_w());
   shape_.scale = param.spatial_scale();
   if (!(shape_.scale > 0)) {
     throw FieldError("roi_pooling_param.spatial_scale", shape_.scale,
@@ -26,25 +20,18 @@ void RoiPoolingLayer::SetUp(const Blobs& bottom, const Blobs&) {
 
 void RoiPoolingLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   list_.Reshape(*bottom[1], 1, bottom[0]->dim(0));
-  const Shape& from = bottom[0]->shape();
-  shape_.images = from[0];
-  shape_.channels = shape_.top_channels = from[1];
-  shape_.height = from[2];
-  shape_.width = from[3];
-  shape_.regions = bottom[1]->dim(0);
-  const Shape shape = {shape_.regions, shape_.channels, shape_.pooled_h, shape_.pooled_w};
-  int64_t count = 1;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    count = CheckedProduct(count, shape[i], "roi_pooling_param", i < 2 ? 0 : 1);
-  }
+  TakeBottoms(bottom, &shape_);
+  shape_.top_channels = shape_.channels;
+  const Shape shape = PooledShape(shape_, "roi_pooling_param");
   if (bottom[0]->count(2) > INT32_MAX) {
-    throw FieldError("bottom[0]", ShapeText(from), " given, expected planes of at most ", INT32_MAX,
-                     " values");
+    throw FieldError("bottom[0]", ShapeText(bottom[0]->shape()),
+                     " given, expected planes of at most ", INT32_MAX, " values");
   }
   top[0]->Reshape(shape);
-  if (place_.bytes() < count * sizeof(int32_t)) {
+  const size_t bytes = top[0]->count() * sizeof(int32_t);
+  if (place_.bytes() < bytes) {
     context_.queue->Synchronize();  // work that has been enqueued may use the old memory
-    place_ = Buffer(memory(), count * sizeof(int32_t));
+    place_ = Buffer(memory(), bytes);
   }
 }
 

@@ -61,24 +61,6 @@ struct SmoothL1OfPlaces {
   }
 };
 
-// `sign` is 1 for the diff of the predictions and -1 for that of the targets.
-struct SmoothL1Backward {
-  LossScale scale;
-  SmoothL1Terms terms;
-  float sign;
-  float* diff;
-
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    scale.Pointers(visit);
-    terms.Pointers(visit);
-    visit(diff);
-  }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    diff[i] = sign * scale.Get() * terms.Slope(i);
-  }
-};
-
 }  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_SMOOTH_L1_LOSS_KERNELS_H_

@@ -57,8 +57,8 @@ void SmoothL1LossLayer::Backward(const Blobs& top, const std::vector<bool>& prop
   for (int i = 0; i < 2; ++i) {
     if (!propagate_down[i]) continue;
     Launch(*context_.queue, bottom[i]->count(),
-           SmoothL1Backward{sum_.Scale(top[0]->diff()), TermsOf(sigma(), bottom),
-                            i == 0 ? 1.0f : -1.0f, bottom[i]->diff()});
+           DifferenceBackward<SmoothL1Terms>{sum_.Scale(top[0]->diff()), TermsOf(sigma(), bottom),
+                                             i == 0 ? 1.0f : -1.0f, bottom[i]->diff()});
   }
 }
 

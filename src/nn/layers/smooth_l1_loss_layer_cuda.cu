@@ -4,7 +4,9 @@
 namespace millrace::inline nn {
 namespace {
 
-const RegisterCudaKernels<LossParts<SmoothL1Terms>, SmoothL1OfPlaces, SmoothL1Backward> registered;
+const RegisterCudaKernels<LossParts<SmoothL1Terms>, SmoothL1OfPlaces,
+                          DifferenceBackward<SmoothL1Terms>>
+    registered;
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -41,6 +41,10 @@ struct SamplePlace {
   }
 };
 
+struct SamplePoint {
+  SamplePlace y, x;
+};
+
 // The sizes, and the map from values of the top to places of the bottom.
 struct TransformerShape {
   int64_t images, channels, height, width;  // of the bottom
@@ -65,6 +69,10 @@ struct TransformerShape {
     const float at =
         fmaf(by_row, RowOf(row), fmaf(by_column, ColumnOf(column), matrix.At(image, 3 * axis + 2)));
     return (at + 1) * 0.5f * static_cast<float>(axis == 0 ? height : width);
+  }
+  MILLRACE_HOST_DEVICE SamplePoint PointOf(int64_t image, int64_t row, int64_t column) const {
+    return {SamplePlace::Of(Place(image, 0, row, column)),
+            SamplePlace::Of(Place(image, 1, row, column))};
   }
   // The distance of the places of two neighbours in a row of the top.
   MILLRACE_HOST_DEVICE float Step(int64_t image, int axis) const {
@@ -93,8 +101,7 @@ struct TransformerForward {
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t column = i % shape.top_width, row = i / shape.top_width % shape.top_height;
     const int64_t plane = i / (shape.top_width * shape.top_height), image = plane / shape.channels;
-    const SamplePlace y = SamplePlace::Of(shape.Place(image, 0, row, column));
-    const SamplePlace x = SamplePlace::Of(shape.Place(image, 1, row, column));
+    const auto [y, x] = shape.PointOf(image, row, column);
     const float* in = bottom + plane * shape.height * shape.width;
     float sum = 0;
     for (int a = 0; a < 2; ++a) {
@@ -147,8 +154,7 @@ struct TransformerGather {
                     axis == 0 ? at_y : at_x);
       }
       for (int64_t column = range.begin; column < range.end; ++column) {
-        const SamplePlace y = SamplePlace::Of(shape.Place(image, 0, row, column));
-        const SamplePlace x = SamplePlace::Of(shape.Place(image, 1, row, column));
+        const auto [y, x] = shape.PointOf(image, row, column);
         const float weight = y.Weight(at_y) * x.Weight(at_x);
         if (weight != 0) sum += weight * diff[row * shape.top_width + column];
       }
@@ -174,8 +180,7 @@ struct TransformerScatter {
     float* to = bottom_diff + plane * shape.height * shape.width;
     for (int64_t i = 0; i < shape.top_height * shape.top_width; ++i) {
       const int64_t row = i / shape.top_width, column = i % shape.top_width;
-      const SamplePlace y = SamplePlace::Of(shape.Place(image, 0, row, column));
-      const SamplePlace x = SamplePlace::Of(shape.Place(image, 1, row, column));
+      const auto [y, x] = shape.PointOf(image, row, column);
       for (int64_t at_y = y.low; at_y <= y.low + 1; ++at_y) {
         for (int64_t at_x = x.low; at_x <= x.low + 1; ++at_x) {
           if (!shape.InRow(at_y) || !shape.InColumn(at_x)) continue;
@@ -212,8 +217,7 @@ struct TransformerOfTheta {
   MILLRACE_HOST_DEVICE float Term(int64_t image, int64_t i, int entry) const {
     const int64_t column = i % shape.top_width, row = i / shape.top_width % shape.top_height;
     const int64_t plane = i / (shape.top_width * shape.top_height);
-    const SamplePlace y = SamplePlace::Of(shape.Place(image, 0, row, column));
-    const SamplePlace x = SamplePlace::Of(shape.Place(image, 1, row, column));
+    const auto [y, x] = shape.PointOf(image, row, column);
     const float* in = bottom + plane * shape.height * shape.width;
     const float a = shape.Value(in, y.low, x.low), b = shape.Value(in, y.low, x.low + 1);
     const float c = shape.Value(in, y.low + 1, x.low), d = shape.Value(in, y.low + 1, x.low + 1);
