@@ -105,6 +105,12 @@ bool Cluster::delivered() const {
   });
 }
 
+bool Cluster::settled() const {
+  return All(segments_, [](const SegmentState& state) {
+    return state.settled() || state.members() == 1;
+  });
+}
+
 void Cluster::Publish(GossipKey key, std::span<const std::byte> bytes) {
   CHECK(gossip_ != nullptr);
   gossip_->Publish(key, bytes);

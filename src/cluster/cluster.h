@@ -90,6 +90,8 @@ class Cluster {
   bool left() const;
   // The other nodes have all progress of this node.
   bool delivered() const;
+  // No segment has a diff, a reply or a takeover outstanding, as far as this node knows.
+  bool settled() const;
 
   // Writes the merged weights to `to`, which has the layout of the weight array. For a chunk that
   // another node masters, the merged weights are the master's weights as this node last received

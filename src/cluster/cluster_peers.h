@@ -58,6 +58,9 @@ class ClusterPeers {
   virtual bool left() const = 0;
   // The other nodes have all progress of this node.
   virtual bool delivered() const = 0;
+  // No progress of this node is on its way to the others, and none of theirs waits here for an
+  // answer.
+  virtual bool settled() const = 0;
 };
 
 // The peers of a running cluster.
@@ -87,6 +90,7 @@ class LiveClusterPeers : public ClusterPeers {
   void Leave() override { cluster_.Leave(); }
   bool left() const override { return cluster_.left(); }
   bool delivered() const override { return cluster_.delivered(); }
+  bool settled() const override { return cluster_.settled(); }
 
  private:
   Cluster& cluster_;

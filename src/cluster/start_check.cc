@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "cluster/sweep_estimate.h"
 #include "exchange/kernels/codec_config.h"
+#include "exchange/protocol/damping.h"
 
 namespace millrace::inline cluster {
 namespace {
@@ -98,11 +99,11 @@ std::vector<std::string> StartCheck::Check(int solvers, int64_t own, double seco
           ": expected time for ", fewest, fewest > 1 ? " exchanges" : " exchange",
           "; any of these helps: ", Remedies(segment, fewest, per_second, each, solvers_.local));
     }
-    const bool damped = segment.damping && iterations > kFreshExchange;
+    const bool damped = segment.damping && iterations > kFreshIterations;
     lines.push_back(StrCat("Segment ", segment.name, ": an exchange takes at least ",
                            Rounded(iterations), " iterations of the cluster",
                            damped ? "; stale progress is damped" : ""));
-    if (iterations > kFreshExchange && solvers_.momentum > 0 && !solvers_.look_ahead) {
+    if (iterations > kFreshIterations && solvers_.momentum > 0 && !solvers_.look_ahead) {
       lines.push_back(StrCat("Segment ", segment.name, ": plain steps with momentum ",
                              solvers_.momentum,
                              " oscillate on weights as old as that; expected momentum_lookahead: ",

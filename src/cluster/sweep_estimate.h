@@ -6,14 +6,10 @@
 #include <cstdint>
 #include <string>
 
-#include "exchange/protocol/damping.h"
 #include "topology/plan.h"
 #include "topology/topology.h"
 
 namespace millrace::inline cluster {
-
-// Up to this many cluster iterations between two exchanges, they are fresh.
-inline constexpr double kFreshExchange = kFreshIterations;
 
 // Send rate of a node on a segment.
 struct LinkRate {

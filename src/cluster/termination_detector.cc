@@ -63,6 +63,7 @@ TerminationDetector::State TerminationDetector::Update() {
     merges_ = merges;  // the next Update sees merges that came meanwhile
     checked_ns_ = now;
   }
+  own_.set_outstanding(!peers_.settled());
   own_.set_responsive(BitsOf(peers_.ResponsivePeers(Recency::kInTime)));
   Publish(false);
   ReadPeers(false);
@@ -215,10 +216,13 @@ TerminationDetector::State TerminationDetector::Evaluate() {
   if (WithWeights(own_.weights()).size() == reachable_.size()) return State::kQuiescent;
   std::vector<uint32_t> checksums;
   for (const NodeId node : reachable_) checksums.push_back(statements_.at(node).weights());
-  if (all_ended_ns_ < 0) all_ended_ns_ = moved_ns_ = now;
+  if (all_ended_ns_ < 0) all_ended_ns_ = moved_ns_ = unsettled_ns_ = now;
   if (checksums != moving_) moved_ns_ = now;
   moving_ = std::move(checksums);
-  const bool in_time = now - moved_ns_ < kStillNs && now - all_ended_ns_ < kMoveNs;
+  if (AnyOutstanding()) unsettled_ns_ = now;
+  const int64_t still = std::max(moved_ns_, unsettled_ns_);
+  const bool in_time = now - still < kStillNs && now - moved_ns_ < kOutstandingNs &&
+                       now - all_ended_ns_ < kMoveNs;
   return in_time ? State::kInFlight : State::kDiverged;
 }
 
@@ -232,6 +236,11 @@ int64_t TerminationDetector::TrainingTimeout() const {
     if (found != statements_.end()) longest = std::max(longest, found->second.iteration_ns());
   }
   return std::max(kTrainNs, kIterations * static_cast<int64_t>(std::min(longest, kMost)));
+}
+
+bool TerminationDetector::AnyOutstanding() const {
+  return std::any_of(reachable_.begin(), reachable_.end(),
+                     [this](NodeId node) { return statements_.at(node).outstanding(); });
 }
 
 std::vector<NodeId> TerminationDetector::WithWeights(uint32_t checksum) const {

@@ -44,11 +44,12 @@ class TerminationDetector {
   };
   // Timeouts of a node that has ended. For the other nodes' last iterations: kTrainNs, or
   // kIterations times the longest iteration of the nodes that still train if that is longer, at
-  // most kMostTrainNs. Then for equal weights: kStillNs since the last change of any node's
-  // checksum, at most kMoveNs in all.
+  // most kMostTrainNs. Then for equal weights, since the last change of any node's checksum:
+  // kStillNs, or kOutstandingNs as long as a node has progress outstanding, as a lost frame of a
+  // slow link is sent again only after seconds. In all at most kMoveNs.
   static constexpr int64_t kTrainNs = 30'000'000'000, kIterations = 3,
                            kMostTrainNs = 14'400'000'000'000, kStillNs = 3'000'000'000,
-                           kMoveNs = 60'000'000'000;
+                           kOutstandingNs = 60'000'000'000, kMoveNs = 1'800'000'000'000;
 
   // `peers`, `weights` (which the segments change concurrently) and `clock` outlive this object.
   TerminationDetector(ClusterPeers* peers, std::span<const float> weights, const Clock* clock);
@@ -109,6 +110,7 @@ class TerminationDetector {
   void ReadPeers(bool stopped);
   State Evaluate();
   int64_t TrainingTimeout() const;
+  bool AnyOutstanding() const;  // of reachable_
 
   ClusterPeers& peers_;
   const std::span<const float> weights_;
@@ -127,6 +129,7 @@ class TerminationDetector {
   std::vector<NodeId> reachable_;
   std::vector<uint32_t> moving_;  // checksums of reachable_ at their last change
   int64_t moved_ns_ = 0;          // time of that change
+  int64_t unsettled_ns_ = 0;      // last time at which a node had progress outstanding
   int64_t all_ended_ns_ = -1;     // when all solvers had ended; -1: not yet
 };
 

@@ -393,7 +393,8 @@ void NetSegment::Publish(int64_t now_ns) {
   state_.in_sync_ = in_sync;
   metrics_->PublishMembership(state_.members_, in_sync, state_.leads_);
   // Failed or busy members may delay the view without this node, but it has sent everything.
-  state_.delivered_ = exchange_->delivered() || (leaving_ && exchange_->quiescent());
+  state_.settled_ = exchange_->quiescent();
+  state_.delivered_ = exchange_->delivered() || (leaving_ && state_.settled_);
   state_.left_ = exchange_->left();
 }
 

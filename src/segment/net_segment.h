@@ -104,6 +104,8 @@ class SegmentState {
   // While this node leaves or after it has left: whether the other members have all its progress,
   // as far as it knows.
   bool delivered() const { return delivered_; }
+  // Exchange::quiescent, as of the last pass.
+  bool settled() const { return settled_; }
   // Value of GossipStore::changes() up to which all other members have acknowledged the messages
   // that they receive over this segment.
   uint64_t gossip_acked() const { return gossip_seen_; }
@@ -121,7 +123,8 @@ class SegmentState {
   std::atomic<int64_t> last_frame_ns_{0};
   std::atomic<uint32_t> members_{0};
   std::atomic<bool> in_sync_{false}, bootstrapped_{false}, leads_{false};
-  std::atomic<bool> flush_{false}, leave_{false}, left_{false}, delivered_{false};
+  std::atomic<bool> flush_{false}, leave_{false}, left_{false}, delivered_{false},
+      settled_{false};
   std::atomic<bool> may_bootstrap_{false};
   mutable std::mutex mutex_;
   std::string refusal_;

@@ -315,7 +315,7 @@ TEST_F(TerminationDetectors, GiveUpOnWeightsThatStayApartButNotOnThoseThatMove) 
   End(0, {1});
   End(1, {0});
   Update(1);
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 2500; ++i) {
     Merge(1, static_cast<float>(2 + i));
     Update(1, TerminationDetector::kStillNs / 4'000'000);
     const State state = Update(0);
@@ -328,6 +328,39 @@ TEST_F(TerminationDetectors, GiveUpOnWeightsThatStayApartButNotOnThoseThatMove) 
   EXPECT_EQ(Update(0), State::kInFlight);
   EXPECT_EQ(Update(0, TerminationDetector::kStillNs / 1'000'000 - 10), State::kInFlight);
   EXPECT_EQ(Update(0), State::kDiverged);
+}
+
+TEST_F(TerminationDetectors, WaitForProgressThatIsOutstandingButNotForEver) {
+  weights_[1] = 1;
+  bool settled = true;
+  for (NodeId node : {0, 1}) {
+    End(node, {0, 1});
+    Update(node);
+  }
+  peers_[1]->on_settled = [&] { return settled; };
+  constexpr int64_t kStepMs = 250;
+  // Polls both nodes for so long or until node 0 gives up; returns its last result.
+  const auto poll = [&](int64_t ns) {
+    State state = State::kInFlight;
+    for (const int64_t end = clock_.NowNs() + ns;
+         clock_.NowNs() < end && state == State::kInFlight;) {
+      Update(1, kStepMs);
+      state = Update(0, 0);
+    }
+    return state;
+  };
+  // The other node has sent something that was lost, and sends it again much later.
+  settled = false;
+  EXPECT_EQ(poll(TerminationDetector::kOutstandingNs / 2), State::kInFlight);
+  // From the answer on, the weights may become equal at once or never.
+  settled = true;
+  EXPECT_EQ(poll(TerminationDetector::kStillNs - 3 * kStepMs * 1'000'000), State::kInFlight);
+  EXPECT_EQ(poll(3 * kStepMs * 1'000'000), State::kDiverged);
+  // A node that never gets an answer does not keep the others.
+  Merge(1, 2);
+  settled = false;
+  EXPECT_EQ(poll(TerminationDetector::kOutstandingNs - 3 * kStepMs * 1'000'000), State::kInFlight);
+  EXPECT_EQ(poll(4 * kStepMs * 1'000'000), State::kDiverged);
 }
 
 TEST_F(TerminationDetectors, OfStoppedNodesNameTheLeaderToSave) {

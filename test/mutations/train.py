@@ -50,10 +50,20 @@ MUTANTS = [
     if (found != statements_.end()) longest = std::max(longest, found->second.iteration_ns());
 """, "")]),
     ("waits-for-weights-that-move-for-ever", [(TERMINATION, """\
-  const bool in_time = now - moved_ns_ < kStillNs && now - all_ended_ns_ < kMoveNs;
+  const bool in_time = now - still < kStillNs && now - moved_ns_ < kOutstandingNs &&
+                       now - all_ended_ns_ < kMoveNs;
 """, """\
-  const bool in_time = now - moved_ns_ < kStillNs;
+  const bool in_time = now - still < kStillNs && now - moved_ns_ < kOutstandingNs;
 """)]),
+    ("waits-for-weights-that-are-outstanding-for-ever", [(TERMINATION, """\
+  const bool in_time = now - still < kStillNs && now - moved_ns_ < kOutstandingNs &&
+                       now - all_ended_ns_ < kMoveNs;
+""", """\
+  const bool in_time = now - still < kStillNs && now - all_ended_ns_ < kMoveNs;
+""")]),
+    ("gives-up-progress-that-is-outstanding", [(TERMINATION, """\
+  if (AnyOutstanding()) unsettled_ns_ = now;
+""", "")]),
     ("knows-only-the-peers-on-its-segments", [(TERMINATION, """\
         if (!goes(node)) reachable_.push_back(node);
 """, """\

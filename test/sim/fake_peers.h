@@ -24,7 +24,7 @@ class FakePeers : public ClusterPeers {
   // Answers. A node alone by default, that has the run's weights.
   std::function<std::vector<NodeId>(Recency)> on_responsive;
   std::function<bool()> on_begun, on_is_leader, on_has_dependents, on_alone, on_all_acked, on_left,
-      on_delivered, on_idle;
+      on_delivered, on_idle, on_settled;
   std::function<uint32_t()> on_members;
   std::function<uint64_t()> on_merges;
   std::function<void()> on_flush, on_leave;
@@ -55,6 +55,7 @@ class FakePeers : public ClusterPeers {
   }
   bool left() const override { return !on_left || on_left(); }
   bool delivered() const override { return !on_delivered || on_delivered(); }
+  bool settled() const override { return !on_settled || on_settled(); }
 
  private:
   const NodeId self_;
