@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -110,29 +109,7 @@ std::vector<std::string> StartCheck::Check(int solvers, int64_t own, double seco
                              "true, a smaller momentum or a smaller base_lr"));
     }
   }
-  size_t nodes = 1;  // of the largest segment
-  for (const ExpectedSegment& segment : segments_) nodes = std::max(nodes, segment.members);
-  if (std::optional<std::string> advice = MomentumAdvice(nodes * solvers)) {
-    lines.push_back(std::move(*advice));
-  }
   return lines;
-}
-
-// N solvers with momentum p spread a gradient over N / (1 - p) iterations of the cluster, one
-// solver over 1 / (1 - p). With the momentum 1 - N (1 - p), N solvers spread it as far as one with
-// p does. What a gradient adds in all, base_lr / (1 - p), is halved.
-std::optional<std::string> StartCheck::MomentumAdvice(size_t solvers) const {
-  const double n = static_cast<double>(solvers);
-  const double rest = 1 - solvers_.momentum;
-  if (solvers_.local || solvers_.momentum <= 0 || rest <= 0 || n / rest <= kLongestSpread) {
-    return std::nullopt;
-  }
-  const double momentum = std::max(0.0, 1 - n * rest);
-  const double base_lr = solvers_.base_lr * (1 - momentum) / rest / 2;
-  return StrCat(solvers, " solvers with momentum ", solvers_.momentum,
-                " spread each gradient over ", Rounded(n / rest),
-                " iterations of the cluster; if the loss falls slowly or jumps, momentum ",
-                Rounded(momentum), " and base_lr ", Rounded(base_lr), " are steadier");
 }
 
 }  // namespace millrace::inline cluster

@@ -6,7 +6,6 @@
 #define MILLRACE_CLUSTER_START_CHECK_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +30,6 @@ struct ExpectedSegment {
 struct ExpectedSolvers {
   double momentum = 0;     // of their update rule; 0 if it has none
   bool look_ahead = true;  // with Nesterov look-ahead (solver/sgd.h)
-  double base_lr = 0;
   // Solvers train on weights of their own and merge them at times (strategy local).
   bool local = false;
 };
@@ -51,11 +49,6 @@ class StartCheck {
   // apart between merges.
   static constexpr double kFewestExchanges = 4, kFewestOfLocal = 1;
 
-  // Iterations of the cluster over which its solvers spread a gradient, N / (1 - momentum), above
-  // which advice is logged: so many are known to learn some nets more slowly than one solver
-  // (docs/benchmarks/accuracy.md, "Machines and slow links").
-  static constexpr double kLongestSpread = 35;
-
   explicit StartCheck(std::vector<ExpectedSegment> segments, ExpectedSolvers solvers = {});
 
   // Log lines for the start of training.
@@ -68,9 +61,6 @@ class StartCheck {
   std::vector<std::string> Check(int solvers, int64_t own, double seconds, int64_t whole);
 
  private:
-  // Log line for that many solvers in the cluster, if they need advice.
-  std::optional<std::string> MomentumAdvice(size_t solvers) const;
-
   const std::vector<ExpectedSegment> segments_;
   const ExpectedSolvers solvers_;
   bool checked_ = false;

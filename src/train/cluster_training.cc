@@ -19,7 +19,6 @@ StartCheck MakeStartCheck(const RunSetup& setup) {
   StartCheck check(ExpectSegments(node.topology, node.plan, setup.weights->size()),
                    {.momentum = momentum ? solver.momentum() : 0,
                     .look_ahead = solver.type() == "Nesterov" || solver.momentum_lookahead(),
-                    .base_lr = solver.base_lr(),
                     .local = solver.strategy().type() == "local"});
   for (const std::string& line : check.Lines()) LOG(INFO) << line;
   return check;

@@ -65,29 +65,6 @@ TEST(StartCheck, WarnsOfPlainMomentumOnStaleWeights) {
             1u);
 }
 
-Lines Advice(size_t nodes, int solvers, const ExpectedSolvers& expected) {
-  ExpectedSegment segment = kSlow;
-  segment.members = nodes;
-  segment.seconds = 0;  // so that no other line is logged
-  return StartCheck({segment}, expected).Check(solvers, 20 * solvers, 20, 1'000'000);
-}
-
-TEST(StartCheck, AdvisesLessMomentumToManySolvers) {
-  const ExpectedSolvers given{.momentum = 0.9, .base_lr = 0.001};
-  EXPECT_EQ(Advice(5, 1, given),
-            Lines{"5 solvers with momentum 0.9 spread each gradient over 50 iterations of the "
-                  "cluster; if the loss falls slowly or jumps, momentum 0.5 and base_lr 0.0025 are "
-                  "steadier"});
-  // All momentum is gone: the rate of a step is half of what momentum makes of it.
-  EXPECT_EQ(Advice(4, 4, given),
-            Lines{"16 solvers with momentum 0.9 spread each gradient over 160 iterations of the "
-                  "cluster; if the loss falls slowly or jumps, momentum 0 and base_lr 0.005 are "
-                  "steadier"});
-  EXPECT_EQ(Advice(3, 1, given), Lines{});
-  EXPECT_EQ(Advice(16, 1, {.momentum = 0, .base_lr = 0.001}), Lines{});
-  EXPECT_EQ(Advice(16, 1, {.momentum = 0.9, .base_lr = 0.001, .local = true}), Lines{});
-}
-
 // 20 iterations per second on both nodes: 8 s are 160 iterations.
 std::string Refusal(const ExpectedSegment& segment, int64_t whole,
                     const ExpectedSolvers& solvers = {}) {
