@@ -188,7 +188,7 @@ std::vector<float> In(const void* from, const Tensor& shape) {
   } else {
     std::transform(static_cast<const uint16_t*>(from),
                    static_cast<const uint16_t*>(from) + values.size(), values.begin(),
-                   FromBfloat16);
+                   [](uint16_t value) { return FromBfloat16(value); });
   }
   return values;
 }
