@@ -86,6 +86,8 @@ const RegisterGpuCases cases({
     {"ReorgBack", LayerText("Reorg", "reorg_param { stride: 2 reverse: true }"), "4 8 3 5"},
     {"Reverse", LayerText("Reverse", "reverse_param { axis: 1 axis: 3 }")},
     {"ReverseOfRows", LayerText("Reverse", "reverse_param { axis: 1 }"), "4 99"},
+    {"Flip", LayerText("Flip", "flip_param { flip_height: true }")},
+    {"FlipOfHeight", LayerText("Flip", "flip_param { flip_width: false flip_height: true }")},
     {"ShuffleChannel", LayerText("ShuffleChannel", "shuffle_channel_param { group: 3 }")},
     {"Axpy",
      LayerText("Reduction", "reduction_param { axis: 2 operation: MEAN }", "x", "r") + TwoBlobs() +
