@@ -63,7 +63,7 @@ const char* ColorOf(const std::string& type) {
   }();
   const auto found = colors.find(type);
   if (found != colors.end()) return found->second;
-  return type.ends_with("Loss") || type == "Accuracy" ? "#F4CCCC" : "#FFF8DC";
+  return type.ends_with("Loss") || type.ends_with("Accuracy") ? "#F4CCCC" : "#FFF8DC";
 }
 
 // A box: a layer, and those that work in place on its top.

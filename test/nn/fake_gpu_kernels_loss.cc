@@ -10,6 +10,7 @@
 #include "nn/layers/lstm_kernels.h"
 #include "nn/layers/margin_inner_product_kernels.h"
 #include "nn/layers/recurrent_kernels.h"
+#include "nn/layers/seg_accuracy_kernels.h"
 #include "nn/layers/sigmoid_cross_entropy_loss_kernels.h"
 #include "nn/layers/smooth_l1_loss_kernels.h"
 #include "nn/layers/triplet_loss_kernels.h"
@@ -28,7 +29,8 @@ const RegisterFakeKernels<
     SmoothL1OfPlaces, DifferenceBackward<SmoothL1Terms>, LossParts<L1Terms>,
     DifferenceBackward<L1Terms>, TripletGap, LossParts<TripletTerms>, TripletBackward,
     MarginForward, MarginBackward, MarginOfLength, MarginSumOfClass, MarginOfWeights, WriteNumber,
-    LstmForward, LstmBackward, ContinueState, TanhForward, TanhStepBackward>
+    PredictPositions, CountClasses, SegAccuracyOfCounts, LstmForward, LstmBackward, ContinueState,
+    TanhForward, TanhStepBackward>
     kernels;
 
 }  // namespace

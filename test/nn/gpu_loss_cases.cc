@@ -98,6 +98,13 @@ const RegisterGpuCases cases({
      "  lambda_min: 0.25 weight_filler { type: 'gaussian' } } }"
      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'y' bottom: 'label' top: 'l' }",
      "6 3"},
+    {"SegAccuracy",
+     kLabels +
+         "layer { name: 'acc' type: 'SegAccuracy' bottom: 'x' bottom: 'labels' top: 'acc'"
+         "  seg_accuracy_param { ignore_label: 2 ignore_label: 255 } }"
+         "layer { name: 'acc2' type: 'SegAccuracy' bottom: 'x' bottom: 'labels' top: 'acc2'"
+         "  seg_accuracy_param { reset: false } }" +
+         LossText("SoftmaxWithLoss", "bottom: 'x' bottom: 'labels'")},
     {"LstmUnit",
      InputText("c", "dim: 1 dim: 3 dim: 4") + InputText("label_cont", "dim: 1 dim: 3") +
          "layer { name: 'u' type: 'LSTMUnit' bottom: 'c' bottom: 'x' bottom: 'label_cont'"

@@ -324,7 +324,8 @@ TEST(OnnxGraph, LeavesOutLossesLabelsDropoutAndSplits) {
             inner_product_param { num_output: 5 } }
     layer { name: 'flat' type: 'Flatten' bottom: 'label' top: 'flat' }
     layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'score' bottom: 'flat' top: 'loss' }
-    layer { name: 'accuracy' type: 'Accuracy' bottom: 'score' bottom: 'flat' top: 'accuracy' })");
+    layer { name: 'accuracy' type: 'Accuracy' bottom: 'score' bottom: 'flat' top: 'accuracy' }
+    layer { name: 'seg' type: 'SegAccuracy' bottom: 'score' bottom: 'flat' top: 'seg' })");
   const onnx::ModelProto model = onnx_export::ModelOf(net.net());
   EXPECT_EQ(OperatorsOf(model), (std::set<std::string>{"Gemm", "Relu"}));
   ASSERT_EQ(model.graph().input_size(), 1);
