@@ -6,6 +6,7 @@
 #include "nn/layers/focal_loss_kernels.h"
 #include "nn/layers/hinge_loss_kernels.h"
 #include "nn/layers/infogain_loss_kernels.h"
+#include "nn/layers/inner_distance_kernels.h"
 #include "nn/layers/l1_loss_kernels.h"
 #include "nn/layers/lstm_kernels.h"
 #include "nn/layers/margin_inner_product_kernels.h"
@@ -14,6 +15,7 @@
 #include "nn/layers/sigmoid_cross_entropy_loss_kernels.h"
 #include "nn/layers/smooth_l1_loss_kernels.h"
 #include "nn/layers/triplet_loss_kernels.h"
+#include "nn/layers/unit_rows_kernels.h"
 #include "test/support/fake_gpu.h"
 
 namespace millrace::test {
@@ -29,7 +31,8 @@ const RegisterFakeKernels<
     SmoothL1OfPlaces, DifferenceBackward<SmoothL1Terms>, LossParts<L1Terms>,
     DifferenceBackward<L1Terms>, TripletGap, LossParts<TripletTerms>, TripletBackward,
     MarginForward, MarginBackward, MarginOfLength, MarginSumOfClass, MarginOfWeights, WriteNumber,
-    PredictPositions, CountClasses, SegAccuracyOfCounts, LstmForward, LstmBackward, ContinueState,
+    PredictPositions, CountClasses, SegAccuracyOfCounts, InnerDistances, InnerDistanceOfExamples,
+    InnerDistanceOfCenters, ScaleToUnit, UnitRowGradient, LstmForward, LstmBackward, ContinueState,
     TanhForward, TanhStepBackward>
     kernels;
 

@@ -98,6 +98,19 @@ const RegisterGpuCases cases({
      "  lambda_min: 0.25 weight_filler { type: 'gaussian' } } }"
      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'y' bottom: 'label' top: 'l' }",
      "6 3"},
+    {"InnerDistance",
+     "layer { name: 'd' type: 'InnerDistance' bottom: 'x' top: 'y' inner_distance_param {"
+     "  num_output: 5 weight_filler { type: 'gaussian' } } }",
+     "6 3"},
+    {"InnerDistanceOfMagnitudes",
+     "layer { name: 'd' type: 'InnerDistance' bottom: 'x' top: 'y' inner_distance_param {"
+     "  num_output: 5 distance_type: 'L1' normalize: true weight_filler { type: 'gaussian' } } }",
+     "6 200"},
+    {"InnerDistanceOfLabels",
+     InputText("c", "dim: 5 dim: 3") +
+         "layer { name: 'd' type: 'InnerDistance' bottom: 'x' bottom: 'c' bottom: 'label' top: 'y'"
+         "  inner_distance_param { update_center_only: true } }",
+     "6 3"},
     {"SegAccuracy",
      kLabels +
          "layer { name: 'acc' type: 'SegAccuracy' bottom: 'x' bottom: 'labels' top: 'acc'"
