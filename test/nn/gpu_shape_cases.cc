@@ -92,6 +92,12 @@ const RegisterGpuCases cases({
     {"Axpy",
      LayerText("Reduction", "reduction_param { axis: 2 operation: MEAN }", "x", "r") + TwoBlobs() +
          "layer { name: 'axpy' type: 'Axpy' bottom: 'r' bottom: 'a' bottom: 'b' top: 'y' }"},
+    {"ChannelScale",
+     LayerText("Reduction", "reduction_param { axis: 1 operation: SUMSQ }", "x", "norm") +
+         "layer { name: 'r' type: 'Reshape' bottom: 'norm' top: 'scale' reshape_param {"
+         " shape { dim: 6 dim: 1 } } }"
+         "layer { name: 's' type: 'ChannelScale' bottom: 'x' bottom: 'scale' top: 'y' }",
+     "6 5"},
     {"Filter",
      "layer { name: 'chosen' type: 'DummyData' top: 'chosen' dummy_data_param {"
      " shape { dim: 4 } data_filler { type: 'gaussian' std: 3 sparse: 2 } } }"
