@@ -57,8 +57,9 @@ const char* ColorOf(const std::string& type) {
     add("#D9EAD3", {"ReLU", "ReLU6", "PReLU", "ELU", "Sigmoid", "TanH", "AbsVal", "Exp", "Log",
                     "Power", "BNLL", "Swish", "Clip", "Threshold", "Dropout", "Softmax"});
     add("#E4DAF0", {"BatchNorm", "BN", "LRN", "MVN", "Scale", "Bias", "Normalize"});
-    add("#E6E6E6", {"Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "DummyData",
-                    "Input", "AnnotatedData", "VideoData", "DenseImageData", "ImageSegData"});
+    add("#E6E6E6",
+        {"Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "DummyData", "Input",
+         "AnnotatedData", "VideoData", "DenseImageData", "ImageSegData", "ImageLabelmapData"});
     return all;
   }();
   const auto found = colors.find(type);
