@@ -8,6 +8,7 @@
 #include "nn/layers/infogain_loss_kernels.h"
 #include "nn/layers/inner_distance_kernels.h"
 #include "nn/layers/l1_loss_kernels.h"
+#include "nn/layers/label_margin_kernels.h"
 #include "nn/layers/lstm_kernels.h"
 #include "nn/layers/margin_inner_product_kernels.h"
 #include "nn/layers/recurrent_kernels.h"
@@ -32,8 +33,10 @@ const RegisterFakeKernels<
     DifferenceBackward<L1Terms>, TripletGap, LossParts<TripletTerms>, TripletBackward,
     MarginForward, MarginBackward, MarginOfLength, MarginSumOfClass, MarginOfWeights, WriteNumber,
     PredictPositions, CountClasses, SegAccuracyOfCounts, InnerDistances, InnerDistanceOfExamples,
-    InnerDistanceOfCenters, ScaleToUnit, UnitRowGradient, LstmForward, LstmBackward, ContinueState,
-    TanhForward, TanhStepBackward>
+    InnerDistanceOfCenters, ScaleToUnit, UnitRowGradient, LabelMarginForward<AddedMargin>,
+    LabelMarginBackward<AddedMargin>, LabelMarginForward<AngleMargin>,
+    LabelMarginBackward<AngleMargin>, LstmForward, LstmBackward, ContinueState, TanhForward,
+    TanhStepBackward>
     kernels;
 
 }  // namespace

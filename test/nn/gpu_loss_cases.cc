@@ -111,6 +111,19 @@ const RegisterGpuCases cases({
          "layer { name: 'd' type: 'InnerDistance' bottom: 'x' bottom: 'c' bottom: 'label' top: 'y'"
          "  inner_distance_param { update_center_only: true } }",
      "6 3"},
+    {"LabelSpecificAdd",
+     "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'c' inner_product_param {"
+     "  num_output: 5 normalize: true bias_term: false weight_filler { type: 'gaussian' } } }"
+     "layer { name: 'm' type: 'LabelSpecificAdd' bottom: 'c' bottom: 'label' top: 'c' top: 'bias'"
+     "  label_specific_add_param { bias_base: -0.125 bias_gamma: 0.5 bias_power: -1 bias_min: -1 } "
+     "}"
+     "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'c' bottom: 'label' top: 'l' }",
+     "6 3"},
+    {"CosinAddm",
+     "layer { name: 'n' type: 'TanH' bottom: 'x' top: 'c' }"
+     "layer { name: 'm' type: 'CosinAddm' bottom: 'c' bottom: 'label' top: 'y' }"
+     "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'y' bottom: 'label' top: 'l' }",
+     "6 5"},
     {"SegAccuracy",
      kLabels +
          "layer { name: 'acc' type: 'SegAccuracy' bottom: 'x' bottom: 'labels' top: 'acc'"
