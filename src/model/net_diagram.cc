@@ -54,8 +54,9 @@ const char* ColorOf(const std::string& type) {
     };
     add("#CFE2F3", {"Convolution", "Deconvolution", "InnerProduct", "Embed", "LSTM", "RNN"});
     add("#FCE5CD", {"Pooling", "SPP", "ROIPooling", "PSROIPooling", "Upsample", "Interp"});
-    add("#D9EAD3", {"ReLU", "ReLU6", "PReLU", "ELU", "Sigmoid", "TanH", "AbsVal", "Exp", "Log",
-                    "Power", "BNLL", "Swish", "Clip", "Threshold", "Dropout", "Softmax"});
+    add("#D9EAD3",
+        {"ReLU", "ReLU6", "PReLU", "ELU", "SeLu", "Insanity", "Sigmoid", "TanH", "AbsVal", "Exp",
+         "Log", "Power", "BNLL", "Swish", "Clip", "Threshold", "Dropout", "Softmax"});
     add("#E4DAF0", {"BatchNorm", "BN", "LRN", "MVN", "Scale", "Bias", "Normalize"});
     add("#E6E6E6",
         {"Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "DummyData", "Input",
