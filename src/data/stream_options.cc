@@ -110,7 +110,7 @@ void ImageSegStream(const caffe::LayerParameter& layer, BatchStreamOptions* opti
   RequireSource("image_data_param.source", param.source(), "a list of images and labels");
   options->read_ahead = PrefetchOf(layer);
   options->sources = {
-      std::make_shared<ImagePairSource>(param.source(), param.root_folder(), PairLabelsOf(param))};
+      std::make_shared<ImagePairSource>(param.source(), param.root_folder(), PairLabelsOf(layer))};
   options->shuffle = param.shuffle();
   options->rand_skip = param.rand_skip();
 }
@@ -172,6 +172,10 @@ struct LayerType {
 };
 
 const LayerType& TypeOf(const caffe::LayerParameter& layer) {
+  static const LayerType image_seg = {
+      "image_data_param.source", ImageSegStream,
+      [](const caffe::LayerParameter& layer) { return layer.image_data_param().batch_size(); },
+      true};
   static const std::map<std::string, LayerType> types = {
       {"Data",
        {"data_param.source", DataStream,
@@ -184,10 +188,8 @@ const LayerType& TypeOf(const caffe::LayerParameter& layer) {
        {"image_data_param.source", ImageStream,
         [](const caffe::LayerParameter& layer) { return layer.image_data_param().batch_size(); },
         true, ListedLabels}},
-      {"ImageSegData",
-       {"image_data_param.source", ImageSegStream,
-        [](const caffe::LayerParameter& layer) { return layer.image_data_param().batch_size(); },
-        true}},
+      {"ImageSegData", image_seg},
+      {"ImageLabelmapData", image_seg},
       {"DenseImageData",
        {"dense_image_data_param.source", ImagePairStream,
         [](const caffe::LayerParameter& layer) {

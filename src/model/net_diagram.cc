@@ -54,16 +54,18 @@ const char* ColorOf(const std::string& type) {
     };
     add("#CFE2F3", {"Convolution", "Deconvolution", "InnerProduct", "Embed", "LSTM", "RNN"});
     add("#FCE5CD", {"Pooling", "SPP", "ROIPooling", "PSROIPooling", "Upsample", "Interp"});
-    add("#D9EAD3", {"ReLU", "ReLU6", "PReLU", "ELU", "Sigmoid", "TanH", "AbsVal", "Exp", "Log",
-                    "Power", "BNLL", "Swish", "Clip", "Threshold", "Dropout", "Softmax"});
+    add("#D9EAD3",
+        {"ReLU", "ReLU6", "PReLU", "ELU", "SeLu", "Insanity", "Sigmoid", "TanH", "AbsVal", "Exp",
+         "Log", "Power", "BNLL", "Swish", "Clip", "Threshold", "Dropout", "Softmax"});
     add("#E4DAF0", {"BatchNorm", "BN", "LRN", "MVN", "Scale", "Bias", "Normalize"});
-    add("#E6E6E6", {"Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "DummyData",
-                    "Input", "AnnotatedData", "VideoData", "DenseImageData", "ImageSegData"});
+    add("#E6E6E6",
+        {"Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "DummyData", "Input",
+         "AnnotatedData", "VideoData", "DenseImageData", "ImageSegData", "ImageLabelmapData"});
     return all;
   }();
   const auto found = colors.find(type);
   if (found != colors.end()) return found->second;
-  return type.ends_with("Loss") || type == "Accuracy" ? "#F4CCCC" : "#FFF8DC";
+  return type.ends_with("Loss") || type.ends_with("Accuracy") ? "#F4CCCC" : "#FFF8DC";
 }
 
 // A box: a layer, and those that work in place on its top.

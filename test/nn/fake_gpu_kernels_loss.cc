@@ -6,13 +6,17 @@
 #include "nn/layers/focal_loss_kernels.h"
 #include "nn/layers/hinge_loss_kernels.h"
 #include "nn/layers/infogain_loss_kernels.h"
+#include "nn/layers/inner_distance_kernels.h"
 #include "nn/layers/l1_loss_kernels.h"
+#include "nn/layers/label_margin_kernels.h"
 #include "nn/layers/lstm_kernels.h"
 #include "nn/layers/margin_inner_product_kernels.h"
 #include "nn/layers/recurrent_kernels.h"
+#include "nn/layers/seg_accuracy_kernels.h"
 #include "nn/layers/sigmoid_cross_entropy_loss_kernels.h"
 #include "nn/layers/smooth_l1_loss_kernels.h"
 #include "nn/layers/triplet_loss_kernels.h"
+#include "nn/layers/unit_rows_kernels.h"
 #include "test/support/fake_gpu.h"
 
 namespace millrace::test {
@@ -28,7 +32,11 @@ const RegisterFakeKernels<
     SmoothL1OfPlaces, DifferenceBackward<SmoothL1Terms>, LossParts<L1Terms>,
     DifferenceBackward<L1Terms>, TripletGap, LossParts<TripletTerms>, TripletBackward,
     MarginForward, MarginBackward, MarginOfLength, MarginSumOfClass, MarginOfWeights, WriteNumber,
-    LstmForward, LstmBackward, ContinueState, TanhForward, TanhStepBackward>
+    PredictPositions, CountClasses, SegAccuracyOfCounts, InnerDistances, InnerDistanceOfExamples,
+    InnerDistanceOfCenters, ScaleToUnit, UnitRowGradient, LabelMarginForward<AddedMargin>,
+    LabelMarginBackward<AddedMargin>, LabelMarginForward<AngleMargin>,
+    LabelMarginBackward<AngleMargin>, LstmForward, LstmBackward, ContinueState, TanhForward,
+    TanhStepBackward>
     kernels;
 
 }  // namespace

@@ -1,4 +1,5 @@
 // The kernels of element-wise and normalising layers on the fake device.
+#include "nn/layers/insanity_kernels.h"
 #include "nn/layers/neuron_formulas.h"
 #include "nn/layers/neuron_kernels.h"
 #include "nn/layers/normalize_kernels.h"
@@ -14,9 +15,10 @@ struct RegisterFormulas {
   RegisterFakeKernels<NeuronForward<Formulas>..., NeuronBackward<Formulas>...> kernels{};
 };
 
-const RegisterFormulas<SigmoidFormula, TanhFormula, EluFormula, SwishFormula, ClipFormula,
-                       Relu6Formula, AbsFormula, ConstantFormula, LinearFormula, SquareFormula,
-                       PowerFormula, ExpFormula, LogFormula, BnllFormula, ThresholdFormula>
+const RegisterFormulas<SigmoidFormula, TanhFormula, EluFormula, SeluFormula, SwishFormula,
+                       ClipFormula, Relu6Formula, AbsFormula, ConstantFormula, LinearFormula,
+                       SquareFormula, PowerFormula, ExpFormula, LogFormula, BnllFormula,
+                       ThresholdFormula>
     formulas;
 const RegisterFakeKernels<
     MapOfChannels<ScaleForward<false, false>>, MapOfChannels<ScaleForward<false, true>>,
@@ -28,7 +30,7 @@ const RegisterFakeKernels<
     SumsOfChannels<NormalizeSums>, MapOfChannels<NormalizeForward<false>>,
     MapOfChannels<NormalizeForward<true>>, MapOfChannels<NormalizeBackward>,
     MapOfChannels<CenterBackward>, MapOfChannels<GlobalNormalizeBackward>, StatisticsOfSums,
-    AverageInto>
+    AverageInto, RandomlyDivideNegatives>
     channels;
 const RegisterFakeKernels<
     MapOfChannels<NormalizeScaleForward<false, false>>,

@@ -1,6 +1,7 @@
 // Kernels of the layers that move and combine blobs, on the fake device.
 #include "nn/layers/argmax_kernels.h"
 #include "nn/layers/axpy_kernels.h"
+#include "nn/layers/channel_scale_kernels.h"
 #include "nn/layers/column_kernels.h"
 #include "nn/layers/eltwise_kernels.h"
 #include "nn/layers/interp_kernels.h"
@@ -19,9 +20,10 @@ const RegisterFakeKernels<
     CopyElements, CopyRows, EltwiseSum, EltwiseScale, EltwiseProduct, EltwiseQuotientGradient,
     EltwiseMaxOfTwo, EltwiseMaxOfNext, EltwiseMaxGradient, TileGradient, ReduceRows,
     ReductionGradient, LargestOfRows, GatherRows, LinkEqualRows, MarkFirstRows, AddGatheredRows,
-    CountInvalidRows, AxpyOfChannels, AxpyFactorGradient, ImageToColumns, ColumnsToImage,
-    StochasticPoolDraw, StochasticPoolMean, StochasticPoolMeanGradient, UpsampleNearest,
-    UpsampleNearestGradient, UpsampleByMask, UpsampleByMaskGradient, InterpForward, InterpGradient>
+    CountInvalidRows, AxpyOfChannels, AxpyFactorGradient, ScaleChannels, ChannelScaleGradient,
+    ImageToColumns, ColumnsToImage, StochasticPoolDraw, StochasticPoolMean,
+    StochasticPoolMeanGradient, UpsampleNearest, UpsampleNearestGradient, UpsampleByMask,
+    UpsampleByMaskGradient, InterpForward, InterpGradient>
     kernels;
 
 }  // namespace

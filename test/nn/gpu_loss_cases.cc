@@ -98,6 +98,39 @@ const RegisterGpuCases cases({
      "  lambda_min: 0.25 weight_filler { type: 'gaussian' } } }"
      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'y' bottom: 'label' top: 'l' }",
      "6 3"},
+    {"InnerDistance",
+     "layer { name: 'd' type: 'InnerDistance' bottom: 'x' top: 'y' inner_distance_param {"
+     "  num_output: 5 weight_filler { type: 'gaussian' } } }",
+     "6 3"},
+    {"InnerDistanceOfMagnitudes",
+     "layer { name: 'd' type: 'InnerDistance' bottom: 'x' top: 'y' inner_distance_param {"
+     "  num_output: 5 distance_type: 'L1' normalize: true weight_filler { type: 'gaussian' } } }",
+     "6 200"},
+    {"InnerDistanceOfLabels",
+     InputText("c", "dim: 5 dim: 3") +
+         "layer { name: 'd' type: 'InnerDistance' bottom: 'x' bottom: 'c' bottom: 'label' top: 'y'"
+         "  inner_distance_param { update_center_only: true } }",
+     "6 3"},
+    {"LabelSpecificAdd",
+     "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'c' inner_product_param {"
+     "  num_output: 5 normalize: true bias_term: false weight_filler { type: 'gaussian' } } }"
+     "layer { name: 'm' type: 'LabelSpecificAdd' bottom: 'c' bottom: 'label' top: 'c' top: 'bias'"
+     "  label_specific_add_param { bias_base: -0.125 bias_gamma: 0.5 bias_power: -1 bias_min: -1 } "
+     "}"
+     "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'c' bottom: 'label' top: 'l' }",
+     "6 3"},
+    {"CosinAddm",
+     "layer { name: 'n' type: 'TanH' bottom: 'x' top: 'c' }"
+     "layer { name: 'm' type: 'CosinAddm' bottom: 'c' bottom: 'label' top: 'y' }"
+     "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'y' bottom: 'label' top: 'l' }",
+     "6 5"},
+    {"SegAccuracy",
+     kLabels +
+         "layer { name: 'acc' type: 'SegAccuracy' bottom: 'x' bottom: 'labels' top: 'acc'"
+         "  seg_accuracy_param { ignore_label: 2 ignore_label: 255 } }"
+         "layer { name: 'acc2' type: 'SegAccuracy' bottom: 'x' bottom: 'labels' top: 'acc2'"
+         "  seg_accuracy_param { reset: false } }" +
+         LossText("SoftmaxWithLoss", "bottom: 'x' bottom: 'labels'")},
     {"LstmUnit",
      InputText("c", "dim: 1 dim: 3 dim: 4") + InputText("label_cont", "dim: 1 dim: 3") +
          "layer { name: 'u' type: 'LSTMUnit' bottom: 'c' bottom: 'x' bottom: 'label_cont'"

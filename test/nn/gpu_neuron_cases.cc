@@ -26,6 +26,9 @@ std::vector<GpuCase> Cases() {
   add("Sigmoid", "Sigmoid", "");
   add("TanH", "TanH", "");
   add("Elu", "ELU", "elu_param { alpha: 0.7 }");
+  add("Selu", "SeLu", "");
+  add("Insanity", "Insanity", "");
+  add("InsanityOfNegativeRange", "Insanity", "insanity_param { lb: -4 ub: -2 }");
   add("Swish", "Swish", "swish_param { beta: 1.3 }");
   add("Clip", "Clip", "clip_param { min: -0.5 max: 0.7 }");
   add("Relu6", "ReLU6", "");

@@ -86,10 +86,18 @@ const RegisterGpuCases cases({
     {"ReorgBack", LayerText("Reorg", "reorg_param { stride: 2 reverse: true }"), "4 8 3 5"},
     {"Reverse", LayerText("Reverse", "reverse_param { axis: 1 axis: 3 }")},
     {"ReverseOfRows", LayerText("Reverse", "reverse_param { axis: 1 }"), "4 99"},
+    {"Flip", LayerText("Flip", "flip_param { flip_height: true }")},
+    {"FlipOfHeight", LayerText("Flip", "flip_param { flip_width: false flip_height: true }")},
     {"ShuffleChannel", LayerText("ShuffleChannel", "shuffle_channel_param { group: 3 }")},
     {"Axpy",
      LayerText("Reduction", "reduction_param { axis: 2 operation: MEAN }", "x", "r") + TwoBlobs() +
          "layer { name: 'axpy' type: 'Axpy' bottom: 'r' bottom: 'a' bottom: 'b' top: 'y' }"},
+    {"ChannelScale",
+     LayerText("Reduction", "reduction_param { axis: 1 operation: SUMSQ }", "x", "norm") +
+         "layer { name: 'r' type: 'Reshape' bottom: 'norm' top: 'scale' reshape_param {"
+         " shape { dim: 6 dim: 1 } } }"
+         "layer { name: 's' type: 'ChannelScale' bottom: 'x' bottom: 'scale' top: 'y' }",
+     "6 5"},
     {"Filter",
      "layer { name: 'chosen' type: 'DummyData' top: 'chosen' dummy_data_param {"
      " shape { dim: 4 } data_filler { type: 'gaussian' std: 3 sparse: 2 } } }"

@@ -1,4 +1,6 @@
-#include "test/nn/layer_runner.h"
+#include <cmath>
+
+#include "test/nn/loss_support.h"
 #include "test/nn/reference.h"
 
 namespace millrace::test {
@@ -100,6 +102,54 @@ TEST(InnerProductLayer, FollowsABottomOfAnotherBatchSize) {
   EXPECT_CONTAINS(ErrorOf([&] { runner.Reshape({2, 5}, Array(10, 0.0)); }), "expected 6");
 }
 
+// Rows of weights, scaled to the length 1.
+Array UnitRowsOf(Array rows, int64_t columns) {
+  for (size_t begin = 0; begin < rows.size(); begin += columns) {
+    double sum = 0;
+    for (int64_t k = 0; k < columns; ++k) sum += rows[begin + k] * rows[begin + k];
+    for (int64_t k = 0; k < columns; ++k) rows[begin + k] /= std::sqrt(sum);
+  }
+  return rows;
+}
+
+TEST(InnerProductLayer, NormalizesItsWeights) {
+  Rng rng(Seed(), {4});
+  for (const InnerProduct& g : {InnerProduct{3, 7, 5, false}, InnerProduct{64, 100, 10, false}}) {
+    for (const bool with_bias : {true, false}) {
+      SCOPED_TRACE(StrCat(g.m, with_bias ? " with bias" : ""));
+      const Array x = Uniform(g.m * g.k, -1, 1, &rng), dy = Uniform(g.m * g.outputs, -1, 1, &rng);
+      const Array weight = Uniform(g.k * g.outputs, -1, 1, &rng);
+      const Array bias = with_bias ? Uniform(g.outputs, -1, 1, &rng) : Array();
+      LayerRunner runner(
+          StrCat("type: 'InnerProduct' bottom: 'x' inner_product_param {"
+                 " normalize: true num_output: ",
+                 g.outputs, with_bias ? "" : " bias_term: false", " }"));
+      runner.AddBottom({g.m, g.k}, x);
+      runner.SetUp();
+      SetData(weight, &runner.param(0));
+      if (with_bias) SetData(bias, &runner.param(1));
+      const Array unit = UnitRowsOf(weight, g.k);
+      EXPECT_EQ(Diff(g.Forward(x, unit, bias), runner.Output(), 2e-5), "");
+      EXPECT_EQ(Diff(weight, GetData(runner.param(0)), 1e-6), "");  // passes do not write
+      runner.Backward(dy);
+      Array dx, dunit, dbias;
+      g.Backward(x, unit, dy, &dx, &dunit, &dbias);
+      EXPECT_EQ(Diff(dx, GetDiff(runner.bottom()), 2e-5), "");
+      if (with_bias) {
+        EXPECT_EQ(Diff(dbias, GetDiff(runner.param(1)), 2e-5), "");
+      }
+      const Array once = GetDiff(runner.param(0));
+      for (Param& param : runner.layer().params()) *param.has_gradient = true;
+      runner.Backward(dy);
+      EXPECT_EQ(Diff(Scaled(once, 2), GetDiff(runner.param(0)), 1e-5), "");
+      for (Param& param : runner.layer().params()) *param.has_gradient = false;
+      if (g.m == 3) {
+        EXPECT_EQ(runner.CheckGradients(), "");
+      }
+    }
+  }
+}
+
 TEST(InnerProductLayer, RefusesBadSettings) {
   const auto complaint = [](const std::string& param) {
     LayerRunner runner("type: 'InnerProduct' bottom: 'x' inner_product_param { " + param + " }");
@@ -108,6 +158,8 @@ TEST(InnerProductLayer, RefusesBadSettings) {
   };
   EXPECT_CONTAINS(complaint(""), "expected at least 1");
   EXPECT_CONTAINS(complaint("num_output: 2 axis: 2"), "2 is not an axis");
+  EXPECT_CONTAINS(complaint("num_output: 2 normalize: true transpose: true"),
+                  "true given, expected false as `transpose` is set");
   EXPECT_CONTAINS(complaint("num_output: 2 axis: -3"), "-3 is not an axis");
   EXPECT_CONTAINS(complaint("num_output: 2 weight_filler { type: 'x' }"), "there is no filler 'x'");
 }

@@ -47,6 +47,12 @@ std::vector<NeuronCase> Cases() {
        [](double x) { return x > 0 ? 1 : -0.5 * std::exp(x); }},
       {"EluByDefault", "type: 'ELU'", [](double x) { return x > 0 ? x : std::exp(x) - 1; },
        [](double x) { return x > 0 ? 1 : std::exp(x); }},
+      {"Selu", "type: 'SeLu'",
+       [](double x) { return 1.050700987 * (x > 0 ? x : 1.67326324 * (std::exp(x) - 1)); },
+       [](double x) { return 1.050700987 * (x > 0 ? 1 : 1.67326324 * std::exp(x)); }},
+      {"SeluOfNegativeLambda", "type: 'SeLu' selu_param { lambda: -2 alpha: 0.5 }",
+       [](double x) { return -2 * (x > 0 ? x : 0.5 * (std::exp(x) - 1)); },
+       [](double x) { return -2 * (x > 0 ? 1 : 0.5 * std::exp(x)); }},
       {"Swish", "type: 'Swish' swish_param { beta: 1.5 }",
        [](double x) { return x * Sigmoid(1.5 * x); },
        [](double x) {
@@ -180,8 +186,8 @@ double OutputFor(const std::string& text, double x) {
 }
 
 TEST(NeuronValues, PassOnNaNs) {
-  for (const char* type :
-       {"Sigmoid", "TanH", "ELU", "Swish", "BNLL", "ReLU6", "AbsVal", "Exp", "Log", "Power"}) {
+  for (const char* type : {"Sigmoid", "TanH", "ELU", "SeLu", "Swish", "BNLL", "ReLU6", "AbsVal",
+                           "Exp", "Log", "Power"}) {
     EXPECT_TRUE(std::isnan(OutputFor(StrCat("type: '", type, "'"), NAN))) << type;
   }
   EXPECT_TRUE(std::isnan(OutputFor("type: 'Clip' clip_param { min: 0 max: 1 }", NAN)));

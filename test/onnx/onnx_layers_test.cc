@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstring>
 #include <set>
 
 #include "model/onnx/export.h"
@@ -110,6 +111,8 @@ std::vector<Case> ConvolutionCases() {
        Layer("type: 'InnerProduct' inner_product_param { num_output: 5 transpose: true\n"
              "  bias_term: false }"),
        true},
+      {"InnerProductOfUnitRows", kImages,
+       Layer("type: 'InnerProduct' inner_product_param { num_output: 5 normalize: true }")},
       {"InnerProductOfAxis", kImages,
        Layer("type: 'InnerProduct' inner_product_param { num_output: 5 axis: -1 }")},
       {"InnerProductOfRows", "x 3 8",
@@ -324,7 +327,8 @@ TEST(OnnxGraph, LeavesOutLossesLabelsDropoutAndSplits) {
             inner_product_param { num_output: 5 } }
     layer { name: 'flat' type: 'Flatten' bottom: 'label' top: 'flat' }
     layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'score' bottom: 'flat' top: 'loss' }
-    layer { name: 'accuracy' type: 'Accuracy' bottom: 'score' bottom: 'flat' top: 'accuracy' })");
+    layer { name: 'accuracy' type: 'Accuracy' bottom: 'score' bottom: 'flat' top: 'accuracy' }
+    layer { name: 'seg' type: 'SegAccuracy' bottom: 'score' bottom: 'flat' top: 'seg' })");
   const onnx::ModelProto model = onnx_export::ModelOf(net.net());
   EXPECT_EQ(OperatorsOf(model), (std::set<std::string>{"Gemm", "Relu"}));
   ASSERT_EQ(model.graph().input_size(), 1);
@@ -355,6 +359,22 @@ TEST(OnnxGraph, WantsOnlyTheShapeOfABlobToCropTo) {
   const onnx::GraphProto graph = onnx_export::ModelOf(net.net()).graph();
   ASSERT_EQ(graph.input_size(), 1);
   EXPECT_EQ(graph.input(0).name(), "x");
+}
+
+TEST(OnnxGraph, WeightsThatALayerNormalizesHaveTheLengthOne) {
+  RandomNet net(InputLayers("x 2 3") + R"(
+    layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y'
+            inner_product_param { num_output: 4 bias_term: false normalize: true } })");
+  const onnx::GraphProto graph = onnx_export::ModelOf(net.net()).graph();
+  ASSERT_EQ(graph.initializer_size(), 1);
+  const onnx::TensorProto& weights = graph.initializer(0);
+  ASSERT_EQ(weights.raw_data().size(), 12 * sizeof(float));
+  float values[12];
+  std::memcpy(values, weights.raw_data().data(), sizeof(values));
+  for (int row = 0; row < 4; ++row) {
+    const float* const w = values + row * 3;
+    EXPECT_NEAR(w[0] * w[0] + w[1] * w[1] + w[2] * w[2], 1, 1e-5);
+  }
 }
 
 TEST(OnnxGraph, LayersThatShareWeightsShareAConstant) {

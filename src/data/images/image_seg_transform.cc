@@ -14,6 +14,8 @@ namespace {
 using caffe::ImageDataParameter;
 
 constexpr uint32_t kLongestSide = 1 << 14;
+// Type of layers with labels of 0 and 1.
+const char* const kLabelmaps = "ImageLabelmapData";
 
 void CheckSide(const std::string& field, uint32_t value) {
   if (value <= kLongestSide) return;
@@ -53,9 +55,10 @@ void CheckParam(const caffe::LayerParameter& layer) {
              transform.crop_w());
 }
 
-ImagePairReader::Settings ReaderSettings(const ImageDataParameter& param) {
+ImagePairReader::Settings ReaderSettings(const caffe::LayerParameter& layer) {
+  const ImageDataParameter& param = layer.image_data_param();
   ImagePairReader::Settings settings;
-  settings.labels = PairLabelsOf(param);
+  settings.labels = PairLabelsOf(layer);
   settings.is_color = param.is_color();
   settings.height = static_cast<int>(param.new_height());
   settings.width = static_cast<int>(param.new_width());
@@ -65,8 +68,13 @@ ImagePairReader::Settings ReaderSettings(const ImageDataParameter& param) {
 
 }  // namespace
 
-PairLabels PairLabelsOf(const ImageDataParameter& param) {
-  switch (param.label_type()) {
+PairLabels PairLabelsOf(const caffe::LayerParameter& layer) {
+  const ImageDataParameter::LabelType type = layer.image_data_param().label_type();
+  if (layer.type() == kLabelmaps && type != ImageDataParameter::PIXEL) {
+    throw FieldError("image_data_param.label_type",
+                     "is not PIXEL, expected label images for this type of layer");
+  }
+  switch (type) {
     case ImageDataParameter::PIXEL:
       return PairLabels::kImage;
     case ImageDataParameter::IMAGE:
@@ -85,7 +93,8 @@ ImageSegTransform::ImageSegTransform(const caffe::LayerParameter& layer, caffe::
       seed_(seed),
       stream_(stream),
       mirror_(layer.transform_param().mirror()),
-      reader_(ReaderSettings(param_)) {
+      binary_(layer.type() == kLabelmaps),
+      reader_(ReaderSettings(layer)) {
   CheckParam(layer);
   caffe::TransformationParameter values = layer.transform_param();
   const bool square = values.crop_size() > 0;
@@ -116,6 +125,10 @@ void ImageSegTransform::TakeShapes() {
 
 void ImageSegTransform::CheckSize() const {
   const Image& image = reader_.image();
+  if (binary_ && (image.height < crop_height_ || image.width < crop_width_)) {
+    throw Error("is ", image.height, " x ", image.width, ", expected at least ", crop_height_,
+                " x ", crop_width_, " for the crop");
+  }
   if (crops() || (image.height == height_ && image.width == width_)) return;
   throw Error("is ", image.height, " x ", image.width, ", expected ", height_, " x ", width_,
               " like the first image");
@@ -185,6 +198,9 @@ void ImageSegTransform::Apply(const std::string& source, const RecordView& recor
     transformer_->Write(PixelsOf(cut_), {}, values_.data());
     place(values_, channels, part, 0, tops[0]);
     Cut(reader_.label(), part);
+    if (binary_) {
+      for (uint8_t& value : cut_.values) value = value >= 128;
+    }
     place(cut_.values, 1, part, static_cast<float>(param_.ignore_label()), tops[1]);
     tops[2][0] = static_cast<float>(std::min(reader_.image().height, height_));
     tops[2][1] = static_cast<float>(std::min(reader_.image().width, width_));

@@ -1,6 +1,9 @@
 // Images with labels of pixels (image_pair_source.h) to values, as DeepLab's fork of Caffe does:
 // both are resized, padded below and on the right up to the size of the crop, cropped and then
 // mirrored alike. Means and scale apply to the image, and padding is the mean: 0 in the top.
+//
+// Of HED's ImageLabelmapData layers, labels are 1 where the label image has a value of 128 or more,
+// and 0 elsewhere; images that are smaller than the crop are errors.
 #ifndef MILLRACE_DATA_IMAGES_IMAGE_SEG_TRANSFORM_H_
 #define MILLRACE_DATA_IMAGES_IMAGE_SEG_TRANSFORM_H_
 
@@ -15,15 +18,16 @@
 
 namespace millrace::inline data {
 
-PairLabels PairLabelsOf(const caffe::ImageDataParameter& param);
+// What the lines of the list of an ImageSegData or ImageLabelmapData layer hold. Throws FieldError.
+PairLabels PairLabelsOf(const caffe::LayerParameter& layer);
 
 // Tops: C x H x W values, 1 x H x W labels, and 1 x 1 x 2: height and width of the image within
 // the top, before it was moved by the crop. In batches of one image without a new size and a crop,
 // each has a size of its own.
 class ImageSegTransform : public RecordTransform {
  public:
-  // `layer` is an ImageSegData layer, `first` a record of the source at `path`, which decides the
-  // size of the tops. Throws FieldError.
+  // `layer` is an ImageSegData or ImageLabelmapData layer, `first` a record of the source at
+  // `path`, which decides the size of the tops. Throws FieldError.
   ImageSegTransform(const caffe::LayerParameter& layer, caffe::Phase phase, uint64_t seed,
                     uint64_t stream, const std::string& path, const RecordView& first);
 
@@ -52,6 +56,7 @@ class ImageSegTransform : public RecordTransform {
   const caffe::Phase phase_;
   const uint64_t seed_, stream_;
   const bool mirror_;
+  const bool binary_;                     // labels are 0 and 1, as ImageLabelmapData has them
   int crop_height_ = 0, crop_width_ = 0;  // 0: no crop
   bool varies_ = false;
   ImagePairReader reader_;

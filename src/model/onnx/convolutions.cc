@@ -1,4 +1,6 @@
 // Layers that multiply with learned matrices.
+#include <cmath>
+
 #include "model/onnx/layer_export.h"
 #include "nn/layers/convolution_geometry.h"
 
@@ -47,6 +49,20 @@ void ExportWindows(LayerExport& layer, bool reversed) {
 void ExportConvolution(LayerExport& layer) { ExportWindows(layer, false); }
 void ExportDeconvolution(LayerExport& layer) { ExportWindows(layer, true); }
 
+// The weights {outputs, inputs} with rows of length 1. Rows of zeros remain.
+std::string UnitWeights(LayerExport& layer) {
+  const Shape& shape = layer.param_shape(0);
+  std::vector<float> values = layer.WeightValues(0);
+  for (int64_t begin = 0; begin < shape[0] * shape[1]; begin += shape[1]) {
+    double squares = 0;
+    for (int64_t i = begin; i < begin + shape[1]; ++i) squares += double{values[i]} * values[i];
+    if (!(squares > 0)) continue;
+    const auto inverse = static_cast<float>(1 / std::sqrt(squares));
+    for (int64_t i = begin; i < begin + shape[1]; ++i) values[i] *= inverse;
+  }
+  return layer.Floats(shape, values);
+}
+
 void ExportInnerProduct(LayerExport& layer) {
   const caffe::InnerProductParameter& param = layer.param().inner_product_param();
   const int axis = layer.Axis(param.axis());
@@ -55,7 +71,7 @@ void ExportInnerProduct(LayerExport& layer) {
   if (shape.size() != 2 || axis != 1) {
     rows = layer.Op("Flatten", {rows}, {{"axis", int64_t{axis}}});
   }
-  Names inputs = {rows, layer.Weights(0)};
+  Names inputs = {rows, param.normalize() ? UnitWeights(layer) : layer.Weights(0)};
   if (param.bias_term()) inputs.push_back(layer.Weights(1));
   const std::string result =
       layer.Op("Gemm", inputs, {{"transB", int64_t{param.transpose() ? 0 : 1}}});

@@ -15,7 +15,7 @@ bool IsInput(const BuiltNet::Node& node) {
 
 // Layer types that inference does not need: losses, accuracies, writers of files.
 bool IsDropped(const BuiltNet::Node& node) {
-  static const std::set<std::string> kTypes = {"Accuracy", "HDF5Output", "Silence"};
+  static const std::set<std::string> kTypes = {"Accuracy", "HDF5Output", "SegAccuracy", "Silence"};
   const std::string& type = node.layer->type();
   return type.ends_with("Loss") || type.ends_with("LossOHEM") || kTypes.count(type) > 0;
 }

@@ -16,9 +16,25 @@ void InnerProductLayer::SetUp(const Blobs& bottom, const Blobs&) {
   const Shape weights = transpose() ? Shape{inputs_, outputs_} : Shape{outputs_, inputs_};
   CheckFiller(param.weight_filler(), weights, "inner_product_param.weight_filler");
   AddParam(weights, param.weight_filler());
+  if (param.normalize()) {
+    if (transpose()) {
+      throw FieldError("inner_product_param.normalize", "true given, expected false as `transpose`",
+                       " is set");
+    }
+    unit_.emplace(memory());
+    unit_->Reshape(outputs_, inputs_);
+  }
   if (!bias_) return;
   CheckFiller(param.bias_filler(), {outputs_}, "inner_product_param.bias_filler");
   AddParam({outputs_}, param.bias_filler());
+}
+
+void InnerProductLayer::PrepareWeights() {
+  if (unit_) unit_->Forward(*context_.queue, params_[0].blob->data());
+}
+
+void InnerProductLayer::FinishWeightGradient() {
+  if (unit_) unit_->Backward(*context_.queue, params_[0]);
 }
 
 Shape InnerProductLayer::TopShape(const Shape& bottom) const {

@@ -25,13 +25,14 @@ class InnerProductCpu : public InnerProductLayer {
   }
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
+    PrepareWeights();
     if (by_hand_) {
-      return InnerProductForward(shape_, bottom[0]->data(), params_[0].blob->data(),
+      return InnerProductForward(shape_, bottom[0]->data(), weights().blob->data(),
                                  bias_ ? params_[1].blob->data() : nullptr, top[0]->data(),
                                  scratch());
     }
     forward_.Run({{DNNL_ARG_SRC, bottom[0]->data()},
-                  {DNNL_ARG_WEIGHTS, params_[0].blob->data()},
+                  {DNNL_ARG_WEIGHTS, weights().blob->data()},
                   {DNNL_ARG_BIAS, bias_ ? params_[1].blob->data() : nullptr},
                   {DNNL_ARG_DST, top[0]->data()}});
   }
@@ -40,7 +41,7 @@ class InnerProductCpu : public InnerProductLayer {
                 const Blobs& bottom) override {
     const bool bias_wanted = bias_ && params_[1].wanted;
     if (params_[0].wanted || bias_wanted) {
-      float* weight_diff = weight_target_.Begin(params_[0]);
+      float* weight_diff = weight_target_.Begin(weights());
       float* bias_diff = bias_ ? bias_target_.Begin(params_[1]) : nullptr;
       if (by_hand_) {
         InnerProductBackwardWeights(shape_, bottom[0]->data(), top[0]->diff(), weight_diff,
@@ -51,16 +52,19 @@ class InnerProductCpu : public InnerProductLayer {
                                {DNNL_ARG_DIFF_WEIGHTS, weight_diff},
                                {DNNL_ARG_DIFF_BIAS, bias_diff}});
       }
-      if (params_[0].wanted) weight_target_.End(params_[0]);
+      if (params_[0].wanted) {
+        weight_target_.End(weights());
+        FinishWeightGradient();
+      }
       if (bias_wanted) bias_target_.End(params_[1]);
     }
     if (!propagate_down[0]) return;
     if (by_hand_) {
-      return InnerProductBackwardData(shape_, top[0]->diff(), params_[0].blob->data(),
+      return InnerProductBackwardData(shape_, top[0]->diff(), weights().blob->data(),
                                       bottom[0]->diff(), scratch());
     }
     backward_data_.Run({{DNNL_ARG_DIFF_DST, top[0]->diff()},
-                        {DNNL_ARG_WEIGHTS, params_[0].blob->data()},
+                        {DNNL_ARG_WEIGHTS, weights().blob->data()},
                         {DNNL_ARG_DIFF_SRC, bottom[0]->diff()}});
   }
 

@@ -18,8 +18,9 @@ class InnerProductGpu : public InnerProductLayer {
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
     const int64_t rows = this->rows(*bottom[0]);
-    library().Multiply(false, !transpose(), rows, outputs_, inputs_, bottom[0]->data(), weights(),
-                       false, top[0]->data());
+    PrepareWeights();
+    library().Multiply(false, !transpose(), rows, outputs_, inputs_, bottom[0]->data(),
+                       weights().blob->data(), false, top[0]->data());
     if (!bias_) return;
     Launch(*context_.queue, rows * outputs_,
            AddBias{outputs_, 1, params_[1].blob->data(), top[0]->data()});
@@ -30,8 +31,8 @@ class InnerProductGpu : public InnerProductLayer {
     const int64_t rows = this->rows(*bottom[0]);
     const float* const top_diff = top[0]->diff();
     if (params_[0].wanted) {
-      const bool add = *params_[0].has_gradient;
-      float* const diff = params_[0].blob->diff();
+      const bool add = *weights().has_gradient;
+      float* const diff = weights().blob->diff();
       if (transpose()) {
         library().Multiply(true, false, inputs_, outputs_, rows, bottom[0]->data(), top_diff, add,
                            diff);
@@ -39,6 +40,7 @@ class InnerProductGpu : public InnerProductLayer {
         library().Multiply(true, false, outputs_, inputs_, rows, top_diff, bottom[0]->data(), add,
                            diff);
       }
+      FinishWeightGradient();
     }
     if (bias_ && params_[1].wanted) {
       Launch(*context_.queue, outputs_,
@@ -46,13 +48,12 @@ class InnerProductGpu : public InnerProductLayer {
                           params_[1].blob->diff()});
     }
     if (!propagate_down[0]) return;
-    library().Multiply(false, transpose(), rows, inputs_, outputs_, top_diff, weights(), false,
-                       bottom[0]->diff());
+    library().Multiply(false, transpose(), rows, inputs_, outputs_, top_diff,
+                       weights().blob->data(), false, bottom[0]->diff());
   }
 
  private:
   GpuLibrary& library() const { return GpuLibraryOf(*context_.queue); }
-  const float* weights() const { return params_[0].blob->data(); }
 };
 
 const RegisterGpuLayer<InnerProductGpu> registered("InnerProduct");

@@ -44,6 +44,18 @@ struct EluFormula {
   bool SlopeNeedsBottom() const { return alpha < 0; }
 };
 
+// y = lambda x for x > 0, lambda alpha (e^x - 1) otherwise (Klambauer and others, NIPS 2017)
+struct SeluFormula {
+  float lambda, alpha;
+
+  MILLRACE_HOST_DEVICE float Value(float x) const { return lambda * EluFormula{alpha}.Value(x); }
+  MILLRACE_HOST_DEVICE float Slope(float x, float y) const {
+    return kernel_math::Select(x > 0, lambda, lambda * alpha + y);
+  }
+  // As for ELU; a negative lambda changes signs, too.
+  bool SlopeNeedsBottom() const { return alpha < 0 || lambda < 0; }
+};
+
 // y = x / (1 + e^(-beta x)) (Ramachandran, Zoph, Le, 2017)
 struct SwishFormula {
   float beta;

@@ -11,9 +11,10 @@ struct RegisterFormulas {
   RegisterCudaKernels<NeuronForward<Formulas>..., NeuronBackward<Formulas>...> kernels{};
 };
 
-const RegisterFormulas<SigmoidFormula, TanhFormula, EluFormula, SwishFormula, ClipFormula,
-                       Relu6Formula, AbsFormula, ConstantFormula, LinearFormula, SquareFormula,
-                       PowerFormula, ExpFormula, LogFormula, BnllFormula, ThresholdFormula>
+const RegisterFormulas<SigmoidFormula, TanhFormula, EluFormula, SeluFormula, SwishFormula,
+                       ClipFormula, Relu6Formula, AbsFormula, ConstantFormula, LinearFormula,
+                       SquareFormula, PowerFormula, ExpFormula, LogFormula, BnllFormula,
+                       ThresholdFormula>
     registered;
 
 }  // namespace

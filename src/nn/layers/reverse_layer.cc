@@ -5,16 +5,21 @@
 
 namespace millrace::inline nn {
 
-void ReverseLayer::Reshape(const Blobs& bottom, const Blobs& top) {
+std::vector<bool> ReverseLayer::ReversedAxes(const Blob& bottom) const {
   const caffe::ReverseParameter& param = param_.reverse_param();
-  std::vector<bool> reversed(bottom[0]->num_axes(), false);
+  std::vector<bool> reversed(bottom.num_axes(), false);
   for (int i = 0; i < std::max(param.axis_size(), 1); ++i) {
     const int given = param.axis_size() == 0 ? 0 : param.axis(i);
-    const int axis = bottom[0]->CanonicalAxis(given, "reverse_param.axis");
+    const int axis = bottom.CanonicalAxis(given, "reverse_param.axis");
     if (reversed[axis])
       throw FieldError("reverse_param.axis", given, " given twice, expected once");
     reversed[axis] = true;
   }
+  return reversed;
+}
+
+void ReverseLayer::Reshape(const Blobs& bottom, const Blobs& top) {
+  const std::vector<bool> reversed = ReversedAxes(*bottom[0]);
   top[0]->ReshapeLike(*bottom[0]);
   copy_ = StridedCopy();
   first_ = 0;

@@ -18,6 +18,10 @@ class ReverseLayer : public Layer {
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override;
 
+ protected:
+  // One value for each axis of `bottom`: whether the layer turns it around. Throws FieldError.
+  virtual std::vector<bool> ReversedAxes(const Blob& bottom) const;
+
  private:
   StridedCopy copy_;   // in both directions
   int64_t first_ = 0;  // where the copy begins to read
