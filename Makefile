@@ -90,7 +90,7 @@ endif
 other_processors := $(filter-out %_$(processor).cc,$(shell find src -name '*_x86.cc' -o -name '*_arm64.cc'))
 
 CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer -fopenmp-simd -fno-math-errno -Wall -Wextra -Werror -pthread \
-  -fPIC -fvisibility=hidden -fvisibility-inlines-hidden \
+  -fPIC $(if $(SANITIZE),,-fvisibility=hidden -fvisibility-inlines-hidden) \
   -Iinclude -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
 # In half the time of the default linker.
 LDFLAGS := -pthread $(if $(wildcard $(shell $(CXX) -print-prog-name=ld.gold)),-fuse-ld=gold)
@@ -269,7 +269,14 @@ $(BUILD)/libmillrace.a: $(objects) $(generated_objects) $(BUILD)/sources.list
 
 # Layers, solvers and devices register themselves. All objects are joined into one, so that a
 # program which uses any of them gets every registration, without flags for the linker.
-link_library = $(BUILD)/libmillrace.a
+# With sanitizers, where the library has 600 MB, all programs share it.
+link_library = $(if $(SANITIZE),-L$(BUILD) -lmillrace_whole -Wl$(comma)-rpath$(comma)'$$ORIGIN/..',$(BUILD)/libmillrace.a)
+$(BUILD)/libmillrace_whole.so: $(BUILD)/libmillrace.a
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) -shared -Wl,-soname,$(@F) $(BUILD)/libmillrace.o $(LDLIBS) -o $@
+ifneq ($(SANITIZE),)
+$(test_binaries) $(fuzz_binaries) $(BUILD)/test/chaos $(bench_binaries): $(BUILD)/libmillrace_whole.so
+endif
 
 # The minor version is part of the soname: see include/millrace/version.h.
 version := $(shell awk '/define MILLRACE_VERSION_M|define MILLRACE_VERSION_P/ { v = v s $$3; s = "." } END { print v }' include/millrace/version.h)
