@@ -38,7 +38,7 @@ struct SyncState {
   double seconds = 0;             // since then
   // The solver's weights, in the order of the net's layout and with zeros between arrays, and what
   // they were after the last merge. Both are in host memory, of the same length, valid during the
-  // call; no other thread writes them.
+  // call; no other thread writes them. They may be empty if ReadsWeights is false.
   std::span<const float> weights = {}, base = {};
 };
 
@@ -46,6 +46,9 @@ struct SyncState {
 class MILLRACE_API SyncCondition {
  public:
   virtual ~SyncCondition() = default;
+  // Whether the other functions read the weights in the state. A solver on a GPU then copies its
+  // weights to the host after each iteration.
+  virtual bool ReadsWeights() const { return true; }
   // Whether the solver has to merge now. Called after each iteration; does not throw.
   virtual bool Fires(const SyncState& state) = 0;
   // The solver merges: this condition, another one, a snapshot or the end of the run asked for it.

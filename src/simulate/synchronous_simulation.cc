@@ -9,8 +9,10 @@
 #include <optional>
 #include <utility>
 
+#include "device/kernel.h"
 #include "simulate/simulation_core.h"
 #include "solver/strategy_registry.h"
+#include "strategy/merge_kernels.h"
 #include "strategy/synchronous_merge.h"
 #include "train/divide_batch.h"
 
@@ -36,6 +38,7 @@ class SynchronousSimulation : public SimulationCore {
     });
     center_ = weights();
     sum_.resize(center_.size());
+    differences_.resize(center_.size());
     if (merge_ && merge_->rule == SynchronousMergeConfig::Rule::kOuter) {
       velocity_.resize(center_.size());
     }
@@ -97,11 +100,10 @@ class SynchronousSimulation : public SimulationCore {
     std::fill(sum_.begin(), sum_.end(), 0.0f);
     for (int w = 0; w < workers(); ++w) {
       std::vector<float>& of = worker(w).weights();
-      for (size_t i = 0; i < sum_.size(); ++i) {
-        const float difference = of[i] - center_[i];
-        sum_[i] += difference;
-        if (elastic) of[i] -= merge_->pull * difference;
-      }
+      RunOnHost(static_cast<int64_t>(sum_.size()),
+                TakeDifferences{center_.data(), elastic ? merge_->pull : 0, of.data(),
+                                differences_.data()});
+      for (size_t i = 0; i < sum_.size(); ++i) sum_[i] += differences_[i];
     }
     MoveCenter(*merge_, workers(), static_cast<int64_t>(sum_.size()), sum_.data(), velocity_.data(),
                center_.data());
@@ -173,7 +175,7 @@ class SynchronousSimulation : public SimulationCore {
   const std::optional<SynchronousMergeConfig> merge_;  // none: gradients are summed
   const bool averages_;                                // gradients; else their sum
   std::vector<int64_t> ready_ns_;                      // by worker: end of its last iteration
-  std::vector<float> center_, sum_, velocity_;
+  std::vector<float> center_, sum_, differences_, velocity_;
   double bytes_sent_ = 0;
 };
 

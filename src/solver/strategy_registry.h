@@ -41,6 +41,8 @@ struct StrategyContext {
   // The state of the merge rule in the snapshot that the run continues; path "": it continues none,
   // or its own part of it is missing. Outlives the strategies.
   ContinuedState state;
+  // Whether it is that of this process; else of another one of those that train together.
+  bool state_is_own = true;
   // Whether the run has been stopped or has failed: a strategy whose solvers wait for each other
   // ends such waits. Thread-safe; null: never.
   std::function<bool()> stopped;
@@ -63,6 +65,9 @@ struct StrategyEntry {
   std::function<StrategyMaker(const StrategyContext& context)> make;
   // Whether an iteration is one step of all solvers of all processes (synchronous_step.h).
   bool synchronous = false;
+  // Whether links keep the replicas of devices close to the run's weights (cluster/device_link.h);
+  // else the strategies bring the progress of replicas into these weights.
+  bool links_devices = true;
   // Names the rule of these fields if snapshots hold its state; "": they hold none. Null: none.
   std::function<std::string(const caffe::SolverParameter& param)> rule_with_state = nullptr;
 };

@@ -15,6 +15,7 @@ class AdaptiveCondition : public SyncCondition {
  public:
   AdaptiveCondition(double staleness, double most) : staleness_(staleness), most_(most) {}
 
+  bool ReadsWeights() const override { return false; }
   bool Fires(const SyncState& state) override {
     // Before the first merge, there is no estimate but what has been seen so far.
     const double rate = rate_ < 0 ? RateOf(state) : rate_;

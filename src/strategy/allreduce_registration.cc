@@ -9,6 +9,7 @@
 #include "solver/strategy_registry.h"
 #include "strategy/allreduce.h"
 #include "strategy/device_allreduce.h"
+#include "strategy/device_merge.h"
 #include "strategy/synchronous_merge.h"
 
 namespace millrace::inline strategy {
@@ -23,9 +24,9 @@ void CheckRun(const StrategyContext& context) {
   if (context.weights_are_shared) refuse("weights that processes share (--shm)");
 }
 
-// The replicas of all solvers on GPUs; none if all compute on CPUs. Throws FieldError for a mixture
-// and for what GPUs cannot do.
-std::vector<DeviceWeights*> ReplicasOf(const StrategyContext& context, bool merges) {
+// The replicas of all solvers on GPUs; none if all compute on CPUs. Throws FieldError for a
+// mixture.
+std::vector<DeviceWeights*> ReplicasOf(const StrategyContext& context) {
   std::vector<DeviceWeights*> replicas;
   for (int i = 0; i < context.solvers; ++i) {
     if (DeviceWeights* const replica = context.ReplicaOf(i)) replicas.push_back(replica);
@@ -37,9 +38,6 @@ std::vector<DeviceWeights*> ReplicasOf(const StrategyContext& context, bool merg
                      "CPUs, not ",
                      replicas.size(), " solvers on GPUs and ", context.solvers - replicas.size(),
                      " on CPUs");
-  }
-  if (merges) {
-    throw FieldError("strategy.merge_rule", "is for solvers on CPUs, expected none with --gpu");
   }
   return replicas;
 }
@@ -147,26 +145,27 @@ StrategyMaker MakeAllreduce(const StrategyContext& context) {
   const auto team = std::make_shared<AllreduceTeam>(context.weights, context.solvers,
                                                     context.processes, std::move(settings));
   const auto merge = SynchronousMergeOf(context.config->param, team->gradients().member(0).size());
-  if (const auto replicas = ReplicasOf(context, merge.has_value()); !replicas.empty()) {
-    const auto gpus = std::make_shared<DeviceTeam>(team, replicas, context.processes);
-    return [gpus](int index) -> std::unique_ptr<Strategy> {
-      try {
-        return std::make_unique<DeviceAllreduceStrategy>(gpus.get(), index);
-      } catch (const std::exception&) {
-        gpus->team().Fail(std::current_exception());
-        throw;
-      }
-    };
+  const auto restore = [state = context.state, is_own = context.state_is_own](int index,
+                                                                              auto* strategy) {
+    if (state.run == nullptr) return;
+    const StateReader own = state.OfSolver(index);
+    strategy->RestoreState(state.OfSolver(0), is_own ? &own : nullptr);
+  };
+  std::shared_ptr<DeviceTeam> gpus;
+  if (const auto replicas = ReplicasOf(context); !replicas.empty()) {
+    gpus = std::make_shared<DeviceTeam>(team, replicas, context.processes);
   }
-  const bool first_rank = context.processes == nullptr || context.processes->rank() == 0;
-  return [team, merge, state = context.state, first_rank](int index) -> std::unique_ptr<Strategy> {
+  return [team, gpus, merge, restore](int index) -> std::unique_ptr<Strategy> {
     try {
+      if (!merge && gpus) return std::make_unique<DeviceAllreduceStrategy>(gpus.get(), index);
       if (!merge) return std::make_unique<AllreduceStrategy>(team.get(), index);
-      auto strategy = std::make_unique<SynchronousMergeStrategy>(team.get(), index, *merge);
-      if (state.run != nullptr) {
-        const StateReader own = state.OfSolver(index);
-        strategy->RestoreState(state.OfSolver(0), first_rank ? &own : nullptr);
+      if (gpus) {
+        auto strategy = std::make_unique<DeviceMergeStrategy>(gpus.get(), index, *merge);
+        restore(index, strategy.get());
+        return strategy;
       }
+      auto strategy = std::make_unique<SynchronousMergeStrategy>(team.get(), index, *merge);
+      restore(index, strategy.get());
       return strategy;
     } catch (const std::exception&) {
       team->Fail(std::current_exception());
@@ -188,6 +187,7 @@ const RegisterStrategy allreduce(
      .check = Check,
      .make = MakeAllreduce,
      .synchronous = true,
+     .links_devices = false,
      .rule_with_state = RuleWithState});
 
 }  // namespace

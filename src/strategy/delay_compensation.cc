@@ -1,17 +1,14 @@
 #include "strategy/delay_compensation.h"
 
-#include <algorithm>
+#include "strategy/compensate_kernel.h"
 
 namespace millrace::inline strategy {
 
 void HogwildUpdateCompensate(float lambda, int passes, int64_t count, const float* gradients,
                              const float* weights, float* read) {
-  const float strength = lambda / static_cast<float>(passes);
+  const Compensate kernel{lambda / static_cast<float>(passes), gradients, weights, read};
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float g = gradients[i];
-    read[i] = g + strength * g * g * (weights[i] - read[i]);
-  }
+  for (int64_t i = 0; i < count; ++i) kernel(i);
 }
 
 }  // namespace millrace::inline strategy

@@ -2,30 +2,52 @@
 
 #include <utility>
 
+#include "device/kernel.h"
+#include "strategy/compensate_kernel.h"
+
 namespace millrace::inline strategy {
 
 DeviceStrategy::DeviceStrategy(DeviceWeights* weights, IterationClock* clock,
-                               std::function<bool()> has_peers)
+                               std::function<bool()> has_peers, float lambda, int passes)
     : weights_(*weights),
       clock_(*clock),
       has_peers_(std::move(has_peers)),
+      strength_(lambda / static_cast<float>(passes)),
+      read_(lambda > 0 ? Buffer(weights->device().memory(), weights->size() * sizeof(float))
+                       : Buffer()),
       slot_(clock_.RegisterSolver()) {}
 
 DeviceStrategy::~DeviceStrategy() { clock_.ReleaseSolver(slot_); }
+
+std::optional<int64_t> DeviceStrategy::Claim(int64_t limit) {
+  const std::optional<int64_t> iteration = clock_.Claim(limit);
+  if (iteration && read_.bytes() > 0) queue_->Copy(read_.get(), weights_.data(), read_.bytes());
+  return iteration;
+}
 
 void DeviceStrategy::Update(float rate, const float* gradients, UpdateRule* rule) {
   const bool together = clock_.solvers() > 1 || (has_peers_ && has_peers_());
   // The link's kernels run behind an update that has been enqueued before them. Without this wait,
   // they would stand still for the whole backward pass that the update itself waits for.
   rule->queue().Synchronize();
-  weights_.order().Write(rule->queue(),
-                         [&] { rule->Apply(rate, together, gradients, weights_.data()); });
+  weights_.order().Write(rule->queue(), [&] {
+    if (read_.bytes() > 0) {
+      Launch(rule->queue(), weights_.size(),
+             Compensate{strength_, gradients, weights_.data(), read_.get<float>()});
+      gradients = read_.get<float>();
+    }
+    rule->Apply(rate, together, gradients, weights_.data());
+  });
 }
 
 // The update has been enqueued, so that the kernels which a segment enqueues from now on see it.
 void DeviceStrategy::Complete() {
   weights_.CountIteration();
   clock_.Done(slot_);
+}
+
+void DeviceStrategy::Flush() {
+  if (queue_ != nullptr && read_.bytes() > 0) queue_->Synchronize();
 }
 
 }  // namespace millrace::inline strategy

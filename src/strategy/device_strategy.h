@@ -1,10 +1,12 @@
 // A solver on a device, on a replica of its own in the device's memory (weights/device_weights.h).
-// A link keeps the replica close to the host's (cluster/device_link.h).
+// Delay compensation is that of delay_compensation.h. A link keeps the replica close to the host's
+// (cluster/device_link.h).
 #ifndef MILLRACE_STRATEGY_DEVICE_STRATEGY_H_
 #define MILLRACE_STRATEGY_DEVICE_STRATEGY_H_
 
 #include <functional>
 
+#include "millrace/memory_space.h"
 #include "solver/strategy.h"
 #include "weights/device_weights.h"
 #include "weights/iteration_clock.h"
@@ -15,14 +17,17 @@ class DeviceStrategy : public Strategy {
  public:
   // Registers a solver in `clock`, which counts the iterations of all solvers of the run. Both
   // outlive this object. `has_peers`: whether other machines train the run's weights as well; null:
-  // none does. Throws Error if the clock has no room for another solver.
+  // none does. `lambda`, `passes`: as of HogwildStrategy; memory of the device: one more array of
+  // weights if lambda is not 0. Throws Error if the clock has no room for another solver, and
+  // OutOfMemory.
   DeviceStrategy(DeviceWeights* weights, IterationClock* clock,
-                 std::function<bool()> has_peers = nullptr);
+                 std::function<bool()> has_peers = nullptr, float lambda = 0, int passes = 1);
   ~DeviceStrategy() override;
 
   Device& device() const override { return weights_.device(); }
   float* weights() override { return weights_.data(); }
-  std::optional<int64_t> Claim(int64_t limit) override { return clock_.Claim(limit); }
+  void Prepare(UpdateRule* rule) override { queue_ = &rule->queue(); }
+  std::optional<int64_t> Claim(int64_t limit) override;
   // Waits until the gradient is there, then enqueues the update in the order of the array's
   // changes. Throws Error if the device has failed.
   void Update(float rate, const float* gradients, UpdateRule* rule) override;
@@ -30,11 +35,16 @@ class DeviceStrategy : public Strategy {
     weights_.order().Write(*queue, write);
   }
   void Complete() override;
+  // Waits for the net's queue if it uses an array of this object.
+  void Flush() override;
 
  private:
   DeviceWeights& weights_;
   IterationClock& clock_;
   const std::function<bool()> has_peers_;
+  const float strength_;  // of delay compensation
+  const Buffer read_;     // the weights at the start of the iteration; empty without
+  Queue* queue_ = nullptr;
   const int slot_;
 };
 

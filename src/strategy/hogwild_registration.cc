@@ -9,15 +9,10 @@ namespace {
 
 StrategyMaker MakeHogwild(const StrategyContext& context) {
   const auto lambda = static_cast<float>(context.parameters.at("delay_compensation"));
-  for (int i = 0; lambda > 0 && i < context.solvers; ++i) {
-    if (context.ReplicaOf(i) == nullptr) continue;
-    throw FieldError("strategy.param",
-                     "delay_compensation is for solvers on CPUs, expected a run without GPUs");
-  }
   return [context, lambda](int index) -> std::unique_ptr<Strategy> {
     if (DeviceWeights* const replica = context.ReplicaOf(index)) {
-      return std::make_unique<DeviceStrategy>(replica, &context.weights->clock(),
-                                              context.has_peers);
+      return std::make_unique<DeviceStrategy>(replica, &context.weights->clock(), context.has_peers,
+                                              lambda, context.config->param.iter_size());
     }
     return std::make_unique<HogwildStrategy>(context.weights, context.has_peers, lambda,
                                              context.config->param.iter_size());

@@ -13,16 +13,18 @@ constexpr int64_t kBlock = 256;
 
 }  // namespace
 
-LocalStrategy::LocalStrategy(WeightBuffer* shared, LocalConfig config)
+LocalStrategy::LocalStrategy(WeightBuffer* shared, LocalConfig config, DeviceWeights* replica)
     : shared_(*shared),
       clock_(shared->clock()),
       solvers_(config.solvers),
       time_(*config.clock),
       has_peers_(std::move(config.has_peers)),
+      replica_(replica),
       holder_(&shared->locks()),
       slot_(clock_.RegisterSolver()),
-      merger_(shared->data(), shared->size(), std::move(config),
-              [this](const auto& work) { ForShared(work); }) {
+      merger_(
+          shared->data(), shared->size(), std::move(config),
+          [this](const auto& work) { ForShared(work); }, replica ? this : nullptr) {
   merger_.Begin(Now(0));
 }
 
@@ -39,10 +41,22 @@ MergeTime LocalStrategy::Now(int completing) const {
 }
 
 void LocalStrategy::Update(float rate, const float* gradients, UpdateRule* rule) {
-  rule->Apply(rate, merger_.is_additive() && HasPeers(), gradients, weights());
+  const bool together = merger_.is_additive() && HasPeers();
+  Write(&rule->queue(), [&] { rule->Apply(rate, together, gradients, weights()); });
+}
+
+void LocalStrategy::Write(Queue* queue, const std::function<void()>& write) {
+  if (replica_ == nullptr) return write();
+  replica_->order().Write(*queue, write);
+}
+
+void LocalStrategy::Read(float* host) {
+  if (queue_ != nullptr) queue_->Synchronize();
+  replica_->CopyToHost(host);
 }
 
 void LocalStrategy::Complete() {
+  if (replica_ != nullptr) replica_->CountIteration();
   merger_.Complete(Now(1));
   clock_.SetUnmerged(slot_, merger_.unmerged());
   clock_.Done(slot_);

@@ -1,5 +1,5 @@
-// Strategy "local": a solver trains on weights of its own, in host memory, and merges them with the
-// shared ones when a sync condition fires (local_merger.h).
+// Strategy "local": a solver trains on weights of its own, in memory of its device, and merges them
+// with the shared ones, in memory of the host, when a sync condition fires (local_merger.h).
 #ifndef MILLRACE_STRATEGY_LOCAL_H_
 #define MILLRACE_STRATEGY_LOCAL_H_
 
@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "solver/strategy.h"
 #include "strategy/local_merger.h"
+#include "weights/device_weights.h"
 #include "weights/weight_buffer.h"
 
 namespace millrace::inline strategy {
@@ -25,15 +26,19 @@ struct LocalConfig : MergerConfig {
   std::function<bool()> has_peers;  // as of HogwildStrategy
 };
 
-class LocalStrategy : public Strategy {
+class LocalStrategy : public Strategy, private DeviceCopy {
  public:
-  // Registers a solver in the iteration clock of `shared`, which outlives this object, and copies
-  // these weights. Throws Error if the clock has no room for another solver, or if there is not
-  // enough memory.
-  LocalStrategy(WeightBuffer* shared, LocalConfig config);
+  // Registers a solver in the iteration clock of `shared`, and copies these weights. `replica`: of
+  // a solver on a device, its own weights; null: the solver computes on the host. Both outlive this
+  // object. Throws Error if the clock has no room for another solver, or if there is not enough
+  // memory.
+  LocalStrategy(WeightBuffer* shared, LocalConfig config, DeviceWeights* replica = nullptr);
   ~LocalStrategy() override;
 
-  float* weights() override { return merger_.weights(); }
+  Device& device() const override { return replica_ ? replica_->device() : HostDevice(); }
+  float* weights() override { return replica_ ? replica_->data() : merger_.weights(); }
+  void Prepare(UpdateRule* rule) override { queue_ = &rule->queue(); }
+  void Write(Queue* queue, const std::function<void()>& write) override;
   std::optional<int64_t> Claim(int64_t limit) override { return clock_.Claim(limit); }
   void Update(float rate, const float* gradients, UpdateRule* rule) override;
   // Merges if it is time.
@@ -49,12 +54,17 @@ class LocalStrategy : public Strategy {
   // `completing`: iterations that the clock does not count yet.
   MergeTime Now(int completing) const;
   bool HasPeers() const;
+  MemorySpace& staging() override { return device().staging(); }
+  void Read(float* host) override;
+  void Write(const float* host) override { replica_->CopyFromHost(host); }
 
   WeightBuffer& shared_;
   IterationClock& clock_;
   const int solvers_;
   const Clock& time_;
   const std::function<bool()> has_peers_;
+  DeviceWeights* const replica_;  // may be null
+  Queue* queue_ = nullptr;        // of the solver's net; null before Prepare
   UpdateLock holder_;
   const int slot_;
   LocalMerger merger_;

@@ -8,12 +8,15 @@
 
 namespace millrace::inline strategy {
 
-LocalMerger::LocalMerger(float* shared, int64_t size, MergerConfig config, Blocks blocks)
+LocalMerger::LocalMerger(float* shared, int64_t size, MergerConfig config, Blocks blocks,
+                         DeviceCopy* device)
     : shared_(shared),
       size_(size),
       config_(std::move(config)),
       blocks_(std::move(blocks)),
-      weights_(HostDevice().memory(), size * sizeof(float)),
+      device_(device),
+      conditions_read_(config_.conditions.ReadsWeights()),
+      weights_(device ? device->staging() : HostDevice().memory(), size * sizeof(float)),
       base_(HostDevice().memory(), size * sizeof(float)) {
   Clear();
 }
@@ -29,8 +32,17 @@ void LocalMerger::Begin(const MergeTime& now) {
   Fetch();
 }
 
+void LocalMerger::ReadDevice() {
+  if (!current_) device_->Read(weights());
+  current_ = true;
+}
+
+void LocalMerger::WriteDevice() {
+  if (device_ != nullptr) device_->Write(weights());
+}
+
 SyncState LocalMerger::StateAt(const MergeTime& now) const {
-  const auto size = static_cast<size_t>(size_);
+  const auto size = current_ ? static_cast<size_t>(size_) : 0;
   return {.iterations = since_merge_,
           .shared_iterations = now.iterations - merged_.iterations,
           .seconds = now.seconds - merged_.seconds,
@@ -40,6 +52,8 @@ SyncState LocalMerger::StateAt(const MergeTime& now) const {
 
 void LocalMerger::Complete(const MergeTime& now) {
   ++since_merge_, ++since_push_, ++since_fetch_;
+  current_ = device_ == nullptr;
+  if (conditions_read_) ReadDevice();
   const SyncState state = StateAt(now);
   if (config_.conditions.Fires(state)) {
     config_.conditions.Merging(state);
@@ -51,6 +65,7 @@ void LocalMerger::Complete(const MergeTime& now) {
 }
 
 void LocalMerger::Flush(const MergeTime& now) {
+  ReadDevice();
   config_.conditions.Merging(StateAt(now));
   Merge(now);
 }
@@ -74,14 +89,17 @@ void LocalMerger::RestoreState(const StateReader& stored) {
   const std::span<const float> own = stored.Array("weights", static_cast<size_t>(size_));
   std::copy(own.begin(), own.end(), weights());
   std::copy(own.begin(), own.end(), base_.get<float>());
+  WriteDevice();
 }
 
 void LocalMerger::Merge(const MergeTime& now) {
   if (config_.rule == MergerConfig::Rule::kElastic) {
+    ReadDevice();
     blocks_([&](int64_t begin, int64_t count) {
       HogwildUpdateElastic(static_cast<float>(config_.pull), count, shared_ + begin,
                            weights() + begin, base_.get<float>() + begin);
     });
+    WriteDevice();
   } else {
     Push(now);
     Fetch();
@@ -91,6 +109,7 @@ void LocalMerger::Merge(const MergeTime& now) {
 }
 
 void LocalMerger::Push(const MergeTime& now) {
+  ReadDevice();
   since_push_ = 0;
   float share = 1;
   if (config_.rule == MergerConfig::Rule::kAverage) {
@@ -104,10 +123,12 @@ void LocalMerger::Push(const MergeTime& now) {
 }
 
 void LocalMerger::Fetch() {
+  ReadDevice();
   since_fetch_ = 0;
   blocks_([&](int64_t begin, int64_t count) {
     HogwildUpdateFetch(count, shared_ + begin, weights() + begin, base_.get<float>() + begin);
   });
+  WriteDevice();
 }
 
 }  // namespace millrace::inline strategy

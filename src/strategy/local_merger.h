@@ -43,6 +43,17 @@ struct MergeTime {
   int solvers = 1;         // that share the weights
 };
 
+// The solver's own weights, if a device has them.
+class DeviceCopy {
+ public:
+  virtual ~DeviceCopy() = default;
+  // Memory of the host for a copy of them.
+  virtual MemorySpace& staging() = 0;
+  // Copy all weights to and from `host`, when no work of the device's queues uses them any more.
+  virtual void Read(float* host) = 0;
+  virtual void Write(const float* host) = 0;
+};
+
 // Not thread-safe; others may change the shared weights.
 class LocalMerger {
  public:
@@ -50,13 +61,16 @@ class LocalMerger {
   // under their lock if they have one.
   using Blocks = std::function<void(const std::function<void(int64_t begin, int64_t count)>& work)>;
 
-  // `shared` has `size` elements and outlives this object. Call Begin before all else. Throws Error
-  // if there is not enough memory.
-  LocalMerger(float* shared, int64_t size, MergerConfig config, Blocks blocks);
+  // `shared` has `size` elements. `device`: null if the solver's own weights are in memory of the
+  // host; else weights() is a copy of them, which is made for a merge, and for conditions that read
+  // weights. Both outlive this object. Call Begin before all else. Throws Error if there is not
+  // enough memory.
+  LocalMerger(float* shared, int64_t size, MergerConfig config, Blocks blocks,
+              DeviceCopy* device = nullptr);
 
   // Copies the shared weights.
   void Begin(const MergeTime& now);
-  // The solver's own weights; constant address.
+  // The solver's own weights, or the copy; constant address.
   float* weights() const { return weights_.get<float>(); }
   // The solver has completed an iteration, which `now` counts: merges if it is time.
   void Complete(const MergeTime& now);
@@ -79,13 +93,19 @@ class LocalMerger {
   void Merge(const MergeTime& now);
   void Push(const MergeTime& now);
   void Fetch();
+  // Before weights() is read, and after it was changed.
+  void ReadDevice();
+  void WriteDevice();
 
   float* const shared_;
   const int64_t size_;
   const MergerConfig config_;
   const Blocks blocks_;
+  DeviceCopy* const device_;  // may be null
+  const bool conditions_read_;
   const Buffer weights_, base_;
-  int solvers_ = 1;  // the most that have been seen to share the weights
+  bool current_ = true;  // whether weights_ holds what the device has
+  int solvers_ = 1;      // the most that have been seen to share the weights
   int64_t since_merge_ = 0, since_push_ = 0, since_fetch_ = 0;  // own iterations
   MergeTime merged_;                                            // time of the last merge
 };

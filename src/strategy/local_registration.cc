@@ -72,19 +72,14 @@ namespace {
 void Check(const caffe::SolverParameter& param) { MergerConfigOf(param.strategy()); }
 
 StrategyMaker MakeLocal(const StrategyContext& context) {
-  for (int i = 0; i < context.solvers; ++i) {
-    if (context.ReplicaOf(i) == nullptr) continue;
-    throw FieldError("strategy.type",
-                     "the solvers of the strategy local compute on CPUs, expected a run without "
-                     "GPUs");
-  }
   return [context](int index) {
     // Conditions belong to the thread of their solver.
     LocalConfig config(MergerConfigOf(context.config->param.strategy()));
     config.solvers = context.solvers;
     config.clock = context.clock;
     config.has_peers = context.has_peers;
-    auto strategy = std::make_unique<LocalStrategy>(context.weights, std::move(config));
+    auto strategy = std::make_unique<LocalStrategy>(context.weights, std::move(config),
+                                                    context.ReplicaOf(index));
     if (context.state.run != nullptr) strategy->RestoreState(context.state.OfSolver(index));
     return strategy;
   };
@@ -96,6 +91,7 @@ const RegisterStrategy local(
                              {.name = "push", .least = 0, .most = 1e9, .whole = true}}},
      .check = Check,
      .make = MakeLocal,
+     .links_devices = false,
      .rule_with_state = [](const caffe::SolverParameter& param) {
        return RuleWithStateOf(MergerConfigOf(param.strategy()));
      }});

@@ -9,6 +9,7 @@ namespace {
 class StepsCondition : public SyncCondition {
  public:
   explicit StepsCondition(double every) : every_(static_cast<int64_t>(every)) {}
+  bool ReadsWeights() const override { return false; }
   bool Fires(const SyncState& state) override { return state.iterations >= every_; }
 
  private:
@@ -18,6 +19,7 @@ class StepsCondition : public SyncCondition {
 class SecondsCondition : public SyncCondition {
  public:
   explicit SecondsCondition(double every) : every_(every) {}
+  bool ReadsWeights() const override { return false; }
   bool Fires(const SyncState& state) override { return state.seconds >= every_; }
 
  private:

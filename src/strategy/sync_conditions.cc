@@ -33,6 +33,11 @@ SyncConditions::SyncConditions(const caffe::StrategyParameter& strategy) {
   }
 }
 
+bool SyncConditions::ReadsWeights() const {
+  return std::any_of(conditions_.begin(), conditions_.end(),
+                     [](const auto& each) { return each->ReadsWeights(); });
+}
+
 bool SyncConditions::Fires(const SyncState& state) const {
   bool any = false;
   for (const auto& each : conditions_) any |= each->Fires(state);

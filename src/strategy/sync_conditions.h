@@ -33,6 +33,7 @@ class SyncConditions {
     conditions_.push_back(std::move(condition));
   }
   bool empty() const { return conditions_.empty(); }
+  bool ReadsWeights() const;
   // Asks every condition, so that each sees every state.
   bool Fires(const SyncState& state) const;
   void Merging(const SyncState& state) const;

@@ -2,33 +2,46 @@
 
 #include <algorithm>
 
+#include "device/kernel.h"
 #include "millrace/device.h"
+#include "strategy/merge_kernels.h"
 
 namespace millrace::inline strategy {
 
 using Rule = SynchronousMergeConfig::Rule;
 
-void MoveCenter(const SynchronousMergeConfig& config, int solvers, int64_t count, const float* sum,
-                float* velocity, float* center) {
-  const float share = 1 / static_cast<float>(solvers);
+namespace {
+
+// Calls run(kernel) for the kernel that moves the center.
+template <typename Run>
+void RunCenterKernel(const SynchronousMergeConfig& config, int solvers, const float* sum,
+                     float* velocity, float* center, Run run) {
+  const float mean = 1 / static_cast<float>(solvers);
   switch (config.rule) {
     case Rule::kAdditive:
-      for (int64_t i = 0; i < count; ++i) center[i] += sum[i];
-      return;
+      return run(AddSum{sum, 1, center});
     case Rule::kAverage:
-      for (int64_t i = 0; i < count; ++i) center[i] += share * sum[i];
-      return;
+      return run(AddSum{sum, mean, center});
     case Rule::kElastic:
-      for (int64_t i = 0; i < count; ++i) center[i] += config.pull * sum[i];
-      return;
+      return run(AddSum{sum, config.pull, center});
     case Rule::kOuter:
-      for (int64_t i = 0; i < count; ++i) {
-        const float mean = share * sum[i];
-        velocity[i] = config.momentum * velocity[i] + mean;
-        const float step = config.nesterov ? mean + config.momentum * velocity[i] : velocity[i];
-        center[i] += config.rate * step;
-      }
+      return run(OuterStep{sum, mean, config.momentum, config.rate, config.nesterov ? 1.0f : 0.0f,
+                           config.nesterov ? config.momentum : 1, velocity, center});
   }
+}
+
+}  // namespace
+
+void MoveCenter(Queue* queue, const SynchronousMergeConfig& config, int solvers, int64_t count,
+                const float* sum, float* velocity, float* center) {
+  RunCenterKernel(config, solvers, sum, velocity, center,
+                  [&](const auto& kernel) { Launch(*queue, count, kernel); });
+}
+
+void MoveCenter(const SynchronousMergeConfig& config, int solvers, int64_t count, const float* sum,
+                float* velocity, float* center) {
+  RunCenterKernel(config, solvers, sum, velocity, center,
+                  [&](const auto& kernel) { RunOnHost(count, kernel); });
 }
 
 SynchronousMergeStrategy::SynchronousMergeStrategy(AllreduceTeam* team, int index,
@@ -75,10 +88,8 @@ void SynchronousMergeStrategy::Merge() {
   const int64_t bucket = team().settings().bucket;
   for (int64_t begin = 0; begin < size; begin += bucket) {
     const int64_t end = std::min(begin + bucket, size);
-    for (int64_t i = begin; i < end; ++i) {
-      sums_[i] = weights()[i] - center()[i];
-      if (elastic) weights()[i] -= config_.pull * sums_[i];
-    }
+    RunOnHost(end - begin, TakeDifferences{center() + begin, elastic ? config_.pull : 0,
+                                           weights() + begin, sums_.data() + begin});
     member().StartSum({sums_.data() + begin, static_cast<size_t>(end - begin)}, leads_process());
     member().Poll();
   }

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "millrace/memory_space.h"
+#include "millrace/queue.h"
 #include "proto/caffe.pb.h"
 #include "solver/run_state.h"
 #include "strategy/allreduce.h"
@@ -44,8 +45,12 @@ struct SynchronousMergeConfig {
 std::optional<SynchronousMergeConfig> SynchronousMergeOf(const caffe::SolverParameter& param,
                                                          int solvers);
 
-// Moves `center` by `sum`, the sum g of the differences of all `solvers`. `velocity`: v, for
-// kOuter; else null. The arrays have `count` elements and do not overlap.
+// Moves `center` by `sum`, the sum g of the differences of all `solvers`, as work of `queue`.
+// `velocity`: v, for kOuter; else null. The arrays are in memory of the queue's device, have
+// `count` elements, and do not overlap.
+void MoveCenter(Queue* queue, const SynchronousMergeConfig& config, int solvers, int64_t count,
+                const float* sum, float* velocity, float* center);
+// The same on the calling thread.
 void MoveCenter(const SynchronousMergeConfig& config, int solvers, int64_t count, const float* sum,
                 float* velocity, float* center);
 

@@ -51,8 +51,11 @@ void ShareConfig(Processes* processes, SolverConfig* config) {
 void LeaveToFirstRank(SolverConfig* config) {
   caffe::SolverParameter& param = config->param;
   param.set_display(0);
-  param.set_snapshot(0);
-  param.set_snapshot_after_train(false);
+  // With a merge rule, every rank saves what its solvers have of their own.
+  if (!param.strategy().has_merge_rule()) {
+    param.set_snapshot(0);
+    param.set_snapshot_after_train(false);
+  }
   param.set_test_interval(0);
   param.clear_test_iter();
   param.clear_stop_condition();

@@ -16,8 +16,9 @@ bool IsSynchronous(const SolverConfig& config);
 // Connects the processes that a launcher has started together, for a synchronous strategy; leaves
 // `processes` null if this process is alone, or if `options` have a topology or shared memory to
 // combine processes. `config` gets the seed of rank 0. With `first_rank_saves`, it loses on other
-// ranks what rank 0 alone does: displays, tests, stop conditions, snapshots, and loading of weights,
-// which come from rank 0. Throws Error for solver files that differ, with `processes` connected.
+// ranks what rank 0 alone does: displays, tests, stop conditions, snapshots, and loading of
+// weights, which come from rank 0. Throws Error for solver files that differ, with `processes`
+// connected.
 void ConnectRanks(const TrainOptions& options, bool first_rank_saves, SolverConfig* config,
                   std::unique_ptr<Processes>* processes);
 

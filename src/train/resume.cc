@@ -7,14 +7,14 @@
 namespace millrace::inline train {
 namespace {
 
-// In a cluster: changes `path` to this node's own part beside that snapshot, unless it is that part
-// already. Returns false if there is no such part.
-bool FindOwnPart(const std::string& node, std::string* path) {
-  if (node.empty()) return true;
+// Changes `path` to this process's own part beside that snapshot, unless it is that part already.
+// Returns false if there is no such part.
+bool FindOwnPart(const std::string& part, std::string* path) {
+  if (part.empty()) return true;
   for (const char* ending : {".solverstate", ".solverstate.h5"}) {
-    if (path->ends_with(NodeStatePath(ending, node))) return true;
+    if (path->ends_with(NodeStatePath(ending, part))) return true;
   }
-  const std::string own = NodeStatePath(*path, node);
+  const std::string own = NodeStatePath(*path, part);
   if (!FileExists(own)) return false;
   *path = own;
   return true;
@@ -22,18 +22,23 @@ bool FindOwnPart(const std::string& node, std::string* path) {
 
 }  // namespace
 
-Resumption LoadOwnResumePoint(std::string path, const std::string& node) {
+Resumption LoadOwnResumePoint(std::string path, const std::string& part, bool takes_other) {
   Resumption resumption;
-  resumption.is_own = FindOwnPart(node, &path);
+  resumption.is_own = FindOwnPart(part, &path);
   resumption.point = std::make_unique<ResumePoint>(LoadResumePoint(path));
   LOG(INFO) << "Resuming from " << path << " at iteration " << resumption.point->iteration();
   if (resumption.is_own) return resumption;
+  if (takes_other) {
+    LOG(INFO) << "No part of " << part << " is saved beside " << path << ": its solvers begin with "
+              << "the histories of those that saved it";
+    return resumption;
+  }
   caffe::SolverState& state = resumption.point->state;
   state.clear_stream();
   state.clear_history();
   state.clear_solver_history();
   resumption.point->run.reset();
-  LOG(INFO) << "No part of node " << node << " is saved beside " << path
+  LOG(INFO) << "No part of node " << part << " is saved beside " << path
             << ": it begins with its data anew, without momentum";
   return resumption;
 }

@@ -12,14 +12,15 @@ namespace millrace::inline train {
 struct Resumption {
   std::unique_ptr<ResumePoint> point;
   // The data positions and momentum in `point` are this process's. False: they belonged to another
-  // node and are cleared.
+  // process, and are cleared unless the caller takes them.
   bool is_own = true;
 };
 
-// Loads the .solverstate file at `path`. In a cluster, where this node is `node` ("" without a
-// cluster), reads the node's own part from beside that file, unless `path` names it already. Logs
-// what it continues. Throws Error naming the file.
-Resumption LoadOwnResumePoint(std::string path, const std::string& node);
+// Loads the .solverstate file at `path`. If this process has a part of its own in snapshots, named
+// `part` ("": it has none), reads that from beside the file, unless `path` names it already. If
+// there is no such part, the point is that of the file: with `takes_other` all of it, else without
+// what belonged to another node. Logs what it continues. Throws Error naming the file.
+Resumption LoadOwnResumePoint(std::string path, const std::string& part, bool takes_other = false);
 
 }  // namespace millrace::inline train
 

@@ -37,7 +37,7 @@ TrainResult RunCompletion::Run(SolverWorker* worker) {
   if (parts_.cluster != nullptr) {
     RunInCluster(worker, complete, &result);
   } else if (LastProcess() && param.snapshot_after_train()) {
-    Save(worker, setup_.weights->data(), true, &result);
+    Save(worker, setup_.weights->data(), setup_.is_first_rank(), &result);
   }
   WriteLast(result.iteration, std::nullopt);
   // A condition has ended the training data as well.

@@ -122,20 +122,26 @@ RunSetup::RunSetup(const TrainOptions& given, std::unique_ptr<Processes>* connec
   MakeWeights();
 }
 
+std::string RunSetup::part_name() const {
+  if (node_config) return node_config->plan.name;
+  if (is_first_rank() || !config.param.strategy().has_merge_rule()) return "";
+  return StrCat("rank", processes->rank());
+}
+
 void RunSetup::Resume() {
-  Resumption resumption = LoadOwnResumePoint(options.snapshot, node_name());
+  Resumption resumption = LoadOwnResumePoint(options.snapshot, part_name(), processes != nullptr);
   resume = std::move(resumption.point);
+  resumes_own_part = resumption.is_own;
   if (resume->state.has_seed()) config.seed = resume->state.seed();
   const std::string notice = resumption.is_own ? ResumeNotice(*resume, solvers()) : "";
   if (!notice.empty()) LOG(INFO) << notice;
 }
 
-// Layers that are `synchronized` need solvers on CPUs that step together, or one that is alone.
+// Layers that are `synchronized` need solvers that step together, or one that is alone.
 void RunSetup::CheckSynchronizedLayers() const {
-  const bool on_gpus = synchronous && gpus() > 0;
-  if (synchronous && !on_gpus) return;
+  if (synchronous) return;
   if (solvers_of_run() == 1 && !node_config && options.shm.empty()) return;
-  RefuseSynchronizedLayers(config, on_gpus);
+  RefuseSynchronizedLayers(config);
 }
 
 // Makes the nets of all GPUs and of one solver on CPUs, so that what one of them lacks is known

@@ -48,8 +48,9 @@ class RunSetup {
   // Solvers of all processes that train with this one.
   int solvers_of_run() const { return solvers() * (processes ? processes->size() : 1); }
   bool is_first_rank() const { return processes == nullptr || processes->rank() == 0; }
-  // Name of this node; "" without a cluster.
-  std::string node_name() const { return node_config ? node_config->plan.name : ""; }
+  // Name of the part that this process adds to snapshots: that of the node; of a later rank whose
+  // solvers have state of their own, "rankN"; else "".
+  std::string part_name() const;
   // Title of the counter file: net, cluster and node.
   std::string Title() const;
   // Logs where the weights are, and their size.
@@ -63,6 +64,7 @@ class RunSetup {
   const TrainOptions options;  // with defaults filled in
   const LrPolicy policy;
   std::unique_ptr<ResumePoint> resume;    // null: the run starts anew
+  bool resumes_own_part = true;           // false: `resume` is of another process
   std::vector<std::string> weight_files;  // that new weights were loaded from
   std::unique_ptr<DataService> data, test_data;
   std::unique_ptr<WeightBuffer> weights;

@@ -138,7 +138,7 @@ void SolverWorker::TakeSnapshots(int64_t completed) {
   // In a cluster, RunFinalizer takes the final snapshot once all nodes have the same weights.
   const bool at_end = run_.cluster != nullptr && completed >= run_.config.param.max_iter();
   if ((scheduled || requested) && !at_end) {
-    Open(completed, requested || IsLeader());
+    Open(completed, (requested && run_.first_rank) || IsLeader());
   } else if (run_.duty != nullptr && !at_end && run_.duty->IsDue()) {
     LOG(INFO) << "Making up for the snapshot of iteration " << run_.duty->due()
               << ", which no node has written, at iteration " << completed;

@@ -51,6 +51,7 @@ struct SharedRun {
   ThreadLoad* load = nullptr;                               // joined by each solver; null: none
   MergedWeights* merged = nullptr;                          // for snapshots; null: no cluster
   StopConditions* stop_conditions = nullptr;                // null: none; the leader's count
+  bool first_rank = true;                                   // of the processes of the run
 };
 
 class SolverWorker {
@@ -89,14 +90,16 @@ class SolverWorker {
   // Whether this solver tests, saves and reports: if solvers step together, one of them does.
   bool IsProcessLeader() const { return step_ == nullptr || step_->leads_process(); }
   // A snapshot of `iteration` without histories, with `weights` of the host as the model of `net`.
-  // Without `with_model`, only this node's own part.
+  // Without `with_model`, only this process's own part.
   Snapshot StartSnapshot(const BuiltNet& net, int64_t iteration, bool with_model, bool with_diff,
                          const float* weights) const;
   // Performs tests and snapshots that fell due in iterations of other nodes. Returns whether one of
   // these iterations was to be displayed.
   bool CatchUp();
-  // Whether this node tests and saves the model; true without a cluster.
-  bool IsLeader() const { return run_.cluster == nullptr || run_.cluster->is_leader(); }
+  // Whether this process tests and saves the model.
+  bool IsLeader() const {
+    return run_.first_rank && (run_.cluster == nullptr || run_.cluster->is_leader());
+  }
   // Runs the test if one is due at this iteration: all of it, or this node's part.
   void RunTest(int64_t iteration);
   // Shows the stop conditions the last test whose results this node knows, once.

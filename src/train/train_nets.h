@@ -33,14 +33,14 @@ inline void CheckSampled(const SolverConfig& config, const DataService& data) {
 }
 
 // Throws Error, with file and line, if a layer of the train net is to be synchronised with other
-// solvers, of which there are several that do not step together, or that do so on GPUs.
-inline void RefuseSynchronizedLayers(const SolverConfig& config, bool on_gpus = false) {
+// solvers, of which there are several that do not step together.
+inline void RefuseSynchronizedLayers(const SolverConfig& config) {
   const SolverNet& net = config.train;
   for (const PlacedLayer& layer : SelectLayers(net.param, net.state, net.source)) {
     if (!layer.param.batch_norm_param().synchronized()) continue;
     throw Error(PlaceOf(net.source, layer, "batch_norm_param.synchronized"), "strategy ",
-                config.param.strategy().type(), " has no common batches of several solvers",
-                on_gpus ? " on GPUs, expected solvers on CPUs" : ", expected strategy allreduce");
+                config.param.strategy().type(),
+                " has no common batches of several solvers, expected strategy allreduce");
   }
 }
 

@@ -37,7 +37,7 @@ class TrainRun {
         stop_(&commands_),
         errors_([this] { stop_.stop = true; }),
         snapshots_(SolversWithHistory()),
-        writer_(setup_.config.param.snapshot_prefix(), setup_.node_name(), &setup_.clock,
+        writer_(setup_.config.param.snapshot_prefix(), setup_.part_name(), &setup_.clock,
                 [this](int64_t iteration) {
                   if (cluster_ && cluster_->duty()) cluster_->duty()->OnWritten(iteration);
                 }),
@@ -87,8 +87,8 @@ class TrainRun {
     reporter_->Start(setup_.net->name(), iterations.claimed(), images);
     counters_ = std::make_unique<RunCounters>(registry, setup_.Title(), &iterations, images);
 
-    // Solvers that step together need no links: their replicas are equal.
-    if (!setup_.options.gpus.empty() && !setup_.synchronous) LinkGpus(registry);
+    const bool on_gpus = !setup_.options.gpus.empty();
+    if (on_gpus && LinksDevices()) LinkGpus(registry);
     stop_conditions_.Start();
     std::vector<std::unique_ptr<SolverWorker>> workers;
     for (int i = 0; i < setup_.solvers(); ++i) {
@@ -105,7 +105,8 @@ class TrainRun {
     if (!stop_.by_command && !errors_.failed()) EndByCondition();
     RunCompletion completion(
         {setup_, stop_, errors_, stop_conditions_, *reporter_, *tester_, writer_, cluster_.get()});
-    if (links_) completion.SaveIfGpuFailed(workers);
+    // The weights of the host are those of the last merge.
+    if (on_gpus && !setup_.synchronous) completion.SaveIfGpuFailed(workers);
     errors_.RethrowIfFailed();
     TrainResult result = completion.Run(workers[0].get());
     if (cluster_) cluster_->session().Answer();
@@ -140,7 +141,8 @@ class TrainRun {
             cluster_ ? cluster_->duty() : nullptr,
             &solver_load_,
             cluster_ ? cluster_->snapshot_weights() : nullptr,
-            stop_conditions_.empty() ? nullptr : &stop_conditions_};
+            stop_conditions_.empty() ? nullptr : &stop_conditions_,
+            setup_.is_first_rank()};
   }
 
   // Links the replicas of the GPUs to the host's. Returns when they have its weights, or when the
@@ -188,6 +190,10 @@ class TrainRun {
     stop_.stop = false;
   }
 
+  bool LinksDevices() const {
+    return Strategies().Find("strategy", setup_.config.param.strategy().type()).links_devices;
+  }
+
   // Solvers that step together and do not merge weights of their own have one history.
   int SolversWithHistory() const {
     const bool merge = setup_.config.param.strategy().has_merge_rule();
@@ -209,6 +215,7 @@ class TrainRun {
     context.has_peers = [this] { return cluster_ && !cluster_->cluster().alone(); };
     context.stopped = [this] { return stop_.stop.load(); };
     if (setup_.resume) context.state = setup_.resume->merge_state();
+    context.state_is_own = setup_.resumes_own_part;
     return context;
   }
 
@@ -275,7 +282,7 @@ class TrainRun {
   std::unique_ptr<RunCounters> counters_;
   // After the weights, which its threads use; null: no cluster.
   std::unique_ptr<ClusterTraining> cluster_;
-  std::unique_ptr<DeviceLinks> links_;  // null: no GPU, or solvers that step together
+  std::unique_ptr<DeviceLinks> links_;  // null: no GPU, or a strategy that needs none
 };
 
 }  // namespace

@@ -5,75 +5,29 @@
 
 #include "collective/device_collective.h"
 #include "strategy/device_allreduce.h"
-#include "test/gpu/gpu_support.h"
-#include "test/train/train_support.h"
+#include "test/gpu/synchronous_gpus.h"
 
 namespace millrace::test {
 namespace {
 
-caffe::SolverParameter Synchronous(int iterations) {
-  caffe::SolverParameter solver = Workspace::Solver(iterations);
-  solver.mutable_strategy()->set_type("allreduce");
-  return solver;
+caffe::SolverParameter SynchronousFor(int iterations) {
+  return Synchronous(Workspace::Solver(iterations));
 }
 
-std::unique_ptr<Workspace> WorkWithBatch(int batch) {
-  auto work = std::make_unique<Workspace>();
-  SmallNet net = work->Net();
-  net.batch = batch;
-  net.convolution = true;
-  work->WriteNet(net);
-  return work;
-}
+class DeviceAllreduce : public OnFakeGpus {};
 
-float LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  float largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
-  return largest;
-}
-
-struct Gpus {
-  FakeMode mode = FakeMode::kThread;
-  int count = 1;
-};
-void PrintTo(const Gpus& gpus, std::ostream* out) { *out << ModeName(gpus.mode) << gpus.count; }
-
-class DeviceAllreduce : public testing::TestWithParam<Gpus> {
- protected:
-  DeviceAllreduce() {
-    for (int i = 0; i < GetParam().count; ++i) {
-      gpus_.push_back(
-          std::make_unique<FakeDevice>(FakeDeviceOptions{.mode = GetParam().mode, .ordinal = i}));
-    }
-  }
-  TrainOptions OnGpus() const {
-    TrainOptions options;
-    for (const auto& gpu : gpus_) options.gpus.push_back(gpu.get());
-    return options;
-  }
-  std::vector<std::unique_ptr<FakeDevice>> gpus_;
-  const std::unique_ptr<Workspace> work_ = WorkWithBatch(4);
-};
-
-// Queues of the mode kLate work when they are waited for, so that several of them would never reach a
-// common sum.
-INSTANTIATE_TEST_SUITE_P(Gpus, DeviceAllreduce,
-                         testing::Values(Gpus{FakeMode::kAtOnce, 1}, Gpus{FakeMode::kAtOnce, 3},
-                                         Gpus{FakeMode::kLate, 1}, Gpus{FakeMode::kThread, 1},
-                                         Gpus{FakeMode::kThread, 2}, Gpus{FakeMode::kThread, 4}),
-                         [](const auto& info) { return testing::PrintToString(info.param); });
+INSTANTIATE_TEST_SUITE_P(Gpus, DeviceAllreduce, testing::ValuesIn(kGpus), NameOfGpus);
 
 TEST_P(DeviceAllreduce, TakesTheStepsOfOneSolverWithTheBatchOfAll) {
-  caffe::SolverParameter solver = Synchronous(40);
+  caffe::SolverParameter solver = SynchronousFor(40);
   solver.set_clip_gradients(2);
   solver.set_iter_size(2);
   caffe::SolverParameter alone = solver;
   alone.clear_strategy();
-  const auto whole = WorkWithBatch(4 * GetParam().count);
+  const auto whole = WorkWithBatch(4 * GetParam().count, true);
   const Outcome one = RunNamed(*whole, "run", alone);
   const Outcome all = RunNamed(*work_, "run", solver, OnGpus());
-  EXPECT_LE(LargestDifference(WeightsOf(*whole, "run", 40), WeightsOf(*work_, "run", 40)), 1e-3f);
+  ExpectNear(WeightsOf(*whole, "run", 40), WeightsOf(*work_, "run", 40), 1e-3f);
   const std::map<int64_t, double> expected = one.Losses(), losses = all.Losses();
   ASSERT_EQ(losses.size(), 40u);
   for (const auto& [iteration, loss] : losses) EXPECT_NEAR(loss, expected.at(iteration), 2e-3);
@@ -82,7 +36,7 @@ TEST_P(DeviceAllreduce, TakesTheStepsOfOneSolverWithTheBatchOfAll) {
 // Buckets of one size or another are summed while the backward pass goes on.
 TEST_P(DeviceAllreduce, GivesTheSameWeightsForEverySizeOfBuckets) {
   for (const int kib : {1, 4096}) {
-    caffe::SolverParameter solver = Synchronous(15);
+    caffe::SolverParameter solver = SynchronousFor(15);
     (*solver.mutable_strategy()->mutable_param())["bucket_kib"] = kib;
     RunNamed(*work_, StrCat("run", kib), solver, OnGpus());
   }
@@ -90,21 +44,20 @@ TEST_P(DeviceAllreduce, GivesTheSameWeightsForEverySizeOfBuckets) {
 }
 
 TEST_P(DeviceAllreduce, SumsWithoutTheAverage) {
-  caffe::SolverParameter solver = Synchronous(10);
+  caffe::SolverParameter solver = SynchronousFor(10);
   RunNamed(*work_, "average", solver, OnGpus());
   (*solver.mutable_strategy()->mutable_param())["average"] = 0;
   solver.set_base_lr(solver.base_lr() / static_cast<float>(GetParam().count));
   solver.set_weight_decay(0);
   RunNamed(*work_, "sum", solver, OnGpus());
-  solver = Synchronous(10);
+  solver = SynchronousFor(10);
   solver.set_weight_decay(0);
   RunNamed(*work_, "average", solver, OnGpus());
-  EXPECT_LE(LargestDifference(WeightsOf(*work_, "average", 10), WeightsOf(*work_, "sum", 10)),
-            1e-4f);
+  ExpectNear(WeightsOf(*work_, "average", 10), WeightsOf(*work_, "sum", 10), 1e-4f);
 }
 
 TEST_P(DeviceAllreduce, ResumesExactly) {
-  caffe::SolverParameter solver = Synchronous(24);
+  caffe::SolverParameter solver = SynchronousFor(24);
   solver.set_snapshot(9);
   RunNamed(*work_, "whole", solver, OnGpus());
   EXPECT_EQ(StateOf(*work_, "whole", 9).solver_history_size(), 0);
@@ -115,7 +68,7 @@ TEST_P(DeviceAllreduce, ResumesExactly) {
 }
 
 TEST_P(DeviceAllreduce, TestsAndSavesWhatTheGpusHaveLearned) {
-  caffe::SolverParameter solver = Workspace::Tested(Synchronous(120), 60);
+  caffe::SolverParameter solver = Workspace::Tested(SynchronousFor(120), 60);
   solver.set_snapshot(50);
   const Outcome outcome = RunNamed(*work_, "run", solver, OnGpus());
   EXPECT_EQ(outcome.Tests(), (std::vector<int64_t>{0, 60, 120}));
@@ -144,23 +97,26 @@ TEST_P(DeviceAllreduce, AStopEndsAllSolversAfterTheSameIteration) {
   TrainOptions options = OnGpus();
   options.control = &commands;
   options.observer = &stopper;
-  const Outcome outcome = RunNamed(*work_, "run", Synchronous(1'000'000), options);
+  const Outcome outcome = RunNamed(*work_, "run", SynchronousFor(1'000'000), options);
   EXPECT_TRUE(outcome.result.stopped_early);
   const int64_t iteration = outcome.result.iteration;
   EXPECT_EQ(outcome.Losses().rbegin()->first, iteration - 1);
   if (iteration > 5000) return;
-  RunNamed(*work_, "again", Synchronous(static_cast<int>(iteration)), OnGpus());
+  RunNamed(*work_, "again", SynchronousFor(static_cast<int>(iteration)), OnGpus());
   EXPECT_TRUE(ModelFile(*work_, "run", iteration) == ModelFile(*work_, "again", iteration));
 }
 
-// ---- Failures ----
-
-TrainOptions On(const std::vector<Device*>& gpus, std::optional<int> cpus = {}) {
-  TrainOptions options;
-  options.gpus = gpus;
-  options.solvers = cpus;
-  return options;
+TEST_P(DeviceAllreduce, SynchronizedBatchNormTakesTheBatchesOfAllGpusAsOne) {
+  Workspace whole, parts;
+  WriteNormalized(whole, 4 * GetParam().count, "");
+  WriteNormalized(parts, 4, "synchronized: true");
+  RunNamed(whole, "run", Workspace::Solver(25));
+  RunNamed(parts, "run", SynchronousFor(25), OnGpus());
+  // Including the statistics.
+  ExpectNear(WeightsOf(whole, "run", 25), WeightsOf(parts, "run", 25), 1e-3f);
 }
+
+// ---- Failures ----
 
 // Of 41 labels, the last one is not a class of the net; image 40 has it. The others have sums on
 // their queues that would wait for it.
@@ -175,7 +131,7 @@ TEST(DeviceAllreduceTest, TheErrorOfOneSolverEndsTheOthersAndNamesIt) {
                        FakeDevice({.mode = FakeMode::kThread, .ordinal = 1}),
                        FakeDevice({.mode = FakeMode::kThread, .ordinal = 2})};
   const std::string error = ErrorOf([&] {
-    RunNamed(work, "run", Synchronous(1000), On({&gpus[0], &gpus[1], &gpus[2]}));
+    RunNamed(work, "run", SynchronousFor(1000), On({&gpus[0], &gpus[1], &gpus[2]}));
   });
   EXPECT_EQ(error.find("solver "), 0u) << error;
   EXPECT_CONTAINS(error, "layer 'loss'");
@@ -218,14 +174,14 @@ TEST(DeviceAllreduceTest, NoSumIsLeftOnceASolverHasFailed) {
 // Many calls of the second of two GPUs fail in turn: the run always ends with one line that names
 // the solver and the GPU.
 TEST(DeviceAllreduceTest, EndsInOrderWhateverCallFails) {
-  const auto work = WorkWithBatch(4);
+  const auto work = WorkWithBatch(4, true);
   uint64_t calls = 0;
   const auto run = [&](const std::string& name, uint64_t fails_at) {
     FakeDevice first({.mode = FakeMode::kThread});
     FakeDevice second({.mode = FakeMode::kThread, .ordinal = 1, .fails_at_call = fails_at});
     std::string error;
     try {
-      RunNamed(*work, name, Synchronous(4), On({&first, &second}));
+      RunNamed(*work, name, SynchronousFor(4), On({&first, &second}));
     } catch (const Error& thrown) {
       error = thrown.what();
     }
@@ -246,27 +202,11 @@ TEST(DeviceAllreduceTest, EndsInOrderWhateverCallFails) {
   }
 }
 
-TEST(DeviceAllreduceTest, RefusesWhatGpusCannotDo) {
+TEST(DeviceAllreduceTest, RefusesAMixtureOfCpusAndGpus) {
   Workspace work;
-  FakeDevice gpu, other({.ordinal = 1});
-  EXPECT_CONTAINS(ErrorOf([&] { RunNamed(work, "mixed", Synchronous(5), On({&gpu}, 2)); }),
+  FakeDevice gpu;
+  EXPECT_CONTAINS(ErrorOf([&] { RunNamed(work, "mixed", SynchronousFor(5), On({&gpu}, 2)); }),
                   "expected GPUs or CPUs, not 1 solvers on GPUs and 2 on CPUs");
-  caffe::SolverParameter merges = Synchronous(6);
-  (*merges.mutable_strategy()->mutable_param())["every"] = 2;
-  merges.mutable_strategy()->mutable_merge_rule()->set_type("average");
-  EXPECT_CONTAINS(ErrorOf([&] {
-                    RunNamed(work, "merges", merges, On({&gpu, &other}));
-                  }),
-                  "strategy.merge_rule: is for solvers on CPUs, expected none with --gpu");
-  SmallNet net = work.Net();
-  net.more_layers =
-      "layer { name: 'norm' type: 'BatchNorm' bottom: 'scores' top: 'norm' "
-      "batch_norm_param { synchronized: true } }\n";
-  work.WriteNet(net);
-  EXPECT_CONTAINS(ErrorOf([&] {
-                    RunNamed(work, "norm", Synchronous(5), On({&gpu, &other}));
-                  }),
-                  "has no common batches of several solvers on GPUs, expected solvers on CPUs");
 }
 
 TEST(DeviceAllreduceTest, ABuildWithoutSumsBetweenDevicesSaysSo) {

@@ -8,6 +8,7 @@ LINK, LINKS = "src/cluster/device_link.cc", "src/train/device_links.cc"
 TRAIN, CLUSTER = "src/train/train_run.cc", "src/cluster/cluster.cc"
 TESTER = "src/train/tester.cc"
 TOGETHER = "src/strategy/device_allreduce.cc"
+TEAM, MERGE = "src/strategy/device_team.cc", "src/strategy/device_merge.cc"
 GRAPHS = "src/solver/pass_graphs.cc"
 
 MUTANTS = [
@@ -168,31 +169,46 @@ bool with_diff) const {
   if (copy_.get()) HogwildReadToDevice(weights_, copy_, &nets_.front()->device().memory());
 """, "")]),
     # ---- GPUs that step together --------------------------------------------
-    ("gpus-sum-gradients-before-they-are-there", [(TOGETHER, """\
-    if (!std::exchange(waits, true)) sums_->Wait(compute_->Record());
+    ("gpus-sum-gradients-before-they-are-there", [(TEAM, """\
+  if (collective_ != nullptr) sums_->Wait(compute_->Record());
 """, "")]),
-    ("gpus-update-before-the-sums-are-there", [(TOGETHER, """\
-    while (!summed.Done()) {
+    ("gpus-update-before-the-sums-are-there", [(TEAM, """\
+  while (!summed.Done()) {
 """, """\
-    while (false) {
+  while (false) {
 """)]),
-    ("gpus-that-step-together-begin-with-zeros", [(TOGETHER, """\
+    ("gpus-that-step-together-begin-with-zeros", [(TEAM, """\
   for (DeviceWeights* replica : replicas_) replica->CopyFromHost(team_->weights().data());
 """, "")]),
     ("a-snapshot-forgets-batches-of-other-gpus", [(TOGETHER, """\
   team().gradients().WaitForThreads();
 """, "")]),
     ("the-host-gets-weights-before-the-update", [(TOGETHER, """\
-  if (compute_ != nullptr) compute_->Synchronize();
+  if (compute() != nullptr) compute()->Synchronize();
 """, "")]),
     ("gpus-continue-without-the-history", [("src/strategy/device_allreduce.h", """\
   int history() const override { return 0; }  // all solvers have that of the one that leads
 """, "")]),
-    ("the-sums-of-a-failed-solver-wait-for-ever", [(TOGETHER, """\
+    ("the-sums-of-a-failed-solver-wait-for-ever", [(TEAM, """\
   collective_->Abort();
 """, "")]),
     ("the-host-is-not-told-the-first-weights", [("src/train/run_setup.cc", """\
   if (!on_host) gpu_weights[0]->CopyToHost(weights->data());
+""", "")]),
+    ("gpus-move-the-center-before-the-sums-are-there", [(MERGE, """\
+    WaitForDeviceSums();
+""", "")]),
+    ("gpus-merge-and-keep-their-weights", [(MERGE, """\
+      if (!has_own_weights()) compute()->Copy(weights(), center(), center_.bytes());
+""", "")]),
+    ("gpus-forget-the-velocity", [(MERGE, """\
+  if (velocity_.bytes() > 0) restore(leader, "velocity", velocity_.get<float>());
+""", "")]),
+    ("gpus-forget-the-weights-of-their-own", [(MERGE, """\
+  if (has_own_weights() && own != nullptr) restore(*own, "weights", weights());
+""", "")]),
+    ("gpus-merge-differences-of-the-last-iteration", [(MERGE, """\
+  FollowCompute();
 """, "")]),
     # ---- Passes as graphs ---------------------------------------------------
     ("graphs-use-memory-that-has-moved", [(GRAPHS, """\

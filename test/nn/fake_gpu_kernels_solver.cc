@@ -1,16 +1,19 @@
-// The kernels of the adaptive update rules on the fake device.
+// The kernels of adaptive update rules and of strategies on the fake device.
 #include "solver/adadelta.h"
 #include "solver/adagrad.h"
 #include "solver/adam.h"
 #include "solver/param_rows.h"
 #include "solver/rmsprop.h"
+#include "strategy/compensate_kernel.h"
+#include "strategy/merge_kernels.h"
 #include "test/support/fake_gpu.h"
 
 namespace millrace::test {
 namespace {
 
 const RegisterFakeKernels<UpdateOfRows<AdaGradUpdate>, UpdateOfRows<RmsPropUpdate>,
-                          UpdateOfRows<AdaDeltaUpdate>, UpdateOfRows<AdamUpdate>>
+                          UpdateOfRows<AdaDeltaUpdate>, UpdateOfRows<AdamUpdate>, TakeDifferences,
+                          AddSum, OuterStep, Compensate>
     kernels;
 
 }  // namespace

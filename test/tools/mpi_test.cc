@@ -132,6 +132,39 @@ TEST_F(Mpi, RanksResumeFromASnapshot) {
   EXPECT_EQ(Weights("run", 20), whole);
 }
 
+TEST_F(Mpi, RanksContinueWithTheStateOfTheirOwnSolvers) {
+  for (const std::string rule : {"average", "easgd", "outer"}) {
+    SCOPED_TRACE(rule);
+    caffe::SolverParameter solver = Workspace::Solver(20);
+    solver.set_snapshot(10);
+    (*solver.mutable_strategy()->mutable_param())["every"] = 5;
+    solver.mutable_strategy()->mutable_merge_rule()->set_type(rule);
+    if (rule == "easgd") {
+      (*solver.mutable_strategy()->mutable_merge_rule()->mutable_param())["pull"] = 0.2;
+    }
+    const std::string file = Write(rule, solver, 4);
+    const auto run = [&](std::vector<std::string> more = {}) {
+      more.push_back("--cpu=2");
+      const CommandResult result = Train(2, file, more);
+      EXPECT_EQ(result.status, 0) << result.errors;
+      return result.errors;
+    };
+    run();
+    const std::vector<float> whole = Weights(rule, 20);
+    const std::string state = work_.Snapshot(rule, 10);
+    EXPECT_TRUE(FileExists(state + ".rank1.solverstate"));
+    EXPECT_TRUE(FileExists(work_.Snapshot(rule, 20) + ".rank1.solverstate"));
+    EXPECT_EQ(work_.FilesWith(rule + "_iter").size(), 6u);
+    run({"--snapshot=" + state + ".solverstate"});
+    EXPECT_EQ(Weights(rule, 20), whole);
+    // Without its part, rank 1 goes on with the histories of rank 0.
+    std::filesystem::remove(state + ".rank1.solverstate");
+    EXPECT_CONTAINS(run({"--snapshot=" + state + ".solverstate"}),
+                    "rank 1: No part of rank1 is saved beside ");
+    EXPECT_NE(Weights(rule, 20), whole);
+  }
+}
+
 TEST_F(Mpi, SynchronizedBatchNormIsOverTheBatchesOfAllRanks) {
   const auto write = [&](const std::string& name, int batch, const std::string& param) {
     SmallNet net = work_.Net();

@@ -2,39 +2,10 @@
 #include <cmath>
 #include <thread>
 
-#include "test/train/train_support.h"
+#include "test/train/allreduce_support.h"
 
 namespace millrace::test {
 namespace {
-
-caffe::SolverParameter Synchronous(caffe::SolverParameter solver,
-                                   const std::map<std::string, double>& params = {}) {
-  solver.mutable_strategy()->set_type("allreduce");
-  for (const auto& [name, value] : params) {
-    (*solver.mutable_strategy()->mutable_param())[name] = value;
-  }
-  return solver;
-}
-
-// A workspace whose train net has this batch size.
-std::unique_ptr<Workspace> WorkWithBatch(int batch, bool convolution = false) {
-  auto work = std::make_unique<Workspace>();
-  SmallNet net = work->Net();
-  net.batch = batch;
-  net.convolution = convolution;
-  work->WriteNet(net);
-  return work;
-}
-
-void ExpectNear(const std::vector<float>& expected, const std::vector<float>& weights,
-                float tolerance) {
-  ASSERT_EQ(expected.size(), weights.size());
-  float largest = 0;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    largest = std::max(largest, std::abs(expected[i] - weights[i]));
-  }
-  EXPECT_LE(largest, tolerance);
-}
 
 class Allreduce : public testing::TestWithParam<int> {};  // solvers
 
@@ -185,15 +156,6 @@ TEST(AllreduceTest, RefusesWhatItDoesNotHave) {
 
 // ---- Merges of weights after the same iterations ----
 
-caffe::SolverParameter Merging(caffe::SolverParameter solver, const std::string& rule, int every,
-                               const std::map<std::string, double>& params = {}) {
-  solver = Synchronous(std::move(solver), {{"every", every}});
-  caffe::PartParameter& merge = *solver.mutable_strategy()->mutable_merge_rule();
-  merge.set_type(rule);
-  for (const auto& [name, value] : params) (*merge.mutable_param())[name] = value;
-  return solver;
-}
-
 // Momentum and decay are linear, so that it is the same to merge gradients or what they do.
 TEST_P(Allreduce, MergesAfterEachIterationAreThoseOfGradients) {
   const auto work = WorkWithBatch(4, true);
@@ -292,23 +254,6 @@ TEST(AllreduceTest, SaysWhyItDoesNotMerge) {
 }
 
 // ---- Batch normalisation over the batches of all solvers ----
-
-std::string NormalizedText(const std::string& net, const std::string& param) {
-  std::string text = net;
-  return text.insert(text.find("layer { name: 'relu'"),
-                     StrCat("layer { name: 'bn' type: 'BatchNorm' bottom: 'hidden' top: 'hidden'\n"
-                            "  batch_norm_param { moving_average_fraction: 0.9 ",
-                            param,
-                            " } }\n"
-                            "layer { name: 'scale' type: 'Scale' bottom: 'hidden' top: 'hidden'\n"
-                            "  scale_param { bias_term: true } }\n"));
-}
-
-void WriteNormalized(const Workspace& work, int batch, const std::string& param) {
-  SmallNet net = work.Net();
-  net.batch = batch;
-  work.WriteNet(NormalizedText(net.Text(), param));
-}
 
 TEST(AllreduceTest, SynchronizedBatchNormTakesTheBatchesOfAllSolversAsOne) {
   for (const int solvers : {1, 2, 3}) {
