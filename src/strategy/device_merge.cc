@@ -40,9 +40,9 @@ void DeviceMergeStrategy::Update(float rate, const float* gradients, UpdateRule*
   replica().order().Write(rule->queue(), [&] {
     rule->Apply(rate, false, gradients, weights());
     if (!merges_) return;
-    Launch(rule->queue(), size,
-           TakeDifferences{center(), config_.rule == Rule::kElastic ? config_.pull : 0, weights(),
-                           sums_.get<float>()});
+    device::Launch(rule->queue(), size,
+                   TakeDifferences{center(), config_.rule == Rule::kElastic ? config_.pull : 0,
+                                   weights(), sums_.get<float>()});
   });
   if (!merges_) return;
   FollowCompute();

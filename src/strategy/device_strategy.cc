@@ -32,8 +32,8 @@ void DeviceStrategy::Update(float rate, const float* gradients, UpdateRule* rule
   rule->queue().Synchronize();
   weights_.order().Write(rule->queue(), [&] {
     if (read_.bytes() > 0) {
-      Launch(rule->queue(), weights_.size(),
-             Compensate{strength_, gradients, weights_.data(), read_.get<float>()});
+      device::Launch(rule->queue(), weights_.size(),
+                     Compensate{strength_, gradients, weights_.data(), read_.get<float>()});
       gradients = read_.get<float>();
     }
     rule->Apply(rate, together, gradients, weights_.data());

@@ -35,7 +35,7 @@ void RunCenterKernel(const SynchronousMergeConfig& config, int solvers, const fl
 void MoveCenter(Queue* queue, const SynchronousMergeConfig& config, int solvers, int64_t count,
                 const float* sum, float* velocity, float* center) {
   RunCenterKernel(config, solvers, sum, velocity, center,
-                  [&](const auto& kernel) { Launch(*queue, count, kernel); });
+                  [&](const auto& kernel) { device::Launch(*queue, count, kernel); });
 }
 
 void MoveCenter(const SynchronousMergeConfig& config, int solvers, int64_t count, const float* sum,
