@@ -3,8 +3,10 @@
 
 #include <google/protobuf/text_format.h>
 
+#include <string>
 #include <vector>
 
+#include "base/fnv1a.h"
 #include "test/gpu/synchronous_gpus.h"
 #include "test/support/fake_clock.h"
 #include "test/support/strategy_parts.h"
@@ -26,6 +28,9 @@ caffe::SolverParameter LocalFor(int iterations, const std::string& fields) {
   return solver;
 }
 
+// A name for the runs of a strategy, of one test.
+std::string NameOf(const std::string& strategy) { return StrCat("run", Fnv1a(strategy), "_"); }
+
 const std::vector<std::string> kStrategies = {kSteps, std::string(kSteps) + kAverage,
                                               std::string(kSteps) + kElastic, kPeriods,
                                               std::string(kDistance) + kElastic};
@@ -39,9 +44,10 @@ TEST_P(DeviceLocal, ASingleSolverFollowsTheOneOnACpu) {
   for (const std::string& strategy : kStrategies) {
     SCOPED_TRACE(strategy);
     const caffe::SolverParameter solver = LocalFor(22, strategy);
-    const Outcome cpu = RunNamed(*work_, "cpu", solver);
-    const Outcome gpu = RunNamed(*work_, "gpu", solver, OnGpus());
-    ExpectNear(WeightsOf(*work_, "cpu", 22), WeightsOf(*work_, "gpu", 22), 1e-3f);
+    const std::string name = NameOf(strategy);
+    const Outcome cpu = RunNamed(*work_, name + "cpu", solver);
+    const Outcome gpu = RunNamed(*work_, name + "gpu", solver, OnGpus());
+    ExpectNear(WeightsOf(*work_, name + "cpu", 22), WeightsOf(*work_, name + "gpu", 22), 1e-3f);
     const std::map<int64_t, double> expected = cpu.Losses(), losses = gpu.Losses();
     ASSERT_EQ(losses.size(), 22u);
     for (const auto& [iteration, loss] : losses) EXPECT_NEAR(loss, expected.at(iteration), 2e-3);
@@ -51,8 +57,10 @@ TEST_P(DeviceLocal, ASingleSolverFollowsTheOneOnACpu) {
 TEST_P(DeviceLocal, LearnsWithEachRule) {
   for (const std::string& strategy : kStrategies) {
     SCOPED_TRACE(strategy);
-    const Outcome outcome =
-        RunNamed(*work_, "run", Workspace::Tested(LocalFor(400, strategy), 200), OnGpus());
+    caffe::SolverParameter solver = Workspace::Tested(LocalFor(400, strategy), 200);
+    // The progress of all solvers adds up.
+    solver.set_base_lr(solver.base_lr() / static_cast<float>(GetParam().count));
+    const Outcome outcome = RunNamed(*work_, NameOf(strategy), solver, OnGpus());
     EXPECT_GE(outcome.FinalOutput("accuracy"), 0.9);
     EXPECT_EQ(outcome.result.iteration, 400);
   }
@@ -72,11 +80,12 @@ TEST_P(DeviceLocal, ResumesExactlyWithOneSolver) {
     SCOPED_TRACE(strategy);
     caffe::SolverParameter solver = LocalFor(24, strategy);
     solver.set_snapshot(9);
-    RunNamed(*work_, "whole", solver, OnGpus());
+    const std::string whole = NameOf(strategy) + "whole", rest = NameOf(strategy) + "rest";
+    RunNamed(*work_, whole, solver, OnGpus());
     TrainOptions options = OnGpus();
-    options.snapshot = work_->Snapshot("whole", 9) + ".solverstate";
-    RunNamed(*work_, "rest", solver, options);
-    EXPECT_TRUE(ModelFile(*work_, "whole", 24) == ModelFile(*work_, "rest", 24));
+    options.snapshot = work_->Snapshot(whole, 9) + ".solverstate";
+    RunNamed(*work_, rest, solver, options);
+    EXPECT_TRUE(ModelFile(*work_, whole, 24) == ModelFile(*work_, rest, 24));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "nn/layers/batch_norm_layer.h"
 
 #include <cmath>
+#include <span>
 #include <type_traits>
 
 #include "base/locked_blocks.h"
@@ -63,6 +64,9 @@ void BatchNormLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   for (Blob* each : {&mean_, &inverse_, &diff_mean_, &product_mean_, &mean_sum_, &variance_sum_}) {
     if (each->shape() != Shape{channels}) each->Reshape({channels});
   }
+  if (param_.batch_norm_param().synchronized() && exchanged_.bytes() == 0) {
+    exchanged_ = Buffer(context_.queue->device().staging(), (2 * channels + 1) * sizeof(float));
+  }
 }
 
 void BatchNormLayer::ComputeStatistics(const float* bottom) {
@@ -123,23 +127,23 @@ void BatchNormLayer::AverageOverMembers(std::initializer_list<const Blob*> blobs
   Collective& others = *Others();
   const size_t channels = view_.channels();
   const auto count = static_cast<float>(view_.per_channel());
-  exchanged_.resize(channels * blobs.size() + 1);
-  float* next = exchanged_.data();
+  const std::span exchanged(exchanged_.get<float>(), channels * blobs.size() + 1);
+  float* next = exchanged.data();
   for (const Blob* blob : blobs) {
     queue.CopyToHost(next, blob->data(), channels * sizeof(float));
     next += channels;
   }
   queue.Synchronize();
-  exchanged_.back() = count;
-  others.Sum(exchanged_);
+  exchanged.back() = count;
+  others.Sum(exchanged);
   const float share = 1 / static_cast<float>(others.size());
-  for (float& each : exchanged_) each *= share;
-  if (!(std::abs(exchanged_.back() - count) <= 1e-5f * count)) {
+  for (float& each : exchanged) each *= share;
+  if (!(std::abs(exchanged.back() - count) <= 1e-5f * count)) {
     throw Error("layer '", name(), "': batch_norm_param.synchronized: this solver has ", count,
-                " values per channel, and the mean of all is ", exchanged_.back(),
+                " values per channel, and the mean of all is ", exchanged.back(),
                 ", expected equal batches");
   }
-  next = exchanged_.data();
+  next = exchanged.data();
   for (const Blob* blob : blobs) {
     queue.CopyToDevice(blob->data(), next, channels * sizeof(float));
     next += channels;

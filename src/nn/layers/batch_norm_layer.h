@@ -109,7 +109,7 @@ class BatchNormLayer : public Layer, public FusesNext, public BackwardReads {
   Blob mean_sum_, variance_sum_;      // what the batches since EndIteration add to M and V
   float weight_sum_ = 0, decay_ = 1;  // what they add to S, and the factor of the old values
   int64_t batches_ = 0;
-  std::vector<float> exchanged_;  // in memory of the host
+  Buffer exchanged_;  // staging memory: the numbers that are summed over the members
 
   ScaleLayer* scale_ = nullptr;  // taken in
   ReluLayer* relu_ = nullptr;
