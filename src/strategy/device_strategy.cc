@@ -1,5 +1,6 @@
 #include "strategy/device_strategy.h"
 
+#include <functional>
 #include <utility>
 
 #include "device/kernel.h"

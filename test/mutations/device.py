@@ -116,11 +116,15 @@ bool with_diff) const {
     launch_kernel();
 """)]),
     ("updates-keep-to-no-order", [(STRATEGY, """\
-  weights_.order().Write(rule->queue(),
-                         [&] { rule->Apply(rate, together, gradients, weights_.data()); });
+  weights_.order().Write(rule->queue(), [&] {
+    if (read_.bytes() > 0) {
 """, """\
-  rule->Apply(rate, together, gradients, weights_.data());
+  std::invoke([&] {
+    if (read_.bytes() > 0) {
 """)]),
+    ("a-gpu-compensates-no-delay", [(STRATEGY, """\
+      gradients = read_.get<float>();
+""", "")]),
     ("all-parameters-have-the-rate-of-the-solver", [("src/solver/param_rows.h", """\
     SetCoefficients(rate * at.lr_mult, decay""", """\
     SetCoefficients(rate, decay""")]),
@@ -158,7 +162,7 @@ bool with_diff) const {
     if (links_) EndLinks();
 """, "")]),
     ("a-failed-gpu-loses-the-weights", [(TRAIN, """\
-    if (links_) completion.SaveIfGpuFailed(workers);
+    if (on_gpus && !setup_.synchronous) completion.SaveIfGpuFailed(workers);
 """, "")]),
     ("solvers-begin-before-they-have-weights", [(TRAIN, """\
     while (!links_->in_sync() && !stop_.stop) {
@@ -194,6 +198,12 @@ bool with_diff) const {
 """, "")]),
     ("the-host-is-not-told-the-first-weights", [("src/train/run_setup.cc", """\
   if (!on_host) gpu_weights[0]->CopyToHost(weights->data());
+""", "")]),
+    ("gpus-merge-weights-of-the-last-merge", [("src/strategy/local_merger.cc", """\
+  current_ = device_ == nullptr;
+""", "")]),
+    ("a-gpu-does-not-get-merged-weights", [("src/strategy/local_merger.cc", """\
+  if (device_ != nullptr) device_->Write(weights());
 """, "")]),
     ("gpus-move-the-center-before-the-sums-are-there", [(MERGE, """\
     WaitForDeviceSums();
