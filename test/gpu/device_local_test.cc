@@ -8,6 +8,7 @@
 
 #include "base/fnv1a.h"
 #include "test/gpu/synchronous_gpus.h"
+#include "test/support/chosen_device.h"
 #include "test/support/fake_clock.h"
 #include "test/support/strategy_parts.h"
 
@@ -35,24 +36,49 @@ const std::vector<std::string> kStrategies = {kSteps, std::string(kSteps) + kAve
                                               std::string(kSteps) + kElastic, kPeriods,
                                               std::string(kDistance) + kElastic};
 
-class DeviceLocal : public OnFakeGpus {};
-
-INSTANTIATE_TEST_SUITE_P(Gpus, DeviceLocal, testing::ValuesIn(kGpus), NameOfGpus);
-
-TEST_P(DeviceLocal, ASingleSolverFollowsTheOneOnACpu) {
-  if (GetParam().count > 1) return;
-  for (const std::string& strategy : kStrategies) {
-    SCOPED_TRACE(strategy);
-    const caffe::SolverParameter solver = LocalFor(22, strategy);
-    const std::string name = NameOf(strategy);
+// The same strategies, and those of solvers that step together, on fake GPUs and on real ones.
+class OneGpu : public OnChosenDevice {
+ protected:
+  void FollowsACpu(const std::string& name, const caffe::SolverParameter& solver) {
     const Outcome cpu = RunNamed(*work_, name + "cpu", solver);
-    const Outcome gpu = RunNamed(*work_, name + "gpu", solver, OnGpus());
+    const Outcome gpu = RunNamed(*work_, name + "gpu", solver, On({&first()}));
     ExpectNear(WeightsOf(*work_, name + "cpu", 22), WeightsOf(*work_, name + "gpu", 22), 1e-3f);
     const std::map<int64_t, double> expected = cpu.Losses(), losses = gpu.Losses();
     ASSERT_EQ(losses.size(), 22u);
     for (const auto& [iteration, loss] : losses) EXPECT_NEAR(loss, expected.at(iteration), 2e-3);
   }
+
+  const std::unique_ptr<Workspace> work_ = WorkWithBatch(4, true);
+};
+
+INSTANTIATE_TEST_SUITE_P(Devices, OneGpu, testing::ValuesIn(DeviceChoices()), DeviceChoiceName);
+
+TEST_P(OneGpu, TrainsOnWeightsOfItsOwnAsACpuDoes) {
+  for (const std::string& strategy : kStrategies) {
+    SCOPED_TRACE(strategy);
+    FollowsACpu(NameOf(strategy), LocalFor(22, strategy));
+  }
 }
+
+TEST_P(OneGpu, MovesTheCenterAsACpuDoes) {
+  for (const std::string rule : {"additive", "average", "outer"}) {
+    SCOPED_TRACE(rule);
+    FollowsACpu(rule, Merging(Workspace::Solver(22), rule, 4));
+  }
+  FollowsACpu("easgd", Merging(Workspace::Solver(22), "easgd", 4, {{"pull", 0.2}}));
+}
+
+// Nobody else moves the weights between its passes and its update.
+TEST_P(OneGpu, AloneHasNoDelayToCompensate) {
+  caffe::SolverParameter solver = Workspace::Solver(22);
+  solver.mutable_strategy()->set_type("hogwild");
+  (*solver.mutable_strategy()->mutable_param())["delay_compensation"] = 10;
+  FollowsACpu("alone", solver);
+}
+
+class DeviceLocal : public OnFakeGpus {};
+
+INSTANTIATE_TEST_SUITE_P(Gpus, DeviceLocal, testing::ValuesIn(kGpus), NameOfGpus);
 
 TEST_P(DeviceLocal, LearnsWithEachRule) {
   for (const std::string& strategy : kStrategies) {
