@@ -35,16 +35,24 @@ DeviceMergeStrategy::DeviceMergeStrategy(DeviceTeam* team, int index,
 }
 
 void DeviceMergeStrategy::Update(float rate, const float* gradients, UpdateRule* rule) {
-  const int64_t size = replica().size();
+  Write(compute(), [&] { rule->Apply(rate, false, gradients, weights()); });
   merges_ = claimed() % config_.every == 0 || claimed_last();
-  replica().order().Write(rule->queue(), [&] {
-    rule->Apply(rate, false, gradients, weights());
-    if (!merges_) return;
-    device::Launch(rule->queue(), size,
-                   TakeDifferences{center(), config_.rule == Rule::kElastic ? config_.pull : 0,
-                                   weights(), sums_.get<float>()});
+  if (merges_) WaitForSums();
+}
+
+void DeviceMergeStrategy::Complete() {
+  replica().CountIteration();
+  if (merges_) Merge();
+  TeamStrategy::Complete();
+}
+
+void DeviceMergeStrategy::Merge() {
+  const int64_t size = replica().size();
+  Write(compute(), [&] {
+    device::Launch(*compute(), size,
+                   TakeDifferences{center(), has_own_weights() ? config_.pull : 0, weights(),
+                                   sums_.get<float>()});
   });
-  if (!merges_) return;
   FollowCompute();
   const int64_t bucket = team().settings().bucket;
   for (int64_t begin = 0; begin < size; begin += bucket) {
@@ -52,22 +60,16 @@ void DeviceMergeStrategy::Update(float rate, const float* gradients, UpdateRule*
     EnqueueSum({sums_.get<float>() + begin, static_cast<size_t>(count)}, false);
     member().Poll();
   }
-  WaitForSums();
-}
-
-void DeviceMergeStrategy::Complete() {
-  replica().CountIteration();
-  if (merges_) {
-    WaitForDeviceSums();
-    replica().order().Write(*compute(), [&] {
-      MoveCenter(compute(), config_, solvers(), replica().size(), sums_.get<float>(),
-                 velocity_.get<float>(), center());
-      if (!has_own_weights()) compute()->Copy(weights(), center(), center_.bytes());
-    });
-    // A snapshot that the solver which leads now takes holds the batches of all as used.
-    team().gradients().WaitForThreads();
-  }
-  TeamStrategy::Complete();
+  float enqueued = 1;
+  member().Sum({&enqueued, 1});
+  WaitForDeviceSums();
+  Write(compute(), [&] {
+    MoveCenter(compute(), config_, solvers(), size, sums_.get<float>(), velocity_.get<float>(),
+               center());
+    if (!has_own_weights()) compute()->Copy(weights(), center(), center_.bytes());
+  });
+  // A snapshot that the solver which leads now takes holds the batches of all as used.
+  team().gradients().WaitForThreads();
 }
 
 DeviceMergeStrategy::~DeviceMergeStrategy() { AbortSums(); }

@@ -19,10 +19,11 @@ class DeviceMergeStrategy : public DeviceTeamStrategy {
   ~DeviceMergeStrategy() override;
 
   void OnGradients(float* /*gradients*/, int64_t /*begin*/) override {}
-  // Enqueues the update. If the iteration ends with a merge, enqueues its sums and waits for all
-  // solvers. Throws the error of a solver of this process, or of another process, that has failed.
+  // Enqueues the update. If the iteration ends with a merge, waits for all solvers. Throws the
+  // error of a solver of this process, or of another process, that has failed.
   void Update(float rate, const float* gradients, UpdateRule* rule) override;
-  // If it is time to merge, waits for the sums, and enqueues the rest of the merge.
+  // If it is time to merge, enqueues the differences, waits for their sums, and enqueues the rest.
+  // Layers have written their statistics since Update.
   void Complete() override;
   // Waits for the net's queue. The solver that leads copies its center to the host.
   void Flush() override;
@@ -34,6 +35,7 @@ class DeviceMergeStrategy : public DeviceTeamStrategy {
   void RestoreState(const StateReader& leader, const StateReader* own);
 
  private:
+  void Merge();
   float* center() const { return center_.get<float>(); }
   bool has_own_weights() const { return config_.rule == SynchronousMergeConfig::Rule::kElastic; }
 

@@ -63,8 +63,8 @@ class DeviceTeamStrategy : public TeamStrategy {
   // Enqueues the sum of `values`, in memory of the device, over all solvers; if `average`, their
   // mean. They belong to the sum until WaitForDeviceSums returns.
   void EnqueueSum(std::span<float> values, bool average);
-  // Waits until the device has all sums. Every solver has agreed before that it has enqueued them
-  // (WaitForSums). Throws the error of a solver or process that has failed.
+  // Waits until the device has all sums. The solvers have agreed before that all have enqueued
+  // them. Throws the error of a solver or process that has failed.
   void WaitForDeviceSums();
   // Ends sums that wait for a solver that has failed. Afterwards none uses its values. Classes
   // whose values they are call it before they free these.

@@ -51,6 +51,18 @@ TEST_P(DeviceMerge, FollowsTheSolversOnCpus) {
   });
 }
 
+// Layers write them after the update of the iteration, and before its merge.
+TEST_P(DeviceMerge, MergesTheStatisticsOfLayers) {
+  WriteNormalized(*work_, 4, "");
+  for (const int every : {1, 5}) {
+    const caffe::SolverParameter solver = Merging(Workspace::Solver(20), "average", every);
+    const std::string cpus = StrCat("cpus", every), gpus = StrCat("gpus", every);
+    RunNamed(*work_, cpus, solver, WithSolvers(GetParam().count));
+    RunNamed(*work_, gpus, solver, OnGpus());
+    ExpectNear(WeightsOf(*work_, cpus, 20), WeightsOf(*work_, gpus, 20), 1e-3f);
+  }
+}
+
 TEST_P(DeviceMerge, GivesTheSameWeightsForEverySizeOfBuckets) {
   ForEachRule(10, 5, [&](const std::string& name, caffe::SolverParameter solver) {
     for (const int kib : {1, 4096}) {

@@ -206,10 +206,10 @@ bool with_diff) const {
   if (device_ != nullptr) device_->Write(weights());
 """, "")]),
     ("gpus-move-the-center-before-the-sums-are-there", [(MERGE, """\
-    WaitForDeviceSums();
+  WaitForDeviceSums();
 """, "")]),
     ("gpus-merge-and-keep-their-weights", [(MERGE, """\
-      if (!has_own_weights()) compute()->Copy(weights(), center(), center_.bytes());
+    if (!has_own_weights()) compute()->Copy(weights(), center(), center_.bytes());
 """, "")]),
     ("gpus-forget-the-velocity", [(MERGE, """\
   if (velocity_.bytes() > 0) restore(leader, "velocity", velocity_.get<float>());
