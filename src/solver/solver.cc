@@ -80,7 +80,8 @@ StepResult Solver::Compute(int64_t iteration) {
 float Solver::ComputeGradients(int64_t iteration) {
   const int passes = config_.param.iter_size();
   net_->ClearGradients();
-  PassGraphs* const graphs = PassGraphs::Of(net_.get(), config_, step_ != nullptr);
+  PassGraphs* const graphs =
+      PassGraphs::Of(net_.get(), config_, step_ != nullptr && step_->sums_gradients());
   float loss = 0;
   for (int pass = 0; pass < passes; ++pass) {
     const uint64_t number = static_cast<uint64_t>(iteration) * passes + pass;

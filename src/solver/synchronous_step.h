@@ -43,6 +43,8 @@ class SynchronousStep {
   // Sums of layers over the batches of all solvers.
   virtual Collective& statistics() = 0;
 
+  // Whether OnGradients does anything.
+  virtual bool sums_gradients() const { return true; }
   // In the last backward pass of an iteration: the elements of `gradients` from `begin` on are
   // complete. The strategy may change these from now on. The last call of an iteration has `begin`
   // 0.

@@ -18,6 +18,7 @@ class DeviceMergeStrategy : public DeviceTeamStrategy {
   // The net's queue has ended, or Flush has been called after its last work.
   ~DeviceMergeStrategy() override;
 
+  bool sums_gradients() const override { return false; }
   void OnGradients(float* /*gradients*/, int64_t /*begin*/) override {}
   // Enqueues the update. If the iteration ends with a merge, waits for all solvers. Throws the
   // error of a solver of this process, or of another process, that has failed.

@@ -66,6 +66,7 @@ class SynchronousMergeStrategy : public TeamStrategy {
   void Update(float rate, const float* gradients, UpdateRule* rule) override;
   // Merges if it is time.
   void Complete() override;
+  bool sums_gradients() const override { return false; }
   void OnGradients(float* /*gradients*/, int64_t /*begin*/) override {}
   bool updates() const override { return true; }
   bool merged() const override { return merges_; }

@@ -239,6 +239,51 @@ TEST_P(PassGraphsOnChosen, LearnOnTwoGpus) {
   }
 }
 
+// Strategies whose solvers have weights of their own between merges.
+TEST_P(PassGraphsOnChosen, MergeAsWithoutGraphs) {
+  work_.WriteNet(net_);
+  TrainOptions options;
+  options.gpus = {&first()};
+  for (const std::string strategy : {"allreduce", "local"}) {
+    caffe::SolverParameter solver = Workspace::Solver(20);
+    solver.mutable_strategy()->set_type(strategy);
+    solver.mutable_strategy()->mutable_merge_rule()->set_type("average");
+    if (strategy == "allreduce") {
+      (*solver.mutable_strategy()->mutable_param())["every"] = 4;
+    } else {
+      caffe::PartParameter& steps = *solver.mutable_strategy()->add_sync_condition();
+      steps.set_type("steps");
+      (*steps.mutable_param())["every"] = 4;
+    }
+    std::vector<float> weights[2];
+    for (const bool graphs : {false, true}) {
+      SetPassGraphs(graphs);
+      const std::string name = StrCat(strategy, graphs ? "graphs" : "kernels");
+      RunNamed(work_, name, solver, options);
+      weights[graphs] = WeightsOf(LoadModel(work_.Snapshot(name, 20) + ".caffemodel"));
+      EXPECT_EQ(graphs_.replayed > 0, graphs && is_fake()) << strategy;
+    }
+    ASSERT_EQ(weights[0].size(), weights[1].size());
+    for (size_t i = 0; i < weights[0].size(); ++i) {
+      ASSERT_NEAR(weights[0][i], weights[1][i], is_fake() ? 0 : 1e-2) << strategy << " " << i;
+    }
+    graphs_.Reset();
+  }
+}
+
+// Sums begin within the backward pass.
+TEST_P(PassGraphsOnChosen, AreNotForSolversThatSumGradients) {
+  if (!is_fake()) GTEST_SKIP() << "only a fake device counts graphs";
+  work_.WriteNet(net_);
+  TrainOptions options;
+  options.gpus = {&first()};
+  caffe::SolverParameter solver = Workspace::Solver(10);
+  solver.mutable_strategy()->set_type("allreduce");
+  SetPassGraphs(true);
+  RunNamed(work_, "run", solver, options);
+  EXPECT_EQ(graphs_.replayed, 0);
+}
+
 TEST(PassGraphFlag, IsAutoOrOff) {
   EXPECT_TRUE(ParsePassGraphs("auto"));
   EXPECT_FALSE(ParsePassGraphs("off"));
