@@ -360,7 +360,7 @@ $(BUILD)/bench/scale: $(patsubst %,$(BUILD)/obj/test/sim/%.o,exchange_node netwo
 bundle_of = $(filter-out $(verbs_sources:%.cc=$(BUILD)/obj/%.o) $(hdf5_objects),$(filter $(foreach f,$(1),$(BUILD)/obj/src/$(f)/%),$(objects)))
 bundle_kernels := $(call bundle_of,base device weights exchange)
 bundle_segments := $(bundle_kernels) $(call bundle_of,transport segment metrics proto topology cluster linktest) $(generated_objects)
-bundle_support := $(patsubst %,$(BUILD)/obj/test/%.o,support/support support/doc_page support/fake_device)
+bundle_support := $(patsubst %,$(BUILD)/obj/test/%.o,support/support support/doc_page support/fake_device support/fake_graphs)
 bundle_sim := $(patsubst %,$(BUILD)/obj/test/sim/%.o,cluster exchange_node membership_cluster network)
 bundle_libs := -lhwy -lglog -lgflags -lboost_thread -lboost_system -lisal -lrt -lgtest $(if $(use_cuda),-lcudart)
 # $(1): what it is called; $(2): its objects; $(3): further libraries.
@@ -387,6 +387,8 @@ $(BUILD)/bundle/training_test: $(call objects_in,test/gpu) $(call objects_in,tes
 $(BUILD)/bundle/link_bench: $(BUILD)/bench/link_bench
 	@mkdir -p $(@D)
 	$(Q)strip -s -o $@ $<
+# Their lists of objects are not those of the test suites: `make tests` links them.
+bundle_linked := $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,exchange_test device_test segment_test kernel_bench segment_bench))
 bundle_programs := exchange_test device_test segment_test training_test kernel_bench segment_bench link_bench
 
 .PHONY: gpu-bundle
@@ -423,7 +425,7 @@ time-to-accuracy: deps
 	@BUILD=$(BUILD) tools/time-to-accuracy
 
 .PHONY: test tests runtest asan tsan
-tests: all $(test_binaries) $(chaos_programs) $(fuzz_binaries) $(if $(emulated),$(rdma_tests)) $(if $(SANITIZE),,$(plain_bench_binaries))
+tests: all $(test_binaries) $(chaos_programs) $(fuzz_binaries) $(if $(emulated),$(rdma_tests)) $(if $(SANITIZE),,$(plain_bench_binaries) $(bundle_linked))
 runtest: tests
 	@BUILD=$(BUILD) tools/run-tests $(test_names) $(emulated)
 test: deps
