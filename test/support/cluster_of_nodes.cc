@@ -133,6 +133,7 @@ std::vector<std::string> ClusterOfNodes::Models() const {
 caffe::SolverParameter ClusterOfNodes::Solver(int iterations) {
   caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(iterations), iterations);
   solver.set_display(20);
+  solver.set_base_lr(0.02f);  // bears exchanges that a busy machine makes rare
   return solver;
 }
 
