@@ -15,29 +15,53 @@ std::atomic<bool> wanted{false};
 constexpr int kPassesBefore = 2;
 
 // Layers whose passes enqueue the same work each time, as long as shapes and memory stay: their
-// code for GPUs keeps nothing of a pass on the host, and takes no number of the host that changes.
+// code for GPUs keeps nothing of a pass on the host, and takes no number of the host that changes,
+// but for what PreparePass does.
 bool IsAlike(const std::string& type) {
-  static const std::set<std::string> types = {"AbsVal",
-                                              "Accuracy",
-                                              "Bias",
-                                              "BNLL",
-                                              "Concat",
-                                              "Convolution",
-                                              "Deconvolution",
-                                              "DepthwiseConvolution",
-                                              "ELU",
-                                              "InnerProduct",
-                                              "LRN",
-                                              "Pooling",
-                                              "Power",
-                                              "ReLU",
-                                              "Scale",
-                                              "Sigmoid",
-                                              "Silence",
-                                              "Softmax",
-                                              "SoftmaxWithLoss",
-                                              "Split",
-                                              "TanH"};
+  static const std::set<std::string> types = {
+      "AbsVal",
+      "Accuracy",
+      "BatchNorm",
+      "Bias",
+      "BN",
+      "BNLL",
+      "Clip",
+      "Concat",
+      "Convolution",
+      "Crop",
+      "Deconvolution",
+      "DepthwiseConvolution",
+      "Dropout",
+      "Eltwise",
+      "ELU",
+      "EuclideanLoss",
+      "Exp",
+      "Flatten",
+      "InnerProduct",
+      "Insanity",
+      "Interp",
+      "Log",
+      "LRN",
+      "Normalize",
+      "Permute",
+      "Pooling",
+      "Power",
+      "PReLU",
+      "ReLU",
+      "ReLU6",
+      "Reshape",
+      "Scale",
+      "SeLu",
+      "ShuffleChannel",
+      "Sigmoid",
+      "SigmoidCrossEntropyLoss",
+      "Silence",
+      "Slice",
+      "Softmax",
+      "SoftmaxWithLoss",
+      "Split",
+      "Swish",
+      "TanH"};
   return types.contains(type);
 }
 
@@ -47,18 +71,28 @@ std::string WhyNot(const BuiltNet::Node& node) {
   std::string why;
   if (node.reshapes) {
     why = "has shapes that depend on values";
-  } else if (layer.type() == "Dropout") {
-    why = "draws its mask with a number of the host";
-  } else if (layer.type() == "BatchNorm" || layer.type() == "BN") {
-    why = "counts its batches on the host";
-  } else if (layer.type() == "Pooling" &&
-             layer.param().pooling_param().pool() == caffe::PoolingParameter::STOCHASTIC) {
-    why = "draws its choices with a number of the host";
+  } else if (layer.param().batch_norm_param().synchronized()) {
+    why = "averages over the solvers on the host";
   } else if (!IsAlike(layer.type())) {
     why = "may need the host";
   }
   return why.empty() ? "" : StrCat("layer '", layer.name(), "' (", layer.type(), ") ", why);
 }
+
+// Layers do not prepare their passes themselves while this exists.
+class ByCaller {
+ public:
+  explicit ByCaller(const std::vector<PreparesPass*>& layers) : layers_(layers) { Set(true); }
+  ~ByCaller() { Set(false); }
+  ByCaller(const ByCaller&) = delete;
+  ByCaller& operator=(const ByCaller&) = delete;
+
+ private:
+  void Set(bool by_caller) {
+    for (PreparesPass* layer : layers_) layer->set_prepared_by_caller(by_caller);
+  }
+  const std::vector<PreparesPass*>& layers_;
+};
 
 }  // namespace
 
@@ -89,6 +123,10 @@ PassGraphs::PassGraphs(BuiltNet* net, const std::string& why_not)
   while (first_ < nodes.size() && nodes[first_].bottom.empty()) ++first_;
   for (size_t i = first_; why.empty() && i < nodes.size(); ++i) why = WhyNot(nodes[i]);
   if (!why.empty()) GiveUp(why);
+  for (size_t i = first_; i < nodes.size(); ++i) {
+    auto* const prepares = dynamic_cast<PreparesPass*>(nodes[i].layer.get());
+    if (prepares != nullptr) prepared_.push_back(prepares);
+  }
 }
 
 void PassGraphs::GiveUp(const std::string& why) {
@@ -102,6 +140,7 @@ Event PassGraphs::Enqueue() {
   if (!why_not_.empty() || passes_ < kPassesBefore) return EnqueueAsItIs();
   if (Places() != places_ && !Record()) return EnqueueAsItIs();
   for (size_t i = 0; i < first_; ++i) net_.ForwardNode(i);
+  for (PreparesPass* layer : prepared_) layer->PreparePass();
   forward_->Enqueue();
   const Event forward = net_.queue().Record();
   backward_->Enqueue();
@@ -130,12 +169,11 @@ bool PassGraphs::Record() {
   std::string why;
   // In the graphs that are replaced nothing runs any more.
   net_.queue().Synchronize();
-  forward_ = recorder_(
-      net_.queue(),
-      [&] {
-        for (size_t i = first_; i < count; ++i) net_.ForwardNode(i);
-      },
-      &why);
+  const auto forward = [&] {
+    const ByCaller by_caller(prepared_);
+    for (size_t i = first_; i < count; ++i) net_.ForwardNode(i);
+  };
+  forward_ = recorder_(net_.queue(), forward, &why);
   if (forward_ != nullptr) {
     backward_ = recorder_(
         net_.queue(),

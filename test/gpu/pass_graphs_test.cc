@@ -60,7 +60,9 @@ struct GraphTrainer {
   // One solver alone, which calls after() behind each iteration.
   Trained Train(bool as_graphs, int iterations, Device* device, const After& after = {}) {
     SetPassGraphs(as_graphs);
-    work_.WriteNet(net_);
+    std::string text = net_.Text();
+    text.insert(text.find("layer { name: 'hidden'"), between_);
+    work_.WriteNet(text);
     const SolverConfig config = LoadSolverConfig(work_.Write("run", solver_));
     const LrPolicy policy(config.param);
     DataService data(DataOptions{config.seed});
@@ -84,6 +86,7 @@ struct GraphTrainer {
 
   Workspace work_;
   SmallNet net_ = work_.Net();
+  std::string between_;  // layers behind 'pool', in place
   caffe::SolverParameter solver_ = Workspace::Solver(1000);
   FakeGraphs& graphs_ = FakeGraphs::Get();
 };
@@ -119,6 +122,78 @@ TEST_P(PassGraphRuns, DoTheSameWorkBitForBit) {
   EXPECT_EQ(graphs_.recorded, 2);       // forward and backward
   EXPECT_EQ(graphs_.replayed, 2 * 48);  // in all iterations but the first two
   EXPECT_EQ(log.Count("fake device 0: the work of training passes is recorded as graphs"), 1);
+}
+
+// Their passes begin on the host: with the key of a draw, or a count of batches.
+TEST_P(PassGraphRuns, PrepareWhatChangesFromPassToPass) {
+  for (const std::string layers :
+       {"layer { name: 'l' type: 'Dropout' bottom: 'pool' top: 'pool' }",
+        "layer { name: 'l' type: 'Dropout' bottom: 'pool' top: 'pool'"
+        "  dropout_param { scale_train: false } }",
+        "layer { name: 'l' type: 'Insanity' bottom: 'pool' top: 'pool' }",
+        "layer { name: 'l' type: 'BN' bottom: 'pool' top: 'pool' }",
+        "layer { name: 'l' type: 'BatchNorm' bottom: 'pool' top: 'pool' }",
+        "layer { name: 'l' type: 'BatchNorm' bottom: 'pool' top: 'pool' }"
+        "layer { name: 'm' type: 'Scale' bottom: 'pool' top: 'pool'"
+        "  scale_param { bias_term: true } }"
+        "layer { name: 'n' type: 'ReLU' bottom: 'pool' top: 'pool' }"}) {
+    between_ = layers + "\n";
+    graphs_.Reset();
+    const Trained ordinary = Train(false, 20);
+    EXPECT_EQ(Train(true, 20), ordinary) << layers;
+    EXPECT_EQ(graphs_.replayed, 2 * 18) << layers;
+  }
+}
+
+TEST_P(PassGraphRuns, DrawAnewInEachPass) {
+  net_.convolution = false;
+  net_.more_layers =
+      "layer { name: 'draws' type: 'Pooling' bottom: 'data' top: 'draws'"
+      "  pooling_param { pool: STOCHASTIC kernel_size: 2 stride: 2 } }\n"
+      "layer { name: 'next' type: 'InnerProduct' bottom: 'draws' top: 'next'"
+      "  inner_product_param { num_output: 4 weight_filler { type: 'xavier' } } }\n"
+      "layer { name: 'second' type: 'SoftmaxWithLoss' bottom: 'next' bottom: 'label' top: 'second' "
+      "}\n";
+  const Trained ordinary = Train(false, 20);
+  EXPECT_EQ(Train(true, 20), ordinary);
+  EXPECT_EQ(graphs_.replayed, 2 * 18);
+}
+
+// One net of all the other layers that are recorded.
+TEST_P(PassGraphRuns, RepeatAllLayersThatAreAlike) {
+  net_.more_layers = R"(
+    layer { name: 'a0' type: 'Power' bottom: 'conv' top: 'a0' power_param { scale: 0.1 } }
+    layer { name: 'a1' type: 'PReLU' bottom: 'a0' top: 'a1' }
+    layer { name: 'a2' type: 'Eltwise' bottom: 'a0' bottom: 'a1' top: 'a2' }
+    layer { name: 'a3' type: 'Slice' bottom: 'a2' top: 'b0' top: 'b1' }
+    layer { name: 'a4' type: 'Clip' bottom: 'b0' top: 'b2' clip_param { min: -1 max: 1 } }
+    layer { name: 'a5' type: 'Exp' bottom: 'b1' top: 'b3' exp_param { scale: 0.1 } }
+    layer { name: 'a6' type: 'Concat' bottom: 'b2' bottom: 'b3' top: 'c0' }
+    layer { name: 'a7' type: 'ShuffleChannel' bottom: 'c0' top: 'c1'
+      shuffle_channel_param { group: 2 } }
+    layer { name: 'a8' type: 'Normalize' bottom: 'c1' top: 'c2' }
+    layer { name: 'a9' type: 'Interp' bottom: 'c2' top: 'c3' interp_param { height: 5 width: 5 } }
+    layer { name: 'b' type: 'Swish' bottom: 'c3' top: 'c4' }
+    layer { name: 'c' type: 'SeLu' bottom: 'c4' top: 'c5' }
+    layer { name: 'd' type: 'ReLU6' bottom: 'c5' top: 'c6' }
+    layer { name: 'e' type: 'Crop' bottom: 'c6' bottom: 'pool' top: 'c7'
+      crop_param { axis: 2 offset: 1 } }
+    layer { name: 'f' type: 'Permute' bottom: 'c7' top: 'c8'
+      permute_param { order: 0 order: 2 order: 3 order: 1 } }
+    layer { name: 'g' type: 'Flatten' bottom: 'c8' top: 'c9' }
+    layer { name: 'h' type: 'Power' bottom: 'c9' top: 'd0' power_param { shift: 3 } }
+    layer { name: 'i' type: 'Log' bottom: 'd0' top: 'd1' }
+    layer { name: 'j' type: 'InnerProduct' bottom: 'd1' top: 'd2'
+      inner_product_param { num_output: 1 weight_filler { type: 'xavier' } } }
+    layer { name: 'k' type: 'Reshape' bottom: 'd2' top: 'd3' reshape_param { shape { dim: -1 } } }
+    layer { name: 'l' type: 'EuclideanLoss' bottom: 'd3' bottom: 'label' top: 'd4' }
+    layer { name: 'm' type: 'SigmoidCrossEntropyLoss' bottom: 'd3' bottom: 'label' top: 'd5'
+      loss_weight: 0.1 }
+  )";
+  const Trained ordinary = Train(false, 20);
+  EXPECT_EQ(Train(true, 20), ordinary);
+  EXPECT_EQ(graphs_.replayed, 2 * 18);
+  EXPECT_LT(ordinary.losses.back(), ordinary.losses.front());
 }
 
 TEST_P(PassGraphRuns, AllocateNothing) {
@@ -160,8 +235,14 @@ TEST_P(PassGraphRuns, AreRecordedAgainWhenTheMemoryMoves) {
 // ---- Nets without graphs ----
 
 TEST_P(PassGraphRuns, LeaveOutNetsOfWhichALayerNeedsTheHost) {
-  net_.dropout = true;
-  ExpectOrdinary("layer 'drop' (Dropout) draws its mask with a number of the host");
+  net_.more_layers = "layer { name: 'most' type: 'ArgMax' bottom: 'scores' top: 'most' }\n";
+  ExpectOrdinary("layer 'most' (ArgMax) may need the host");
+}
+
+TEST_P(PassGraphRuns, LeaveOutNetsThatAverageOverSolversWithinAPass) {
+  between_ = "layer { name: 'norm' type: 'BatchNorm' bottom: 'pool' top: 'pool'"
+             "  batch_norm_param { synchronized: true } }\n";
+  ExpectOrdinary("layer 'norm' (BatchNorm) averages over the solvers on the host");
 }
 
 TEST_P(PassGraphRuns, LeaveOutWhatAsksForTheHostWithinAPass) {

@@ -4,6 +4,7 @@
 #include "nn/layers/neuron_kernels.h"
 #include "nn/layers/normalize_kernels.h"
 #include "nn/layers/normalize_scale_kernels.h"
+#include "nn/layers/random_key_kernels.h"
 #include "nn/layers/scale_kernels.h"
 #include "test/support/fake_gpu.h"
 
@@ -30,7 +31,7 @@ const RegisterFakeKernels<
     SumsOfChannels<NormalizeSums>, MapOfChannels<NormalizeForward<false>>,
     MapOfChannels<NormalizeForward<true>>, MapOfChannels<NormalizeBackward>,
     MapOfChannels<CenterBackward>, MapOfChannels<GlobalNormalizeBackward>, StatisticsOfSums,
-    AverageInto, RandomlyDivideNegatives>
+    AverageInto, RandomlyDivideNegatives, StoreKey>
     channels;
 const RegisterFakeKernels<
     MapOfChannels<NormalizeScaleForward<false, false>>,

@@ -77,33 +77,36 @@ void BatchNormLayer::ComputeStatistics(const float* bottom) {
         StatisticsOfSums{eps_, params_[kMean].blob->data(), params_[kVariance].blob->data(),
                          params_[kWeight].blob->data(), mean_.data(), inverse_.data()});
   }
+  Others() != nullptr ? ComputeSynchronized(bottom) : ComputeOwn(bottom);
+}
+
+bool BatchNormLayer::Averages() const {
+  if (global_ || context_.phase != caffe::TRAIN) return false;
   Collective* const others = Others();
-  const bool averages =
-      context_.phase == caffe::TRAIN && (others == nullptr || others->leads_process());
-  if (others != nullptr) {
-    ComputeSynchronized(bottom, averages);
-  } else {
-    ComputeOwn(bottom, averages);
-  }
-  if (!averages) return;
+  return others == nullptr || others->leads_process();
+}
+
+void BatchNormLayer::PreparePass() {
+  if (!Averages()) return;
   weight_sum_ = fraction_ * weight_sum_ + 1;
   decay_ *= fraction_;
   ++batches_;
 }
 
-void BatchNormLayer::ComputeOwn(const float* bottom, bool averages) {
+void BatchNormLayer::ComputeOwn(const float* bottom) {
   Queue& queue = *context_.queue;
+  const bool averages = Averages();
   LaunchSums(queue, view_, MeanOfChannels{view_.per_channel(), bottom, mean_.data(), nullptr});
-  LaunchSums(
-      queue, view_,
-      VarianceOfChannels{view_.per_channel(), eps_, batches_ == 0 ? 0 : fraction_, bottom,
-                         mean_.data(), inverse_.data(), averages ? mean_sum_.data() : nullptr,
-                         averages ? variance_sum_.data() : nullptr});
+  LaunchSums(queue, view_,
+             VarianceOfChannels{view_.per_channel(), eps_, sum_decay(), bottom, mean_.data(),
+                                inverse_.data(), averages ? mean_sum_.data() : nullptr,
+                                averages ? variance_sum_.data() : nullptr});
 }
 
 // The squares are those of differences from the mean of all members, so that no digits cancel.
-void BatchNormLayer::ComputeSynchronized(const float* bottom, bool averages) {
+void BatchNormLayer::ComputeSynchronized(const float* bottom) {
   Queue& queue = *context_.queue;
+  const bool averages = Averages();
   const int64_t count = view_.per_channel();
   LaunchSums(queue, view_, MeanOfChannels{count, bottom, mean_.data(), nullptr});
   AverageOverMembers({&mean_});
@@ -111,9 +114,9 @@ void BatchNormLayer::ComputeSynchronized(const float* bottom, bool averages) {
   AverageOverMembers({&diff_mean_});
   const double all = static_cast<double>(count) * Others()->size();
   Launch(queue, view_.channels(),
-         TakeVariance{eps_, static_cast<float>(all > 1 ? all / (all - 1) : 1),
-                      batches_ == 0 ? 0 : fraction_, mean_.data(), diff_mean_.data(),
-                      inverse_.data(), averages ? mean_sum_.data() : nullptr,
+         TakeVariance{eps_, static_cast<float>(all > 1 ? all / (all - 1) : 1), sum_decay(),
+                      mean_.data(), diff_mean_.data(), inverse_.data(),
+                      averages ? mean_sum_.data() : nullptr,
                       averages ? variance_sum_.data() : nullptr});
 }
 
@@ -151,6 +154,7 @@ void BatchNormLayer::AverageOverMembers(std::initializer_list<const Blob*> blobs
 }
 
 void BatchNormLayer::Forward(const Blobs& bottom, const Blobs& top) {
+  PrepareInForward();
   const float* const x = bottom[0]->data();
   ComputeStatistics(x);
   if (scale_ != nullptr) return ForwardOfAll(*bottom[0], *top[0]);

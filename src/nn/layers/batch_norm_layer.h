@@ -52,6 +52,7 @@
 #include "nn/layers/kept_bottom.h"
 #include "nn/layers/layer_fusion.h"
 #include "nn/layers/normalize_scale_kernels.h"
+#include "nn/layers/pass_preparation.h"
 
 namespace millrace::inline nn {
 
@@ -60,7 +61,10 @@ class ScaleLayer;
 
 // Takes in a Scale layer with one number per channel, and then a ReLU: values and gradients are
 // read and written once for all of them, and one copy of the bottom serves all.
-class BatchNormLayer : public Layer, public FusesNext, public BackwardReads {
+class BatchNormLayer : public Layer,
+                       public FusesNext,
+                       public BackwardReads,
+                       public PreparesPass {
  public:
   BatchNormLayer(const caffe::LayerParameter& param, const LayerContext& context);
 
@@ -70,6 +74,8 @@ class BatchNormLayer : public Layer, public FusesNext, public BackwardReads {
 
   void SetUp(const Blobs& bottom, const Blobs& top) override;
   void Reshape(const Blobs& bottom, const Blobs& top) override;
+  // Counts the batch.
+  void PreparePass() override;
   void Forward(const Blobs& bottom, const Blobs& top) override;
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override;
@@ -86,10 +92,14 @@ class BatchNormLayer : public Layer, public FusesNext, public BackwardReads {
   }
 
  private:
+  // Whether the statistics of batches go into the three arrays.
+  bool Averages() const;
   void ComputeStatistics(const float* bottom);
-  // The statistics of the batch; `averages`: they also go into the sums for EndIteration.
-  void ComputeOwn(const float* bottom, bool averages);
-  void ComputeSynchronized(const float* bottom, bool averages);
+  // The statistics of the batch.
+  void ComputeOwn(const float* bottom);
+  void ComputeSynchronized(const float* bottom);
+  // What the sums for EndIteration are multiplied by before this batch is added.
+  float sum_decay() const { return batches_ <= 1 ? 0 : fraction_; }
   // The members whose batches this one's is a part of; null: it is alone.
   Collective* Others() const;
   // Replaces numbers of each channel by their means over the members. Waits for the queue.
@@ -108,7 +118,7 @@ class BatchNormLayer : public Layer, public FusesNext, public BackwardReads {
   Blob diff_mean_, product_mean_;     // of each channel, in the backward pass
   Blob mean_sum_, variance_sum_;      // what the batches since EndIteration add to M and V
   float weight_sum_ = 0, decay_ = 1;  // what they add to S, and the factor of the old values
-  int64_t batches_ = 0;
+  int64_t batches_ = 0;               // since EndIteration, with the one of the present pass
   Buffer exchanged_;  // staging memory: the numbers that are summed over the members
 
   ScaleLayer* scale_ = nullptr;  // taken in

@@ -99,14 +99,17 @@ void BnLayer::ComputeStatistics(const float* bottom, const Blobs& top) {
   LaunchSums(queue, view_, MeanOfChannels{view_.per_channel(), bottom, mean_.data(), nullptr});
   LaunchSums(
       queue, view_,
-      BnVariance{view_.per_channel(), eps_, batches_ == 0 ? 0 : momentum_, 1 - momentum_, bottom,
+      BnVariance{view_.per_channel(), eps_, batches_ <= 1 ? 0 : momentum_, 1 - momentum_, bottom,
                  mean_.data(), inverse_.data(), top.size() > 2 ? top[2]->data() : nullptr,
                  averages_ ? mean_sum_.data() : nullptr,
                  averages_ ? variance_sum_.data() : nullptr});
   if (top.size() > 1) {
     queue.Copy(top[1]->data(), mean_.data(), view_.channels() * sizeof(float));
   }
-  if (!averages_) return;
+}
+
+void BnLayer::PreparePass() {
+  if (!averages_ || statistics_ != Statistics::kBatch) return;
   decay_ *= momentum_;
   ++batches_;
 }
@@ -116,6 +119,7 @@ NormalizeScale<false> BnLayer::Channels() const {
 }
 
 void BnLayer::Forward(const Blobs& bottom, const Blobs& top) {
+  PrepareInForward();
   const float* const x = bottom[0]->data();
   const float* const slope = params_[kSlope].blob->data();
   const float* const bias = params_[kBias].blob->data();

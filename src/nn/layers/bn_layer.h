@@ -33,10 +33,11 @@
 #include "nn/layers/channel_view.h"
 #include "nn/layers/kept_bottom.h"
 #include "nn/layers/normalize_scale_kernels.h"
+#include "nn/layers/pass_preparation.h"
 
 namespace millrace::inline nn {
 
-class BnLayer : public Layer {
+class BnLayer : public Layer, public PreparesPass {
  public:
   BnLayer(const caffe::LayerParameter& param, const LayerContext& context);
 
@@ -47,6 +48,8 @@ class BnLayer : public Layer {
 
   void SetUp(const Blobs& bottom, const Blobs& top) override;
   void Reshape(const Blobs& bottom, const Blobs& top) override;
+  // Counts the batch.
+  void PreparePass() override;
   void Forward(const Blobs& bottom, const Blobs& top) override;
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override;
@@ -72,7 +75,7 @@ class BnLayer : public Layer {
   Blob diff_mean_, product_mean_;  // of each channel, in the backward pass
   Blob mean_sum_, variance_sum_;   // what the batches since EndIteration add to the averages
   float decay_ = 1;                // the factor of the old averages
-  int64_t batches_ = 0;
+  int64_t batches_ = 0;            // since EndIteration, with the one of the present pass
 };
 
 }  // namespace millrace::inline nn

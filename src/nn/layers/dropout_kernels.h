@@ -15,7 +15,7 @@ namespace millrace::inline nn {
 // Values lie in groups of 64, which belong to 16 counters: word j of counter 16 g + c is that of
 // value 64 g + 16 j + c. An element of the kernel is a counter: kernel count is counters(count).
 struct DropoutMask {
-  uint64_t key;
+  const uint64_t* key;
   uint32_t threshold;  // a word below it drops its value
   float scale;
   int64_t count;  // of values
@@ -26,11 +26,11 @@ struct DropoutMask {
 
   template <typename Visit>
   void Pointers(Visit visit) {
-    visit(in), visit(out);
+    visit(key), visit(in), visit(out);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t counter) const {
     uint32_t words[4];
-    PhiloxBlock(key, static_cast<uint64_t>(counter), 0, words);
+    PhiloxBlock(*key, static_cast<uint64_t>(counter), 0, words);
     const int64_t first = counter / 16 * 64 + counter % 16;
     for (int j = 0; j < 4; ++j) {
       const int64_t i = first + 16 * j;

@@ -2,16 +2,25 @@
 #include "nn/gpu/gpu_layer.h"
 #include "nn/layers/dropout_kernels.h"
 #include "nn/layers/dropout_layer.h"
+#include "nn/layers/pass_preparation.h"
+#include "nn/layers/random_key.h"
 
 namespace millrace::inline nn {
 namespace {
 
-class DropoutGpu : public DropoutLayer {
+class DropoutGpu : public DropoutLayer, public PreparesPass {
  public:
   using DropoutLayer::DropoutLayer;
 
+  void Reshape(const Blobs& bottom, const Blobs& top) override {
+    DropoutLayer::Reshape(bottom, top);
+    if (multiplies()) key_.Allocate(memory());
+  }
+  void PreparePass() override {
+    if (multiplies()) key_.Store(*context_.queue, MaskKey());
+  }
   void Forward(const Blobs& bottom, const Blobs& top) override {
-    if (drops()) key_ = MaskKey();
+    PrepareInForward();
     Apply(bottom[0]->count(), bottom[0]->data(), top[0]->data());
   }
 
@@ -21,17 +30,18 @@ class DropoutGpu : public DropoutLayer {
   }
 
  private:
+  bool multiplies() const { return drops() || scale_ != 1; }
   void Apply(int64_t count, const float* in, float* out) {
-    if (drops() || scale_ != 1) {
+    if (multiplies()) {
       const uint32_t threshold = drops() ? threshold_ : 0;
       Launch(*context_.queue, DropoutMask::counters(count),
-             DropoutMask{key_, threshold, scale_, count, in, out});
+             DropoutMask{key_.get(), threshold, scale_, count, in, out});
     } else if (in != out) {
       context_.queue->Copy(out, in, count * sizeof(float));
     }
   }
 
-  uint64_t key_ = 0;  // of the last Forward
+  RandomKey key_;
 };
 
 const RegisterGpuLayer<DropoutGpu> registered("Dropout");

@@ -13,7 +13,7 @@ namespace millrace::inline nn {
 // [low, low + range). Forward and backward both draw them from the key of the pass; none is stored.
 // Element c of the kernel draws those of the values 4 c to 4 c + 3.
 struct RandomlyDivideNegatives {
-  uint64_t key;
+  const uint64_t* key;
   float low, range;
   int64_t count;  // of values
   const float* sign;
@@ -24,11 +24,11 @@ struct RandomlyDivideNegatives {
 
   template <typename Visit>
   void Pointers(Visit visit) {
-    visit(sign), visit(in), visit(out);
+    visit(key), visit(sign), visit(in), visit(out);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t counter) const {
     uint32_t words[4];
-    PhiloxBlock(key, static_cast<uint64_t>(counter), 0, words);
+    PhiloxBlock(*key, static_cast<uint64_t>(counter), 0, words);
     for (int j = 0; j < 4; ++j) {
       const int64_t i = 4 * counter + j;
       if (i >= count) return;

@@ -11,11 +11,13 @@
 #include "millrace/layer.h"
 #include "nn/layers/insanity_kernels.h"
 #include "nn/layers/kept_bottom.h"
+#include "nn/layers/pass_preparation.h"
+#include "nn/layers/random_key.h"
 
 namespace millrace::inline nn {
 namespace {
 
-class InsanityLayer : public Layer {
+class InsanityLayer : public Layer, public PreparesPass {
  public:
   InsanityLayer(const caffe::LayerParameter& param, const LayerContext& context)
       : Layer(param, context), kept_(memory()) {}
@@ -40,10 +42,15 @@ class InsanityLayer : public Layer {
     // Divided by a number above 0, the top has the sign of the bottom.
     keeps_ = low_ < 0;
     if (keeps_) kept_.Reshape(*bottom[0], *top[0]);
+    key_.Allocate(memory());
+  }
+  void PreparePass() override {
+    const uint64_t pass = context_.pass ? *context_.pass : 0;
+    key_.Store(*context_.queue,
+               Rng(context_.seed, {kRngDropout, context_.layer_id, pass}).Next64());
   }
   void Forward(const Blobs& bottom, const Blobs& top) override {
-    const uint64_t pass = context_.pass ? *context_.pass : 0;
-    key_ = Rng(context_.seed, {kRngDropout, context_.layer_id, pass}).Next64();
+    PrepareInForward();
     if (keeps_) kept_.Keep(*bottom[0], *context_.queue);
     Run(bottom[0]->count(), bottom[0]->data(), bottom[0]->data(), top[0]->data());
   }
@@ -57,13 +64,13 @@ class InsanityLayer : public Layer {
  private:
   void Run(int64_t count, const float* sign, const float* in, float* out) {
     Launch(*context_.queue, RandomlyDivideNegatives::counters(count),
-           RandomlyDivideNegatives{key_, low_, range_, count, sign, in, out});
+           RandomlyDivideNegatives{key_.get(), low_, range_, count, sign, in, out});
   }
 
   float low_ = 1, range_ = 0;
   bool keeps_ = false;  // whether the sign of the bottom is lost in place
   KeptBottom kept_;
-  uint64_t key_ = 0;  // of the last Forward
+  RandomKey key_;
 };
 
 const RegisterLayer<InsanityLayer> registered("Insanity");

@@ -30,14 +30,14 @@ struct WindowSums {
 // An element is a value of the top: a value of its window, drawn with the probability value / sum.
 struct StochasticPoolDraw {
   PoolingShape shape;
-  uint64_t key;  // of the random numbers
+  const uint64_t* key;  // of the random numbers
   const float* bottom;
   float* top;
   int32_t* chosen;  // for each value of the top: index in its plane of the bottom, or -1
 
   template <typename Visit>
   void Pointers(Visit visit) {
-    visit(bottom), visit(top), visit(chosen);
+    visit(key), visit(bottom), visit(top), visit(chosen);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t x = i % shape.out[1], y = i / shape.out[1] % shape.out[0];
@@ -48,7 +48,7 @@ struct StochasticPoolDraw {
     }
     const float* plane = bottom + i / (shape.out[0] * shape.out[1]) * shape.in[0] * shape.in[1];
     uint32_t words[4];
-    PhiloxBlock(key, static_cast<uint64_t>(i), 0, words);
+    PhiloxBlock(*key, static_cast<uint64_t>(i), 0, words);
     // In (0, 1], as 24 bits.
     const float uniform = static_cast<float>((words[0] >> 8) + 1) * 0x1p-24f;
     const float threshold = uniform * WindowSums(shape, plane, y, x).values;

@@ -19,22 +19,29 @@ void StochasticPoolingLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   const Shape shape = TopShape(bottom[0]->shape());
   top[0]->Reshape(shape);
   shape_ = ShapeForKernels(bottom[0]->shape(), shape);
+  key_.Allocate(memory());
   const size_t bytes = top[0]->count() * sizeof(int32_t);
   if (chosen_.bytes() >= bytes) return;
   context_.queue->Synchronize();  // work may use the old memory
   chosen_ = Buffer(memory(), bytes);
 }
 
+void StochasticPoolingLayer::PreparePass() {
+  if (context_.phase == caffe::TEST) return;
+  const uint64_t pass = context_.pass ? *context_.pass : 0;
+  key_.Store(*context_.queue, Rng(context_.seed, {kRngPooling, context_.layer_id, pass}).Next64());
+}
+
 void StochasticPoolingLayer::Forward(const Blobs& bottom, const Blobs& top) {
+  PrepareInForward();
   const float* const in = bottom[0]->data();
   float* const out = top[0]->data();
   const int64_t count = top[0]->count();
   if (context_.phase == caffe::TEST) {
     return Launch(*context_.queue, count, StochasticPoolMean{shape_, in, out});
   }
-  const uint64_t pass = context_.pass ? *context_.pass : 0;
-  const uint64_t key = Rng(context_.seed, {kRngPooling, context_.layer_id, pass}).Next64();
-  Launch(*context_.queue, count, StochasticPoolDraw{shape_, key, in, out, chosen_.get<int32_t>()});
+  Launch(*context_.queue, count,
+         StochasticPoolDraw{shape_, key_.get(), in, out, chosen_.get<int32_t>()});
 }
 
 void StochasticPoolingLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_down,

@@ -9,22 +9,26 @@
 
 #include <memory>
 
+#include "nn/layers/pass_preparation.h"
 #include "nn/layers/pooling_layer.h"
+#include "nn/layers/random_key.h"
 
 namespace millrace::inline nn {
 
-class StochasticPoolingLayer : public PoolingLayer {
+class StochasticPoolingLayer : public PoolingLayer, public PreparesPass {
  public:
   using PoolingLayer::PoolingLayer;
 
   void SetUp(const Blobs& bottom, const Blobs& top) override;
   void Reshape(const Blobs& bottom, const Blobs& top) override;
+  void PreparePass() override;
   void Forward(const Blobs& bottom, const Blobs& top) override;
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override;
 
  private:
   PoolingShape shape_{};
+  RandomKey key_;
   Buffer chosen_;  // int32_t, for each value of the top: index in its plane of the bottom
 };
 
