@@ -56,7 +56,7 @@ class MILLRACE_API PassGraphs {
   BuiltNet& net_;
   const GraphRecorders::Recorder recorder_;
   std::string why_not_;
-  size_t first_ = 0;  // the first node that is recorded
+  size_t first_ = 0;                     // the first node that is recorded
   std::vector<PreparesPass*> prepared_;  // of the layers that are recorded
   int passes_ = 0;
   std::vector<const void*> places_;  // that the graphs use

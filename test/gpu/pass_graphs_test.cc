@@ -240,8 +240,9 @@ TEST_P(PassGraphRuns, LeaveOutNetsOfWhichALayerNeedsTheHost) {
 }
 
 TEST_P(PassGraphRuns, LeaveOutNetsThatAverageOverSolversWithinAPass) {
-  between_ = "layer { name: 'norm' type: 'BatchNorm' bottom: 'pool' top: 'pool'"
-             "  batch_norm_param { synchronized: true } }\n";
+  between_ =
+      "layer { name: 'norm' type: 'BatchNorm' bottom: 'pool' top: 'pool'"
+      "  batch_norm_param { synchronized: true } }\n";
   ExpectOrdinary("layer 'norm' (BatchNorm) averages over the solvers on the host");
 }
 

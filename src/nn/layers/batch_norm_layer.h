@@ -61,10 +61,7 @@ class ScaleLayer;
 
 // Takes in a Scale layer with one number per channel, and then a ReLU: values and gradients are
 // read and written once for all of them, and one copy of the bottom serves all.
-class BatchNormLayer : public Layer,
-                       public FusesNext,
-                       public BackwardReads,
-                       public PreparesPass {
+class BatchNormLayer : public Layer, public FusesNext, public BackwardReads, public PreparesPass {
  public:
   BatchNormLayer(const caffe::LayerParameter& param, const LayerContext& context);
 
