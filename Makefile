@@ -387,9 +387,9 @@ $(BUILD)/bundle/training_test: $(call objects_in,test/gpu) $(call objects_in,tes
 $(BUILD)/bundle/link_bench: $(BUILD)/bench/link_bench
 	@mkdir -p $(@D)
 	$(Q)strip -s -o $@ $<
-# Their lists of objects are not those of the test suites: `make tests` links them.
-bundle_linked := $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,exchange_test device_test segment_test kernel_bench segment_bench))
-bundle_programs := exchange_test device_test segment_test training_test kernel_bench segment_bench link_bench
+# These have lists of objects of their own, which `make tests` proves by linking them.
+bundle_linked := exchange_test device_test segment_test kernel_bench segment_bench
+bundle_programs := $(bundle_linked) training_test link_bench
 
 .PHONY: gpu-bundle
 gpu-bundle: $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_programs)) $(BUILD)/millrace)
@@ -425,7 +425,7 @@ time-to-accuracy: deps
 	@BUILD=$(BUILD) tools/time-to-accuracy
 
 .PHONY: test tests runtest asan tsan
-tests: all $(test_binaries) $(chaos_programs) $(fuzz_binaries) $(if $(emulated),$(rdma_tests)) $(if $(SANITIZE),,$(plain_bench_binaries) $(bundle_linked))
+tests: all $(test_binaries) $(chaos_programs) $(fuzz_binaries) $(if $(emulated),$(rdma_tests)) $(if $(SANITIZE),,$(plain_bench_binaries) $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_linked))))
 runtest: tests
 	@BUILD=$(BUILD) tools/run-tests $(test_names) $(emulated)
 test: deps

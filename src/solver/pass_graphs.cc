@@ -120,12 +120,12 @@ PassGraphs::PassGraphs(BuiltNet* net, const std::string& why_not)
   std::string why = why_not;
   const std::vector<BuiltNet::Node>& nodes = net_.nodes();
   while (first_ < nodes.size() && nodes[first_].bottom.empty()) ++first_;
-  for (size_t i = first_; why.empty() && i < nodes.size(); ++i) why = WhyNot(nodes[i]);
-  if (!why.empty()) GiveUp(why);
-  for (size_t i = first_; i < nodes.size(); ++i) {
+  for (size_t i = first_; why.empty() && i < nodes.size(); ++i) {
+    why = WhyNot(nodes[i]);
     auto* const prepares = dynamic_cast<PreparesPass*>(nodes[i].layer.get());
     if (prepares != nullptr) prepared_.push_back(prepares);
   }
+  if (!why.empty()) GiveUp(why);
 }
 
 void PassGraphs::GiveUp(const std::string& why) {

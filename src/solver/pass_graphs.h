@@ -57,7 +57,7 @@ class MILLRACE_API PassGraphs {
   const GraphRecorders::Recorder recorder_;
   std::string why_not_;
   size_t first_ = 0;                     // the first node that is recorded
-  std::vector<PreparesPass*> prepared_;  // of the layers that are recorded
+  std::vector<PreparesPass*> prepared_;  // recorded layers of this kind
   int passes_ = 0;
   std::vector<const void*> places_;  // that the graphs use
   std::unique_ptr<WorkGraph> forward_, backward_;

@@ -159,7 +159,7 @@ TEST_P(PassGraphRuns, DrawAnewInEachPass) {
   EXPECT_EQ(graphs_.replayed, 2 * 18);
 }
 
-// One net of all the other layers that are recorded.
+// One net of many layers whose passes enqueue the same work each time.
 TEST_P(PassGraphRuns, RepeatAllLayersThatAreAlike) {
   net_.more_layers = R"(
     layer { name: 'a0' type: 'Power' bottom: 'conv' top: 'a0' power_param { scale: 0.1 } }

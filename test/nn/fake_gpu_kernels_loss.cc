@@ -31,7 +31,7 @@ const RegisterFakeKernels<
     LossParts<SigmoidCrossEntropyTerms>, SigmoidCrossEntropyBackward, LossParts<SmoothL1Terms>,
     SmoothL1OfPlaces, DifferenceBackward<SmoothL1Terms>, LossParts<L1Terms>,
     DifferenceBackward<L1Terms>, TripletGap, LossParts<TripletTerms>, TripletBackward,
-    MarginForward, MarginBackward, MarginOfLength, MarginSumOfClass, MarginOfWeights, WriteNumber,
+    MarginForward, MarginBackward, MarginOfLength, MarginSumOfClass, MarginOfWeights,
     PredictPositions, CountClasses, SegAccuracyOfCounts, InnerDistances, InnerDistanceOfExamples,
     InnerDistanceOfCenters, ScaleToUnit, UnitRowGradient, LabelMarginForward<AddedMargin>,
     LabelMarginBackward<AddedMargin>, LabelMarginForward<AngleMargin>,

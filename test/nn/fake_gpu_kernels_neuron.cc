@@ -4,8 +4,8 @@
 #include "nn/layers/neuron_kernels.h"
 #include "nn/layers/normalize_kernels.h"
 #include "nn/layers/normalize_scale_kernels.h"
-#include "nn/layers/random_key_kernels.h"
 #include "nn/layers/scale_kernels.h"
+#include "nn/layers/write_number_kernels.h"
 #include "test/support/fake_gpu.h"
 
 namespace millrace::test {
@@ -31,7 +31,7 @@ const RegisterFakeKernels<
     SumsOfChannels<NormalizeSums>, MapOfChannels<NormalizeForward<false>>,
     MapOfChannels<NormalizeForward<true>>, MapOfChannels<NormalizeBackward>,
     MapOfChannels<CenterBackward>, MapOfChannels<GlobalNormalizeBackward>, StatisticsOfSums,
-    AverageInto, RandomlyDivideNegatives, StoreKey>
+    AverageInto, RandomlyDivideNegatives, WriteNumber<float>, WriteNumber<uint64_t>>
     channels;
 const RegisterFakeKernels<
     MapOfChannels<NormalizeScaleForward<false, false>>,

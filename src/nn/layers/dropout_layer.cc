@@ -6,8 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include "base/rng.h"
-
 namespace millrace::inline nn {
 
 void DropoutLayer::SetUp(const Blobs&, const Blobs&) {
@@ -30,11 +28,6 @@ void DropoutLayer::SetUp(const Blobs&, const Blobs&) {
 
 void DropoutLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   if (top[0] != bottom[0]) top[0]->ReshapeLike(*bottom[0]);
-}
-
-uint64_t DropoutLayer::MaskKey() const {
-  const uint64_t pass = context_.pass ? *context_.pass : 0;
-  return Rng(context_.seed, {kRngDropout, context_.layer_id, pass}).Next64();
 }
 
 }  // namespace millrace::inline nn

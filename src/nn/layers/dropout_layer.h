@@ -31,8 +31,6 @@ class DropoutLayer : public Layer {
   bool drops() const {
     return context_.phase == caffe::TRAIN || param_.dropout_param().sample_weights_test();
   }
-  // Key of the random numbers of the current pass.
-  uint64_t MaskKey() const;
 
   // A value is dropped if its 32 random bits, as a number, are below this threshold: p in units of
   // 2^-32.

@@ -2,6 +2,7 @@
 
 #include "nn/layers/dropout_layer.h"
 #include "nn/layers/lanes.h"
+#include "nn/layers/random_key.h"
 
 namespace millrace::inline nn {
 namespace {
@@ -61,7 +62,7 @@ class DropoutLayerCpu : public DropoutLayer {
 
  private:
   void MakeMask(int64_t count) {
-    const uint64_t key = MaskKey();
+    const uint64_t key = KeyOfPass(context_, kRngDropout);
     const uint32_t threshold = threshold_;
     alignas(64) uint32_t words[kGroup];
     auto* mask = mask_.get<uint8_t>();

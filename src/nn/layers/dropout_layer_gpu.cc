@@ -17,7 +17,7 @@ class DropoutGpu : public DropoutLayer, public PreparesPass {
     if (multiplies()) key_.Allocate(memory());
   }
   void PreparePass() override {
-    if (multiplies()) key_.Store(*context_.queue, MaskKey());
+    if (multiplies()) key_.Store(context_, kRngDropout);
   }
   void Forward(const Blobs& bottom, const Blobs& top) override {
     PrepareInForward();

@@ -6,7 +6,6 @@
 // may work in place.
 #include <cmath>
 
-#include "base/rng.h"
 #include "device/kernel.h"
 #include "millrace/layer.h"
 #include "nn/layers/insanity_kernels.h"
@@ -44,11 +43,7 @@ class InsanityLayer : public Layer, public PreparesPass {
     if (keeps_) kept_.Reshape(*bottom[0], *top[0]);
     key_.Allocate(memory());
   }
-  void PreparePass() override {
-    const uint64_t pass = context_.pass ? *context_.pass : 0;
-    key_.Store(*context_.queue,
-               Rng(context_.seed, {kRngDropout, context_.layer_id, pass}).Next64());
-  }
+  void PreparePass() override { key_.Store(context_, kRngDropout); }
   void Forward(const Blobs& bottom, const Blobs& top) override {
     PrepareInForward();
     if (keeps_) kept_.Keep(*bottom[0], *context_.queue);

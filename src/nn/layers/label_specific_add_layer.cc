@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "nn/layers/label_margin_layer.h"
-#include "nn/layers/margin_inner_product_kernels.h"
+#include "nn/layers/write_number_kernels.h"
 
 namespace millrace::inline nn {
 namespace {
@@ -49,7 +49,7 @@ class LabelSpecificAddLayer : public LabelMarginLayer {
   void Forward(const Blobs& bottom, const Blobs& top) override {
     const float bias = Bias();
     RunForward(AddedMargin{bias}, bottom, top);
-    if (top.size() > 1) Launch(*context_.queue, 1, WriteNumber{bias, top[1]->data()});
+    if (top.size() > 1) Launch(*context_.queue, 1, WriteNumber<float>{bias, top[1]->data()});
   }
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override {

@@ -177,18 +177,6 @@ struct MarginOfWeights {
   }
 };
 
-// A kernel of one element.
-struct WriteNumber {
-  float number;
-  float* to;
-
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(to);
-  }
-  MILLRACE_HOST_DEVICE void operator()(int64_t) const { *to = number; }
-};
-
 }  // namespace millrace::inline nn
 
 #endif  // MILLRACE_NN_LAYERS_MARGIN_INNER_PRODUCT_KERNELS_H_

@@ -6,6 +6,7 @@
 #include "device/kernel.h"
 #include "nn/filler.h"
 #include "nn/layers/l2_norm_kernels.h"
+#include "nn/layers/write_number_kernels.h"
 #include "nn/matrix_product.h"
 
 namespace millrace::inline nn {
@@ -112,7 +113,7 @@ void MarginInnerProductLayer::Forward(const Blobs& bottom, const Blobs& top) {
   Multiply(queue, false, true, view_.outer, view_.classes, features_, x, weights, false,
            products_.data());
   Launch(queue, top[0]->count(), MarginForward{ScoresOf(bottom), top[0]->data()});
-  if (top.size() > 1) Launch(queue, 1, WriteNumber{lambda_, top[1]->data()});
+  if (top.size() > 1) Launch(queue, 1, WriteNumber<float>{lambda_, top[1]->data()});
   check_.Enqueue(queue, view_.classes, view_.outer, bottom[1]->data());
 }
 

@@ -5,7 +5,7 @@ namespace millrace::inline nn {
 namespace {
 
 const RegisterCudaKernels<MarginForward, MarginBackward, MarginOfLength, MarginSumOfClass,
-                          MarginOfWeights, WriteNumber>
+                          MarginOfWeights>
     registered;
 
 }  // namespace

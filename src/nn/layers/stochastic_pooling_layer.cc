@@ -1,6 +1,5 @@
 #include "nn/layers/stochastic_pooling_layer.h"
 
-#include "base/rng.h"
 #include "device/kernel.h"
 #include "nn/layers/pooling_kernels.h"
 #include "nn/layers/stochastic_pooling_kernels.h"
@@ -27,9 +26,7 @@ void StochasticPoolingLayer::Reshape(const Blobs& bottom, const Blobs& top) {
 }
 
 void StochasticPoolingLayer::PreparePass() {
-  if (context_.phase == caffe::TEST) return;
-  const uint64_t pass = context_.pass ? *context_.pass : 0;
-  key_.Store(*context_.queue, Rng(context_.seed, {kRngPooling, context_.layer_id, pass}).Next64());
+  if (context_.phase == caffe::TRAIN) key_.Store(context_, kRngPooling);
 }
 
 void StochasticPoolingLayer::Forward(const Blobs& bottom, const Blobs& top) {

@@ -1,10 +1,10 @@
 #include "device/cuda_kernel.h"
-#include "nn/layers/random_key_kernels.h"
+#include "nn/layers/write_number_kernels.h"
 
 namespace millrace::inline nn {
 namespace {
 
-const RegisterCudaKernels<StoreKey> registered;
+const RegisterCudaKernels<WriteNumber<float>, WriteNumber<uint64_t>> registered;
 
 }  // namespace
 }  // namespace millrace::inline nn
