@@ -11,6 +11,12 @@ namespace {
 
 class PluginCluster : public Installed {
  protected:
+  // Iterations that last as long as an exchange, so that the nodes learn together.
+  PluginCluster() {
+    SmallNet net = work_.Net();
+    net.batch = 256;
+    work_.WriteNet(net);
+  }
   // Two nodes over UDP, with further fields of their segment.
   std::string WriteUdp(const std::string& fields) const {
     return Write(StrCat("name: 'c' node { name: 'a' address: '127.0.0.1' }\n",

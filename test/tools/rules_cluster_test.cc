@@ -14,16 +14,17 @@ class RulesCluster : public ClusterOfNodes {
               StrCat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
                      " node { name: 'b' address: '127.0.0.2' }",
                      " segment { name: 's' transport: 'udp' port: ", FreePort(), " }"));
-    // Iterations long enough for an exchange: steps of these rules do not shrink with the gradient.
+    // An iteration lasts longer than an exchange, also on a busy machine: steps of these rules do not
+    // shrink with the gradient.
     SmallNet net = work_.Net();
-    net.batch = 64;
+    net.batch = 512;
     net.hidden = 128;
     net.convolution = true;
     work_.WriteNet(net);
   }
   // The rule of this number among the adaptive ones, on a schedule that lets both nodes take part.
   void Learn(int rule) {
-    caffe::SolverParameter solver = Workspace::AdaptiveSolvers(600)[rule];
+    caffe::SolverParameter solver = Workspace::AdaptiveSolvers(400)[rule];
     if (solver.type() != "AdaDelta") solver.set_base_lr(0.2f * solver.base_lr());
     // Once the net has learnt, gradients vanish. Steps of these rules do not, without a larger delta.
     // They become small at the end, however late the last ones of the other node arrive.
@@ -31,10 +32,10 @@ class RulesCluster : public ClusterOfNodes {
       solver.set_delta(0.01f);
       solver.set_lr_policy("step");
       solver.set_gamma(0.1f);
-      solver.set_stepsize(450);
+      solver.set_stepsize(300);
     }
     solver.set_display(100);
-    TrainToAccuracy(Workspace::Tested(solver, 600));
+    TrainToAccuracy(Workspace::Tested(solver, 400));
   }
 };
 
