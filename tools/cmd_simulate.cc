@@ -36,6 +36,7 @@ DEFINE_string(rule, "",
 DEFINE_string(codec, "float32",
               "of diffs: float32, bfloat16, int8, sparse:THRESHOLD, topk:SHARE or "
               "random:SHARE");
+DEFINE_string(position_codec, "float32", "of positions: float32, bfloat16 or int8");
 DEFINE_bool(damping, true, "damp stale progress; default: as of a segment");
 DEFINE_int64(snapshot_every, 0,
              "iterations of all workers together between snapshots, for which all come to rest; 0: "
@@ -91,6 +92,12 @@ CodecConfig CodecOf(const std::string& text) {
               "0, or topk:SHARE or random:SHARE with a share above 0 and at most 1");
 }
 
+Codec PositionCodecOf(const std::string& text) {
+  const std::optional<Codec> codec = PositionCodecNamed(text);
+  if (codec) return *codec;
+  throw Error("--position_codec: \"", text, "\" given, expected one of ", kPositionCodecNames);
+}
+
 SimulationOptions OptionsFromFlags() {
   SimulationOptions options;
   options.workers = FLAGS_workers;
@@ -108,6 +115,7 @@ SimulationOptions OptionsFromFlags() {
   options.mtu = FLAGS_mtu;
   options.rule = RuleOf(FLAGS_rule);
   options.codec = CodecOf(FLAGS_codec);
+  options.position_codec = PositionCodecOf(FLAGS_position_codec);
   if (!gflags::GetCommandLineFlagInfoOrDie("damping").is_default) options.damping = FLAGS_damping;
   options.seed = FLAGS_seed;
   options.threads = FLAGS_threads;
@@ -183,9 +191,9 @@ const RegisterCommand registered(
     {"simulate",
      "",
      "trains by many workers in one process, in virtual time, on a simulated network",
-     {"solver", "workers", "step_ms", "jitter", "slow", "delay_ms", "loss", "max_mbps", "mtu",
-      "rule", "codec", "damping", "seed", "threads", "metrics", "save", "snapshot",
-      "snapshot_every", "plugins"},
+     {"solver",   "workers", "step_ms", "jitter",   "slow",           "delay_ms", "loss",
+      "max_mbps", "mtu",     "rule",    "codec",    "position_codec", "damping",  "seed",
+      "threads",  "metrics", "save",    "snapshot", "snapshot_every", "plugins"},
      RunSimulate,
      {},
      "millrace simulate --solver=lenet_solver.prototxt --workers=16 --max_mbps=1000 --loss=0.01"});

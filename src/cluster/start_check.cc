@@ -31,6 +31,7 @@ std::string Remedies(const ExpectedSegment& segment, double exchanges, double pe
   std::string text = segment.source == "max_mbps" ? "a higher max_mbps" : "a faster link";
   if (segment.codec == "float32") text += ", codec \"bfloat16\" or \"int8\"";
   if (segment.codec == "bfloat16") text += ", codec \"int8\"";
+  if (segment.position_codec == "float32") text += ", position_codec \"bfloat16\" or \"int8\"";
   text += StrCat(", max_iter of at least ",
                  static_cast<int64_t>(std::ceil(exchanges * segment.seconds * per_second)));
   if (!local) {
@@ -53,7 +54,8 @@ std::vector<ExpectedSegment> ExpectSegments(const Topology& topology, const Node
     const int64_t floats = RangeOf(topology.segments[segment.segment], weights).size();
     expected.push_back({segment.name, segment.peers.size() + 1, floats,
                         EstimateSweep(segment, floats, rate.megabits).seconds, rate.megabits,
-                        rate.source, segment.exchange.damping, CodecName(segment.exchange.codec)});
+                        rate.source, segment.exchange.damping, CodecName(segment.exchange.codec),
+                        CodecName({.codec = segment.exchange.position_codec})});
   }
   return expected;
 }

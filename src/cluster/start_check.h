@@ -24,6 +24,7 @@ struct ExpectedSegment {
   std::string source;   // origin of the rate, for messages
   bool damping = true;  // stale progress is damped
   std::string codec;    // name of its codec (exchange/kernels/codec_config.h)
+  std::string position_codec = "float32";  // of that for its positions
 };
 
 // The facts about the solvers that the check uses.

@@ -64,8 +64,9 @@ SweepEstimate EstimateSweep(const SegmentPlan& segment, int64_t floats, double m
   const auto chunks = static_cast<double>(floats) / cut;
   const auto peers = static_cast<double>(segment.peers.size());
   const double around = kAroundFrame + static_cast<double>(kFrameHeaderBytes);
-  const double position =
-      4 * cut + around + 8 * static_cast<double>(AckWords(segment.exchange.max_nodes));
+  const double position = around +
+                          LeastPayloadBytes(segment.exchange.position_codec, segment.chunk_floats) +
+                          8 * static_cast<double>(AckWords(segment.exchange.max_nodes));
   const CodecConfig& codec = segment.exchange.codec;
   double diff = around + LeastPayloadBytes(codec.codec, segment.chunk_floats);
   if (HasThreshold(codec)) diff += kSparsePresent * 4 * cut;

@@ -100,7 +100,7 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
                 std::max<int64_t>(config.chunk_floats, 1), "; a larger mtu or a smaller ",
                 "chunk_floats is needed");
   }
-  exchange.direct = SendsDirect(weights, count);
+  exchange.direct = exchange.position_codec == Codec::kFloat32 && SendsDirect(weights, count);
   exchange.copy_diffs = !replica_device_.device->memory().on_host();
   MakeExecutor(most, weights, count);
   exchange_ = std::make_unique<Exchange>(exchange, executor_.get());

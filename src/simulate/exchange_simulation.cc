@@ -55,6 +55,7 @@ class ExchangeSimulation : public SimulationCore {
     exchange.node = index;
     exchange.max_nodes = static_cast<uint16_t>(std::max(workers(), 2));
     exchange.codec = options().codec;
+    exchange.position_codec = options().position_codec;
     exchange.damping = *options().damping;
     exchange.rest_distance = rule.RestDistance(options().rule.parameters);
     exchange.sole_bootstrapper = index == 0;

@@ -54,6 +54,7 @@ void CheckWithoutExchange(const SimulationOptions& options, const std::string& s
   if (options.rule.name != "" && options.rule.name != "additive")
     refuse("rule", options.rule.name, "none");
   if (options.codec.codec != CodecConfig{}.codec) refuse("codec", "another", "float32");
+  if (options.position_codec != Codec::kFloat32) refuse("position_codec", "another", "float32");
   if (!loses_packets && options.network.loss > 0) {
     throw Error("loss: ", options.network.loss, " given, expected 0 with the strategy ", strategy,
                 ", whose sums are over reliable connections");

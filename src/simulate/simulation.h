@@ -35,9 +35,10 @@ struct SimulationOptions {
   // none (exchange/kernels/default_merge_rule.h).
   MergeRuleConfig rule = {.name = "", .parameters = {}};
   CodecConfig codec = {};
-  std::optional<bool> damping = {};  // of stale exchanges
-  uint64_t seed = 1;                 // of the network and of durations; the solver file has its own
-  int threads = 0;                   // that compute; 0: one for each core
+  Codec position_codec = Codec::kFloat32;  // kBfloat16 or kInt8: ExchangeConfig::position_codec
+  std::optional<bool> damping = {};        // of stale exchanges
+  uint64_t seed = 1;  // of the network and of durations; the solver file has its own
+  int threads = 0;    // that compute; 0: one for each core
   // After so many iterations of all workers together, and at the end, all come to rest, write a
   // snapshot and go on from it. 0: no snapshots.
   int64_t snapshot_every = 0;

@@ -22,7 +22,8 @@ struct SegmentPlan {
   std::vector<std::string> names;
   // transport, node and options are set; the clock is the default one.
   TransportConfig transport;
-  // run, node, max_nodes, max_members, codec, damping, heartbeat_ns and peer_timeout_ns are set.
+  // run, node, max_nodes, max_members, codec, position_codec, damping, heartbeat_ns and
+  // peer_timeout_ns are set.
   // The caller sets incarnation, and the fields that depend on the transport.
   ExchangeConfig exchange;
   MergeRuleConfig rule;

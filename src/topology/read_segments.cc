@@ -55,6 +55,7 @@ class SegmentReader {
   void CheckListener(NodeId node, const std::string& field, const std::string& place);
   void ReadCodec();
   void ReadShare();
+  void ReadPositionCodec();
   void CheckRuleCodec() const;
   void CheckRuleMemory() const;
   void ReadPacing();
@@ -241,6 +242,16 @@ void SegmentReader::ReadCodec() {
                      " given, expected a number above 0");
   }
   ReadShare();
+  ReadPositionCodec();
+}
+
+void SegmentReader::ReadPositionCodec() {
+  const std::optional<Codec> codec = PositionCodecNamed(message_->position_codec());
+  if (!codec) {
+    throw FieldError(Field("position_codec"), "\"", message_->position_codec(),
+                     "\" given, expected one of ", kPositionCodecNames);
+  }
+  segment_.position_codec = *codec;
 }
 
 void SegmentReader::ReadShare() {

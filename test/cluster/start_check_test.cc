@@ -73,22 +73,24 @@ std::string Refusal(const ExpectedSegment& segment, int64_t whole,
 
 TEST(StartCheck, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther) {
   EXPECT_NO_THROW(StartCheck({kSlow}).Check(1, 100, 10, 161));
-  EXPECT_EQ(
-      Refusal(kSlow, 159),
-      "segment lan: an exchange of its 1000 weights takes at least 2 s at 0.25 Mbit/s "
-      "(max_mbps), and the whole schedule only 8 s: expected time for 4 exchanges; any of "
-      "these helps: a higher max_mbps, codec \"bfloat16\" or \"int8\", max_iter of at least "
-      "160, strategy { type: \"local\" sync_condition { type: \"steps\" param { key: \"every\" "
-      "value: 20 } } }, which needs 1 exchange");
+  EXPECT_EQ(Refusal(kSlow, 159),
+            "segment lan: an exchange of its 1000 weights takes at least 2 s at 0.25 Mbit/s "
+            "(max_mbps), and the whole schedule only 8 s: expected time for 4 exchanges; any of "
+            "these helps: a higher max_mbps, codec \"bfloat16\" or \"int8\", "
+            "position_codec \"bfloat16\" or \"int8\", max_iter of at least 160, strategy { type: "
+            "\"local\" sync_condition { type: \"steps\" param { key: \"every\" "
+            "value: 20 } } }, which needs 1 exchange");
 }
 
 TEST(StartCheck, NamesTheRemediesThatWouldHelp) {
   ExpectedSegment segment = kSlow;
   segment.source = "as its interface says";
   segment.codec = "bfloat16";
-  EXPECT_CONTAINS(Refusal(segment, 10),
-                  "any of these helps: a faster link, codec \"int8\", max_iter");
-  segment.codec = "int8";
+  EXPECT_CONTAINS(
+      Refusal(segment, 10),
+      "any of these helps: a faster link, codec \"int8\", position_codec \"bfloat16\" or "
+      "\"int8\", max_iter");
+  segment.codec = segment.position_codec = "int8";
   EXPECT_CONTAINS(Refusal(segment, 10), "any of these helps: a faster link, max_iter");
   EXPECT_EQ(Refusal(segment, 10).find("fewer nodes"), std::string::npos);
   segment.members = 3;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "exchange/kernels/host_executor.h"
+#include "exchange/kernels/host_payload.h"
 #include "test/exchange/reference_executor.h"
 #include "test/exchange/replica.h"
 #include "test/support/support.h"
@@ -146,6 +148,55 @@ TEST(Payload, HasTheBytesThatTheGrammarGives) {
   u[1] = 1, u[33] = 2;
   Take(u, {Codec::kSparse, 0.5f}, BestSimd(), &payload);
   EXPECT_EQ(Hex(payload), "02000000020000000000803f00000040");
+}
+
+// Of positions.
+TEST(Payload, OfWeightsHasTheirRoundedValues) {
+  Rng rng(test::Seed(), {5});
+  for (Simd simd : SupportedSimd()) {
+    for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8}) {
+      for (const int64_t count : {1, 7, 16, 353}) {
+        std::vector<float> weights(count);
+        float largest = 0;
+        for (float& w : weights) {
+          w = rng.Gaussian();
+          largest = std::max(largest, std::fabs(w));
+        }
+        Guarded payload(4 * count + 4), decoded(4 * count);
+        const Encoded encoded = EncodeWeights(codec, weights.data(), count, payload.data(), simd);
+        EXPECT_EQ(encoded.codec, codec);
+        EXPECT_EQ(encoded.bytes, LeastPayloadBytes(codec, count));
+        EXPECT_TRUE(payload.Intact(encoded.bytes));
+        EXPECT_EQ(CheckPayload(codec, payload.data(), encoded.bytes, count, simd), 0);
+        DecodeWeights(codec, payload.data(), count, decoded.floats(), simd);
+        EXPECT_TRUE(decoded.Intact());
+        const float scale = Int8Scale(largest);
+        for (int64_t i = 0; i < count; ++i) {
+          const float rounded =
+              codec == Codec::kBfloat16 ? test::NearestBfloat16(weights[i])
+              : codec == Codec::kInt8
+                  ? scale * static_cast<float>(test::NearestLevel(weights[i], scale))
+                  : weights[i];
+          EXPECT_EQ(decoded.floats()[i], rounded) << static_cast<int>(codec);
+        }
+      }
+    }
+  }
+}
+
+TEST(Payload, OfWeightsThatTheCodecCannotHoldIsExact) {
+  for (Simd simd : SupportedSimd()) {
+    for (const Codec codec : {Codec::kBfloat16, Codec::kInt8}) {
+      for (const float bad : {kLargest, -kLargest, kInfinity, kNan}) {
+        const std::vector<float> weights = {1, bad, 0.3f};
+        std::vector<std::byte> payload(12);
+        const Encoded encoded = EncodeWeights(codec, weights.data(), 3, payload.data(), simd);
+        EXPECT_EQ(encoded.codec, Codec::kFloat32);
+        ASSERT_EQ(encoded.bytes, 12u);
+        EXPECT_EQ(std::memcmp(payload.data(), weights.data(), 12), 0);
+      }
+    }
+  }
 }
 
 TEST(Payload, OfTooManySparseElementsIsDense) {

@@ -50,6 +50,9 @@ TEST(ExchangeConfig, IsRefusedInOneLineThatNamesTheField) {
        [](ExchangeConfig* c) {
          c->codec = {Codec::kSparse, kNan};
        }},
+      {"position_codec is sparse", [](ExchangeConfig* c) { c->position_codec = Codec::kSparse; }},
+      {"position_codec is int8",
+       [](ExchangeConfig* c) { c->position_codec = Codec::kInt8, c->direct = true; }},
       {"resend_ns is 0", [](ExchangeConfig* c) { c->resend_ns = 0; }},
       {"peer_timeout_ns is 300",
        [](ExchangeConfig* c) { c->heartbeat_ns = 101, c->peer_timeout_ns = 300; }},

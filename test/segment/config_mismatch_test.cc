@@ -86,8 +86,8 @@ TEST(ConfigMismatch, NamesTheFirstMismatchOnBothSides) {
   ExpectMismatch([](auto* config) { config->settings.topology_digest = 1; },
                  "node b has another topology file", "node a has another topology file");
   ExpectMismatch([](auto* config) { config->settings.frame_version = 9; },
-                 "node b has another version of frames: 9, here 3",
-                 "node a has another version of frames: 3, here 9");
+                 "node b has another version of frames: 9, here 4",
+                 "node a has another version of frames: 4, here 9");
 }
 
 TEST(ConfigMismatch, NamesWhatAPeerCallsItself) {

@@ -12,6 +12,7 @@ ExchangeConfig ConfigOf(const ClusterOptions& options, uint16_t node) {
   config.node = node;
   config.max_nodes = options.nodes;
   config.codec = options.codec;
+  config.position_codec = options.position_codec;
   config.slots = options.slots;
   config.direct = options.direct;
   config.damping = options.damping;

@@ -17,6 +17,7 @@ struct ClusterOptions {
   uint16_t nodes = 2;
   int64_t size = 60, chunk_floats = 10;
   CodecConfig codec = {};
+  Codec position_codec = Codec::kFloat32;
   uint32_t slots = 64;
   bool direct = false;
   bool damping = false, passes_all_on = false;

@@ -96,9 +96,10 @@ TEST(Idleness, EndsWithTheFirstProgressOfAnyNode) {
 
 constexpr int64_t kDimensions = 256;
 
-double LossOf(uint64_t seed, uint16_t nodes, Codec codec, int steps) {
+double LossOf(uint64_t seed, uint16_t nodes, Codec codec, Codec position_codec, int steps) {
   ClusterOptions options{.nodes = nodes, .size = kDimensions, .chunk_floats = 32};
   options.codec = {codec, 0.02f};
+  options.position_codec = position_codec;
   options.seed = seed;
   Cluster cluster(options);
   Rng problem(seed, {1});
@@ -118,7 +119,7 @@ double LossOf(uint64_t seed, uint16_t nodes, Codec codec, int steps) {
       }
     });
   }
-  cluster.Settle();
+  cluster.Flush();
   double loss = 0;
   for (int64_t i = 0; i < kDimensions; ++i) {
     const double error = cluster[0].weights[i] - target[i];
@@ -128,23 +129,30 @@ double LossOf(uint64_t seed, uint16_t nodes, Codec codec, int steps) {
 }
 
 // Mean over several problems with independent noise.
-double LossAfter(uint16_t nodes, Codec codec, int steps) {
+double LossAfter(uint16_t nodes, Codec codec, Codec position_codec, int steps) {
   constexpr int kProblems = 8;
   double sum = 0;
-  for (int i = 0; i < kProblems; ++i) sum += LossOf(test::Seed() + i, nodes, codec, steps);
+  for (int i = 0; i < kProblems; ++i) {
+    sum += LossOf(test::Seed() + i, nodes, codec, position_codec, steps);
+  }
   return sum / kProblems;
 }
 
 // For equal total steps, the loss of several nodes is within a factor of 1.5 of one node's:
 // early, while the distance shrinks, and late, when only noise remains.
 TEST(Convergence, IsThatOfOneNodeAfterAsManyStepsWhateverTheCodec) {
+  std::vector<std::pair<Codec, Codec>> pairs;
+  for (const Codec codec : kCodecs) pairs.emplace_back(codec, Codec::kFloat32);
+  pairs.emplace_back(Codec::kFloat32, Codec::kBfloat16);
+  pairs.emplace_back(Codec::kInt8, Codec::kInt8);
   for (const int steps : {400, 3200}) {
-    const double alone = LossAfter(1, Codec::kFloat32, steps);
+    const double alone = LossAfter(1, Codec::kFloat32, Codec::kFloat32, steps);
     for (const uint16_t nodes : {2, 4, 8}) {
-      for (const Codec codec : kCodecs) {
-        const double together = LossAfter(nodes, codec, steps);
+      for (const auto& [codec, position_codec] : pairs) {
+        const double together = LossAfter(nodes, codec, position_codec, steps);
         EXPECT_LT(together, 1.5 * alone)
-            << nodes << " nodes, codec " << static_cast<int>(codec) << ", " << steps << " steps";
+            << nodes << " nodes, codec " << static_cast<int>(codec) << ", of positions "
+            << static_cast<int>(position_codec) << ", " << steps << " steps";
         EXPECT_GT(together, alone / 1.5);
       }
     }
@@ -209,6 +217,7 @@ TEST(Simulation, HoldsWhereTransportsReadPayloadsLate) {
   for (uint64_t i = 0; i < 60; ++i) {
     Scenario s = Draw(test::Seed() + i);
     s.direct = true;
+    s.position_codec = Codec::kFloat32;
     s.linger = 12;
     s.faults.corrupt = 0;
     Simulation simulation(s);

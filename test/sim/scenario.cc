@@ -12,7 +12,7 @@ namespace {
 
 // Random streams.
 constexpr uint64_t kScenario = 1, kLate = 4, kLinks = 5, kPace = 8, kDamping = 10, kChoice = 12,
-                   kUneven = 13;
+                   kUneven = 13, kPositions = 14;
 // Duration of an event that lasts until all links are healed.
 constexpr int64_t kForEver = 1'000'000;
 
@@ -133,6 +133,10 @@ void DrawLater(Scenario* s) {
   }
   Rng uneven(s->seed, {kUneven});
   s->faults.uneven_loss = s->faults.loss > 0 && Chance(uneven, 0.4);
+  Rng positions(s->seed, {kPositions});
+  if (!s->direct && Chance(positions, 0.3)) {
+    s->position_codec = Chance(positions, 0.5) ? Codec::kBfloat16 : Codec::kInt8;
+  }
 }
 
 const char* kKinds = "crlfpbmo";
@@ -188,9 +192,9 @@ std::string ToText(const Scenario& s) {
   out << "seed=" << s.seed << ",nodes=" << s.nodes << ",late=" << s.late << ",chunks=" << s.chunks
       << ",codec=" << static_cast<int>(s.codec) << ",choice=" << static_cast<int>(s.choice)
       << ",threshold=" << s.threshold << ",share=" << s.share << ",direct=" << s.direct
-      << ",linger=" << s.linger << ",wild=" << s.wild << ",active=" << s.active
-      << ",busy=" << s.busy << ",slots=" << s.slots << ",throttled=" << s.throttled
-      << ",damping=" << s.damping << ",loss=" << s.faults.loss
+      << ",position_codec=" << static_cast<int>(s.position_codec) << ",linger=" << s.linger
+      << ",wild=" << s.wild << ",active=" << s.active << ",busy=" << s.busy << ",slots=" << s.slots
+      << ",throttled=" << s.throttled << ",damping=" << s.damping << ",loss=" << s.faults.loss
       << ",uneven_loss=" << s.faults.uneven_loss << ",duplicate=" << s.faults.duplicate
       << ",corrupt=" << s.faults.corrupt << ",delay_min=" << s.faults.delay_min
       << ",delay_max=" << s.faults.delay_max << ",rate=" << s.faults.rate
@@ -229,6 +233,8 @@ void SetField(Scenario* s, const std::string& name, const std::string& value) {
     in >> s->chunks;
   else if (name == "codec")
     in >> codec, s->codec = static_cast<Codec>(codec);
+  else if (name == "position_codec")
+    in >> codec, s->position_codec = static_cast<Codec>(codec);
   else if (name == "choice")
     in >> choice, s->choice = static_cast<SparseChoice>(choice);
   else if (name == "threshold")
@@ -306,6 +312,7 @@ std::vector<Scenario> Smaller(const Scenario& s) {
   add([](Scenario& n) { n.faults.queue = 4096; });
   add([](Scenario& n) { n.codec = Codec::kFloat32; });
   add([](Scenario& n) { n.choice = SparseChoice::kThreshold; });
+  add([](Scenario& n) { n.position_codec = Codec::kFloat32; });
   add([](Scenario& n) { n.direct = false; });
   add([](Scenario& n) { n.linger = 0; });
   add([](Scenario& n) { n.wild = 0; });

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "exchange/kernels/codec.h"
 
 namespace millrace::sim {
 namespace {
@@ -29,6 +30,7 @@ ExchangeConfig ConfigOf(const Scenario& s, uint16_t id, uint32_t incarnation) {
   config.slots = s.slots;
   config.direct = s.direct;
   config.damping = s.damping;
+  config.position_codec = s.position_codec;
   return config;
 }
 
@@ -51,7 +53,17 @@ void SimNode::Flush() {
 
 bool SimNode::exact() const {
   if (scenario_.damping) return false;  // shares of tokens are rounded
+  if (scenario_.position_codec != Codec::kFloat32) return false;
   return scenario_.codec == Codec::kFloat32 || scenario_.codec == Codec::kSparse;
+}
+
+double SimNode::rounding(int chunk) const {
+  if (scenario_.position_codec == Codec::kFloat32) return 0;
+  float largest = 0;
+  for (int i = 0; i < 2 * scenario_.nodes; ++i) {
+    largest = std::max(largest, std::abs(node_.weights[chunk * stride_ + i]));
+  }
+  return largest / (scenario_.position_codec == Codec::kInt8 ? kInt8Levels : 128);
 }
 
 void SimNode::Start() {
@@ -182,7 +194,7 @@ bool SimNode::CheckOwn(Failure* failure) {
   if (scenario_.damping && (flushed_ || leaving_)) return true;
   for (int c = 0; c < scenario_.chunks; ++c) {
     const double expected = origin_[c] + made_[c];
-    const double tolerance = exact() ? 0 : 1e-3 + 1e-5 * std::abs(expected);
+    const double tolerance = exact() ? 0 : 1e-3 + 1e-5 * std::abs(expected) + rounding(c);
     if (std::abs(lane(c, id_) - expected) <= tolerance) continue;
     *failure = {"read-your-own-writes", StrCat("node ", id_, ", chunk ", c, " holds ", lane(c, id_),
                                                " of its own, made ", expected)};
@@ -196,7 +208,8 @@ bool SimNode::CheckOthers(const std::vector<const SimNode*>& all, Failure* failu
   for (int c = 0; c < scenario_.chunks; ++c) {
     for (const SimNode* other : all) {
       const float wild = wild_lane(c, other->id());
-      const double made_wild = other->made_wild(c), slack = exact() ? 0 : 4 + 0.05 * made_wild;
+      const double made_wild = other->made_wild(c),
+                   slack = exact() ? 0 : 4 + 0.05 * made_wild + rounding(c);
       if (wild > made_wild + slack || wild < -slack) {
         *failure = {"exactly-once",
                     StrCat("node ", id_, ", chunk ", c, " holds ", wild, " of node ", other->id(),
@@ -205,7 +218,7 @@ bool SimNode::CheckOthers(const std::vector<const SimNode*>& all, Failure* failu
       }
       const float value = lane(c, other->id());
       const double made = other->made(c);
-      if (value > made + (exact() ? 0 : 4 + 0.05 * made)) {
+      if (value > made + (exact() ? 0 : 4 + 0.05 * made + rounding(c))) {
         *failure = {"exactly-once", StrCat("node ", id_, ", chunk ", c, " holds ", value,
                                            " of node ", other->id(), ", which made ", made)};
         return false;

@@ -83,8 +83,11 @@ class SimNode {
     return incarnations_lost_;
   }                                            // incarnations lost by crashes and resets
   bool has_left() const { return has_left_; }  // in any incarnation
-  // Returns false if the codec or damping rounds; lanes are then exact only at the end.
+  // Returns false if a codec or damping rounds; lanes are then exact only at the end.
   bool exact() const;
+  // By how much a lane of the chunk may differ because positions are rounded: the largest error of
+  // one, a step of the codec, for each master that was lost, and one more.
+  double rounding(int chunk) const;
 
  private:
   void Begin(uint32_t incarnation);

@@ -115,6 +115,8 @@ TEST_F(Simulate, RefusesBadFlagsInOneLine) {
             "with a threshold above 0, or topk:SHARE or random:SHARE with a share above 0 and at "
             "most 1");
   EXPECT_NE(error("--codec=topk:1.5").find("topk:SHARE"), std::string::npos);
+  EXPECT_EQ(error("--position_codec=topk"),
+            "--position_codec: \"topk\" given, expected one of float32, bfloat16, int8");
   const CommandResult refused = Run({"--rule=decayed", "--codec=int8"});
   EXPECT_EQ(refused.status, 1);
   EXPECT_EQ(refused.errors,

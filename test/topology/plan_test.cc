@@ -123,7 +123,8 @@ TEST(Plan, OfAnotherTransportHasTheFilesOptions) {
 
 TEST(Plan, TellsTheExchangeItsNumbers) {
   const std::string text = WithUdp(
-      "codec: 'sparse' threshold: 0.5 heartbeat_ms: 20 peer_timeout_ms: 90 max_mbps: 80 "
+      "codec: 'sparse' threshold: 0.5 position_codec: 'int8' heartbeat_ms: 20 peer_timeout_ms: 90 "
+      "max_mbps: 80 "
       "range_begin: 0 range_end: 1 "
       "chunk_floats: 64 busy_poll: true");
   const SegmentPlan segment = Plan(text, 2).segments[0];
@@ -133,6 +134,7 @@ TEST(Plan, TellsTheExchangeItsNumbers) {
   EXPECT_EQ(segment.exchange.max_members, 3);
   EXPECT_EQ(segment.exchange.codec.codec, Codec::kSparse);
   EXPECT_EQ(segment.exchange.codec.threshold, 0.5f);
+  EXPECT_EQ(segment.exchange.position_codec, Codec::kInt8);
   EXPECT_EQ(segment.exchange.heartbeat_ns, 20'000'000);
   EXPECT_EQ(segment.exchange.peer_timeout_ns, 90'000'000);
   EXPECT_EQ(segment.rule.name, "additive");

@@ -215,6 +215,11 @@ TEST(TopologyRefusal, KnowsCodecsAndTheirThreshold) {
   EXPECT_EQ(UdpError("codec: 'fp16'"),
             "codec: \"fp16\" given, expected one of float32, bfloat16, int8, "
             "sparse, topk, random");
+  for (const char* bad : {"fp16", "sparse", "topk", ""}) {
+    EXPECT_EQ(
+        UdpError(StrCat("position_codec: '", bad, "'")),
+        StrCat("position_codec: \"", bad, "\" given, expected one of float32, bfloat16, int8"));
+  }
   EXPECT_EQ(UdpError("codec: 'int8' threshold: 1"),
             "threshold: given, but codec is \"int8\"; expected it with \"sparse\" only");
   EXPECT_EQ(UdpError("codec: 'sparse'"),

@@ -62,6 +62,9 @@ TEST(SweepEstimate, KnowsWhatCodecsSave) {
   EXPECT_LT(out(Codec::kInt8), 0.9 * out(Codec::kBfloat16));
   EXPECT_LT(out(Codec::kSparse), out(Codec::kInt8));
   EXPECT_EQ(EstimateSweep(PlanOf(1, "udp", Codec::kInt8), 350'000, 0).seconds, 0);
+  SegmentPlan both = PlanOf(1, "udp", Codec::kInt8);
+  both.exchange.position_codec = Codec::kInt8;
+  EXPECT_LT(EstimateSweep(both, 350'000, 0).bytes_out, 0.6 * out(Codec::kInt8));
 }
 
 class LinkRateTest : public testing::Test {

@@ -25,6 +25,7 @@ TEST(Topology, FillsInDefaults) {
   EXPECT_EQ(segment.nodes, (std::vector<NodeId>{0, 1, 2}));
   EXPECT_EQ(segment.adapter, "");
   EXPECT_EQ(segment.codec.codec, Codec::kFloat32);
+  EXPECT_EQ(segment.position_codec, Codec::kFloat32);
   EXPECT_EQ(segment.rule.name, "additive");
   EXPECT_TRUE(segment.rule.parameters.empty());
   EXPECT_EQ(segment.mtu, 1500);

@@ -33,6 +33,12 @@ std::optional<CodecConfig> CodecNamed(const std::string& name) {
   return codec;
 }
 
+std::optional<Codec> PositionCodecNamed(const std::string& name) {
+  const std::optional<CodecConfig> codec = CodecNamed(name);
+  if (!codec || codec->codec == Codec::kSparse) return std::nullopt;
+  return codec->codec;
+}
+
 std::string CodecName(const CodecConfig& codec) {
   const bool sparse = codec.codec == Codec::kSparse;
   for (const NamedCodec& each : kCodecs) {

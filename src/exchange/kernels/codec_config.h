@@ -13,8 +13,13 @@ namespace millrace::inline exchange {
 // All names, for errors.
 inline constexpr const char* kCodecNames = "float32, bfloat16, int8, sparse, topk, random";
 
+// Those that positions can have.
+inline constexpr const char* kPositionCodecNames = "float32, bfloat16, int8";
+
 // The codec of this name, without its parameter; none if there is no such codec.
 std::optional<CodecConfig> CodecNamed(const std::string& name);
+// The codec of this name for positions; none if there is no such codec.
+MILLRACE_API std::optional<Codec> PositionCodecNamed(const std::string& name);
 // The name of a codec, without its parameter.
 std::string CodecName(const CodecConfig& codec);
 

@@ -144,6 +144,13 @@ HWY_NOINLINE void EncodeDiff(Target, const float* diff, int64_t count, Encoder* 
   *to = encoder;
 }
 
+template <typename Payload>
+HWY_NOINLINE void DecodeAll(Target, Payload from, int64_t count, float* to) {
+  ForEachVector(Widest(), count, [&](auto d, int64_t i) MILLRACE_STEP {
+    StoreFloats(d, Decode(d, from, i), to + i);
+  });
+}
+
 template <typename Rule, class D, typename Floats>
 HWY_INLINE void LoadState(D d, const ChunkSpan& chunk, int64_t i, Floats* state) {
   for (int k = 0; k < Rule::kStateFloats; ++k) {

@@ -65,6 +65,11 @@ int64_t Encode(Target target, Codec codec, const float* d, int64_t count, float 
   return LeastPayloadBytes(codec, count);
 }
 
+int32_t Overflow(Codec codec) {
+  if (codec == Codec::kBfloat16) return Bfloat16Codec::overflow();
+  return codec == Codec::kInt8 ? Int8Codec::overflow() : Float32Codec::overflow();
+}
+
 }  // namespace
 
 Encoded EncodePayload(Codec codec, const float* d, int64_t count, float scale, std::byte* out,
@@ -86,6 +91,29 @@ uint8_t CheckPayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t c
     if (codec == Codec::kSparse) return CheckSparse(target, in, bytes, count);
     if (bytes != LeastPayloadBytes(codec, count)) return uint8_t{kMalformed};
     return Check(target, codec, in, count);
+  });
+}
+
+Encoded EncodeWeights(Codec codec, const float* weights, int64_t count, std::byte* out, Simd simd) {
+  CHECK(codec != Codec::kSparse);
+  int32_t largest = 0;
+  for (int64_t i = 0; i < count; ++i) largest = std::max(largest, Magnitude(weights[i]));
+  if (largest >= Overflow(codec)) codec = Codec::kFloat32;
+  // The encoders round.
+  return EncodePayload(codec, weights, count, Int8Scale(FromBits<float>(largest)), out,
+                       LeastPayloadBytes(codec, count), simd);
+}
+
+void DecodeWeights(Codec codec, const std::byte* in, int64_t count, float* weights, Simd simd) {
+  CHECK(codec != Codec::kSparse);
+  VisitTarget(simd, [&](auto target) {
+    if (codec == Codec::kBfloat16) {
+      DecodeAll(target, Bfloat16Payload(in), count, weights);
+    } else if (codec == Codec::kInt8) {
+      DecodeAll(target, Int8Payload(in), count, weights);
+    } else {
+      std::memcpy(weights, in, 4 * count);
+    }
   });
 }
 

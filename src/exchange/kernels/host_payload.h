@@ -24,6 +24,15 @@ Encoded EncodePayload(Codec codec, const float* d, int64_t count, float scale, s
 // `bytes` bytes.
 uint8_t CheckPayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t count, Simd simd);
 
+// Encodes `count` > 0 weights as `codec`, which is not kSparse. Weights that it cannot hold
+// (overflow() in codec.h) are encoded as kFloat32, all `count` of them. `out` does not overlap
+// `weights` and has room for kFloat32.
+Encoded EncodeWeights(Codec codec, const float* weights, int64_t count, std::byte* out, Simd simd);
+
+// Decodes a payload of the codec's size into `count` floats; not kSparse. The values may be other
+// than finite.
+void DecodeWeights(Codec codec, const std::byte* in, int64_t count, float* weights, Simd simd);
+
 // Decodes a checked sparse payload into `count` floats.
 void DecodeSparse(const std::byte* in, uint32_t bytes, int64_t count, float* values);
 

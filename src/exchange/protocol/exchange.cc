@@ -55,6 +55,13 @@ const ExchangeConfig& Checked(const ExchangeConfig& config) {
     throw Error("exchange: share is ", config.codec.share,
                 ", expected more than 0 and at most 1 for the ", CodecName(config.codec), " codec");
   }
+  if (config.position_codec == Codec::kSparse) {
+    throw Error("exchange: position_codec is sparse, expected float32, bfloat16 or int8");
+  }
+  if (config.direct && config.position_codec != Codec::kFloat32) {
+    throw Error("exchange: position_codec is ", CodecName({.codec = config.position_codec}),
+                ", expected float32 where frames are sent from where they are");
+  }
   if (config.direct && config.trailer_bytes > 0) {
     throw Error("exchange: trailer_bytes is ", config.trailer_bytes,
                 ", expected 0 where frames are sent from where they are");
@@ -138,6 +145,7 @@ void Exchange::WeightsChanged() {
 
 void Exchange::Flush() {
   worker_.Flush();
+  if (!flushed_) master_.Flush();
   flushed_ = true;
   FollowThrottle();
 }

@@ -19,7 +19,10 @@ struct ExchangeConfig {
   uint16_t max_members = 0;
   uint32_t incarnation = 1;  // larger on each start of this node
   CodecConfig codec;         // for the diffs that this node sends
-  bool damping = false;      // takes a smaller share of stale progress (damping.h)
+  // For the positions that this node sends before Flush: kFloat32, kBfloat16 or kInt8. Other nodes
+  // then have rounded weights of its chunks, and after Flush exact ones.
+  Codec position_codec = Codec::kFloat32;
+  bool damping = false;  // takes a smaller share of stale progress (damping.h)
   // With damping: takes all progress after Flush. For a node that forwards to this segment the
   // progress that another exchange of the same weights receives.
   bool passes_all_on = false;
@@ -41,7 +44,7 @@ struct ExchangeConfig {
   // Room behind each payload for a trailer that the sender of the frames adds; 0 with `direct`.
   uint32_t trailer_bytes = 0;
   uint32_t slots = 256;  // outgoing frames in flight at a time, at least 8
-  // Send positions and float32 diffs directly from the arrays instead of from a copy, for
+  // Send float32 positions and float32 diffs directly from the arrays instead of from a copy, for
   // transports with gather. The checksum then leaves out a position's payload, because solvers
   // change it until it is sent.
   bool direct = false;

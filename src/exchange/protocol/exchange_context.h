@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/jitter.h"
+#include "base/simd.h"
 #include "exchange/kernels/chunk_op.h"
 #include "exchange/protocol/chunk_table.h"
 #include "exchange/protocol/damping.h"
@@ -42,6 +43,8 @@ class OpBatch {
   bool Holds(const Chunk& chunk) const { return chunk.batch == id_; }
   bool Full() const { return count_ == room_; }
   bool empty() const { return count_ == 0; }
+  size_t size() const { return count_; }
+  size_t room() const { return room_; }
   // An operation and its context, to be filled in place.
   struct Entry {
     ChunkOp& op;
@@ -100,13 +103,12 @@ struct ExchangeContext {
   // Least payload of a full-size frame, in bytes: that of a full chunk's position, or of the
   // largest heartbeat where chunks are smaller. The same on all nodes.
   size_t full_payload = 0;
+  // Positions of the batch that did not arrive as float32, by operation; empty until one comes.
+  std::vector<float> decoded = {};
+  const Simd simd = BestSimd();
 
   int64_t floats_of(uint32_t chunk) const { return arrays.floats_of(chunk); }
   uint16_t ack_bytes() const { return static_cast<uint16_t>(table.ack_words() * 8); }
-  // Whether the position of this chunk has full size.
-  bool IsFullSize(uint32_t chunk) const {
-    return static_cast<size_t>(4 * floats_of(chunk)) >= full_payload;
-  }
   // The lowest bit of its seq acknowledges a diff (alternating-bit protocol): a worker has at most
   // one diff in flight per chunk, so the master has merged either that one or the one before.
   static bool Parity(uint32_t seq) { return seq & 1; }
@@ -119,12 +121,9 @@ struct ExchangeContext {
   static uint32_t PendingMark(const Chunk& chunk) {
     return chunk.pending ? 2 + Parity(chunk.seq) : 0;
   }
-  // Returns why a frame does not contain a valid position; kNone if it does.
-  DropReason CheckPosition(const FrameHeader& h) const {
-    if (h.chunk >= table.size() || h.length != 4 * floats_of(h.chunk)) return DropReason::kChunk;
-    return h.ack_bytes != ack_bytes() || h.codec != Codec::kFloat32 ? DropReason::kField
-                                                                    : DropReason::kNone;
-  }
+  // Returns why a frame does not contain a valid position; kNone if it does. The weights may be
+  // other than finite.
+  DropReason CheckPosition(const FrameHeader& h) const;
   // Calls `visit(entry, chunk)` for the entries of a kPositionAck, kTakeoverRequest or kTakeoverAck
   // frame, in order. Stops at the first invalid entry or result other than kNone, and returns it.
   template <typename Visit>
@@ -151,6 +150,8 @@ struct ExchangeContext {
     context.acks = frame.acks;
     return {op, context};
   }
+  // The same for a valid position, whose weights the operation gets as float32.
+  OpBatch::Entry AddPosition(Chunk* chunk, const FrameView& frame);
   // Makes the slot's payload the output of the operation.
   void WriteTo(uint32_t slot, ChunkOp* op) const {
     op->out = outbox.payload(slot);

@@ -18,7 +18,7 @@
 namespace millrace::inline exchange {
 
 inline constexpr uint32_t kFrameMagic = 0x43524c4d;  // "MLRC"
-inline constexpr uint8_t kFrameVersion = 3;
+inline constexpr uint8_t kFrameVersion = 4;
 inline constexpr size_t kFrameHeaderBytes = 64;
 inline constexpr uint16_t kNoNode = 0xfffe;
 inline constexpr uint32_t kNoChunk = UINT32_MAX;
@@ -60,7 +60,7 @@ struct FrameHeader {
   // Positions: a diff that a member sent to an earlier master may be missing
   // (ChunkTable::unsettled).
   bool unsettled = false;
-  uint64_t run = 0;                // id of the training run; separates clusters on one network
+  uint64_t run = 0;  // id of the training run; separates clusters on one network
   uint16_t source = 0;
   uint16_t destination = kAllNodes;
   uint32_t incarnation = 0;  // of the source; increases with each start and each new join

@@ -1,7 +1,9 @@
 #include "exchange/protocol/master.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "exchange/kernels/host_payload.h"
 #include "exchange/kernels/payload_magnitude.h"
 
 namespace millrace::inline exchange {
@@ -149,6 +151,14 @@ bool Master::AllAcked(const Chunk& chunk) {
   });
 }
 
+void Master::Flush() {
+  if (codec() != Codec::kFloat32) {
+    for (Chunk& chunk : x_.table.chunks) chunk.dirty |= chunk.state == ChunkState::kMaster;
+  }
+  exact_ = true;
+  Wake();
+}
+
 void Master::Poll(int64_t now, size_t budget) {
   ChunkTable& table = x_.table;
   if (x_.membership.view().members.size() < 2) return;
@@ -197,14 +207,13 @@ void Master::Poll(int64_t now, size_t budget) {
     }
     x_.Count(&chunk.unanswered);
     chunk.sent_at = now;
-    if (x_.IsFullSize(index)) x_.full_size_sent_at = now;
     x_.metrics.SentPosition(&chunk);
     sending_.push_back(index);
   }
-  SendPositions();
+  SendPositions(now);
 }
 
-void Master::SendPositions() {
+void Master::SendPositions(int64_t now) {
   const ReplicaArrays& arrays = x_.arrays;
   for (const uint32_t index : sending_) {
     const uint32_t slot = x_.outbox.Take(Outbox::Use::kPosition);
@@ -227,6 +236,8 @@ void Master::SendPositions() {
     header.chunk = index;
     header.number = x_.table.chunks[index].number;
     header.length = static_cast<uint32_t>(4 * arrays.floats_of(index));
+    if (codec() != Codec::kFloat32) EncodePosition(slots_[i], &header);
+    if (header.length >= x_.full_payload) x_.full_size_sent_at = now;
     const auto* live =
         reinterpret_cast<const std::byte*>(arrays.weights + int64_t{index} * arrays.chunk_floats);
     const std::byte* payload = x_.config.direct ? live : x_.outbox.payload(slots_[i]);
@@ -235,6 +246,16 @@ void Master::SendPositions() {
   sending_.clear();
   reads_.clear();
   slots_.clear();
+}
+
+void Master::EncodePosition(uint32_t slot, FrameHeader* header) {
+  std::byte* const payload = x_.outbox.payload(slot);
+  exact_weights_.resize(x_.arrays.chunk_floats);
+  std::memcpy(exact_weights_.data(), payload, header->length);
+  const Encoded encoded =
+      EncodeWeights(codec(), exact_weights_.data(), x_.floats_of(header->chunk), payload, x_.simd);
+  header->codec = encoded.codec;
+  header->length = encoded.bytes;
 }
 
 }  // namespace millrace::inline exchange

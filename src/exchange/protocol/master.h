@@ -32,6 +32,8 @@ class Master {
   bool HasDeferredToMerge() const;
   DropReason OnPositionAck(const FrameView& frame);
   void Finish(const ChunkOp& op, const OpContext& context);
+  // From now on sends positions as float32, and all chunks once more if they were rounded.
+  void Flush();
   // Sends at most `budget` positions, of chunks that have changed or that a member has not
   // acknowledged.
   void Poll(int64_t now, size_t budget);
@@ -60,7 +62,11 @@ class Master {
   bool NeedsPosition(const Chunk& chunk) const {
     return chunk.dirty || chunk.swept != x_.table.version;
   }
-  void SendPositions();
+  Codec codec() const { return exact_ ? Codec::kFloat32 : x_.config.position_codec; }
+  // Sends the positions of sending_.
+  void SendPositions(int64_t now);
+  // Encodes the weights in the slot, in place, and sets codec and length of the header.
+  void EncodePosition(uint32_t slot, FrameHeader* header);
 
   ExchangeContext& x_;
   std::vector<WorkerEnd> ends_;
@@ -69,6 +75,8 @@ class Master {
   std::vector<uint32_t> sending_;  // chunks whose positions are being made
   std::vector<ChunkOp> reads_;
   std::vector<uint32_t> slots_;
+  std::vector<float> exact_weights_;  // of one chunk
+  bool exact_ = false;                // Flush was called
   uint32_t cursor_ = 0;
   uint32_t clean_ = 0;  // consecutive chunks passed by Poll that need no position
 };

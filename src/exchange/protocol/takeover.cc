@@ -143,6 +143,7 @@ DropReason Takeover::OnTakeoverAck(const FrameView& frame) {
 DropReason Takeover::OnTakeoverState(const FrameView& frame) {
   const FrameHeader& h = frame.header;
   if (const DropReason drop = x_.CheckPosition(h); drop != DropReason::kNone) return drop;
+  if (h.codec != Codec::kFloat32) return DropReason::kField;
   Chunk& chunk = x_.table.chunks[h.chunk];
   if (chunk.state != ChunkState::kTakingOver) return DropReason::kOld;
   if (x_.IsBeingRead(h.chunk)) return DropReason::kBeingRead;

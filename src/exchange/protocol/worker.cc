@@ -42,7 +42,7 @@ DropReason Worker::OnPosition(const FrameView& frame) {
     table.ScheduleReply(h.chunk, &Chunk::ack_due);  // the last acknowledgement may have been lost
     return DropReason::kOld;
   }
-  const auto [op, context] = x_.AddOp(&chunk, OpContext::Purpose::kPosition, frame);
+  const auto [op, context] = x_.AddPosition(&chunk, frame);
   if (chunk.number == 0) {
     op.kind = ChunkOpKind::kLoad;
     return DropReason::kNone;
