@@ -59,6 +59,56 @@ TEST(ThrottledExchange, SendsChunksMoreOftenInWhichProgressIsLarge) {
   EXPECT_GT(seldom, 32 * 10);
 }
 
+struct Traffic {
+  double diffs_per_position = 0;
+  uint64_t least_sweeps = 0;  // positions that were taken of the chunk of which fewest were
+};
+
+// Of eight nodes that make progress in each tick, except node 7, which does so in every
+// `slow`th one. Their links carry four frames a tick.
+Traffic TrafficOfEight(int slow) {
+  Cluster x({.nodes = 8, .size = 800, .chunk_floats = 10});
+  x.SetRoom(4);
+  std::vector<int> positions(80);
+  x.delivers = [&](uint16_t, uint16_t to, const FrameBytes& frame) {
+    const FrameHeader h = frame.decoded().header;
+    if (h.type == FrameType::kPosition) positions[h.chunk] += to == (h.source + 1) % 8;
+    return true;
+  };
+  uint64_t merged = 0, sent = 0;
+  constexpr int kTicks = 1200, kCounted = 200;
+  for (int tick = 0; tick < kTicks; ++tick) {
+    Throttle(x);
+    if (tick == kCounted) {
+      std::fill(positions.begin(), positions.end(), 0);
+      for (size_t node = 0; node < 8; ++node) {
+        merged -= x.exchange(node).stats().diffs_merged;
+        sent -= x.positions_sent(node);
+      }
+    }
+    for (size_t node = 0; node < 8; ++node) {
+      if (node < 7 || tick % slow == 0) x.Step(node);
+    }
+    x.Tick();
+  }
+  for (size_t node = 0; node < 8; ++node) {
+    merged += x.exchange(node).stats().diffs_merged;
+    sent += x.positions_sent(node);
+  }
+  return {static_cast<double>(merged) / static_cast<double>(sent),
+          static_cast<uint64_t>(*std::min_element(positions.begin(), positions.end()))};
+}
+
+// The bytes of a slow link are for diffs as much as for positions.
+TEST(ThrottledExchange, SendsAPositionWhenMostWorkersHaveAnsweredTheLastOne) {
+  EXPECT_GT(TrafficOfEight(1).diffs_per_position, 5.5);
+}
+
+TEST(ThrottledExchange, IsNotHeldUpByOneSlowWorker) {
+  const uint64_t even = TrafficOfEight(1).least_sweeps;
+  EXPECT_GT(2 * TrafficOfEight(60).least_sweeps, even);
+}
+
 TEST(ThrottledExchange, ComesToTheSameWeights) {
   for (const bool direct : {false, true}) {
     Cluster x({.nodes = 3, .size = 400, .direct = direct});

@@ -16,6 +16,7 @@ RTT = "src/exchange/protocol/rtt_estimator.h"
 CONTEXT, OUTBOX = "src/exchange/protocol/exchange_context.h", "src/exchange/protocol/outbox.cc"
 DAMPING = "src/exchange/protocol/damping.h"
 PRIORITY = "src/exchange/protocol/send_priority.h"
+CONTEXT_CC, CYCLE = "src/exchange/protocol/exchange_context.cc", "src/exchange/protocol/diff_cycle.h"
 RULE, EXECUTOR = "src/exchange/kernels/additive_rule.h", "src/exchange/kernels/host_rule_executor.h"
 KERNEL, RULES = "src/exchange/kernels/kernel_body.h", "src/exchange/kernels/merge_rule_registry.cc"
 SPANS = "src/exchange/kernels/span_loops-inl.h"
@@ -24,6 +25,42 @@ HOST_TYPES = "src/exchange/kernels/host_types.h"
 OP_LOCK, RANGE_LOCK = "src/exchange/kernels/op_lock.h", "src/base/range_lock.cc"
 
 MUTANTS = [
+    # ---- Positions that are rounded, and when they are sent -----------------
+    ("rounds-positions-after-flush", [(MASTER, """\
+  exact_ = true;
+  Wake();
+""", """\
+  Wake();
+""")]),
+    ("leaves-rounded-weights-at-the-end", [(MASTER, """\
+    for (Chunk& chunk : x_.table.chunks) chunk.dirty |= chunk.state == ChunkState::kMaster;
+""", "")]),
+    ("decodes-all-positions-of-a-batch-in-one-place", [(CONTEXT_CC, """\
+  const size_t place = batch.size();
+""", """\
+  const size_t place = 0;
+""")]),
+    ("takes-rounded-states-over", [(TAKEOVER, """\
+  if (h.codec != Codec::kFloat32) return DropReason::kField;
+""", "")]),
+    ("reads-a-position-as-of-another-length", [(CONTEXT_CC, """\
+                                  h.length != LeastPayloadBytes(h.codec, floats_of(h.chunk)))) {
+""", """\
+                                  h.length < LeastPayloadBytes(h.codec, floats_of(h.chunk)))) {
+""")]),
+    ("waits-for-no-diffs", [(MASTER, """\
+    if (x_.throttled && cycles_[chunk.row].Waits(now, answer_wait)) continue;
+""", "")]),
+    ("waits-for-workers-that-send-nothing", [(MASTER, """\
+    active += end.merged > 0 && end.merged + DiffCycle::kLately > chunk.number;
+""", """\
+    active += member.node != x_.config.node;
+""")]),
+    ("waits-for-the-last-diff-for-ever", [(CYCLE, """\
+    return now - begin_ < (has_half_ ? 2 * half_ns_ : std::max(least, 2 * half_ns_));
+""", """\
+    return has_half_ || now - begin_ < std::max(least, 2 * half_ns_);
+""")]),
     # ---- Merge rules --------------------------------------------------------
     ("state-outlives-its-master", [(EXECUTOR, """\
       std::fill_n(chunk.rule_state + k * chunk.state_stride, chunk.count, 0.0f);

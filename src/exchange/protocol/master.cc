@@ -46,6 +46,7 @@ void Master::OnView(const std::vector<uint32_t>& before, std::span<const uint64_
   }
   ends_ = std::move(ends);
   priority_.Reset(table.owned.size());
+  cycles_.assign(table.owned.size(), {});
   cursor_ = 0;
   Wake();
 }
@@ -122,6 +123,8 @@ void Master::Finish(const ChunkOp& op, const OpContext& context) {
   x_.table.SetAck(op.chunk, context.source, ExchangeContext::Parity(context.seq));
   SetBit(x_.table.unsettled(op.chunk), context.source, false);
   chunk.dirty = true;
+  End(chunk, context.source).merged = chunk.number;
+  cycles_[chunk.row].Merged();
   priority_.Merged(chunk.row,
                    SampledMagnitude(op.codec, {op.in, op.in_bytes}, x_.floats_of(op.chunk)));
   ++x_.stats.diffs_merged;
@@ -149,6 +152,15 @@ bool Master::AllAcked(const Chunk& chunk) {
   return std::all_of(members.begin(), members.end(), [&](const Member& member) {
     return member.node == x_.config.node || End(chunk, member.node).acked >= chunk.content;
   });
+}
+
+uint32_t Master::ActiveWorkers(const Chunk& chunk) {
+  uint32_t active = 0;
+  for (const Member& member : x_.membership.view().members) {
+    const WorkerEnd& end = End(chunk, member.node);
+    active += end.merged > 0 && end.merged + DiffCycle::kLately > chunk.number;
+  }
+  return active;
 }
 
 void Master::Flush() {
@@ -190,7 +202,9 @@ void Master::Poll(int64_t now, size_t budget) {
     const bool waits = !fresh || unacknowledged;
     if (waits && now - chunk.sent_at < x_.RetryAfter(timeout, chunk.retries, index)) continue;
     if (chunk.unanswered > 0 && now - chunk.sent_at < answer_wait) continue;
+    if (x_.throttled && cycles_[chunk.row].Waits(now, answer_wait)) continue;
     if (x_.throttled && !priority_.IsTurn(chunk.row)) continue;
+    cycles_[chunk.row].Begin(x_.throttled ? ActiveWorkers(chunk) : 0, now);
     priority_.Sent(chunk.row, now - chunk.sent_at);
     ++chunk.number;
     if (fresh) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exchange/protocol/deferred_diffs.h"
+#include "exchange/protocol/diff_cycle.h"
 #include "exchange/protocol/exchange_context.h"
 #include "exchange/protocol/send_priority.h"
 
@@ -49,6 +50,7 @@ class Master {
   // State that a master keeps per chunk and worker.
   struct WorkerEnd {
     uint64_t acked = 0;    // the newest position that the worker is known to have taken
+    uint64_t merged = 0;   // the newest position when its last diff was merged; 0: none was
     uint32_t applied = 0;  // seq of its last merged diff; valid if `known`
     bool known = false;    // if false, only the parity is known, from the acknowledgement vector
   };
@@ -65,12 +67,15 @@ class Master {
   Codec codec() const { return exact_ ? Codec::kFloat32 : x_.config.position_codec; }
   // Sends the positions of sending_.
   void SendPositions(int64_t now);
+  // Of whom a diff of the chunk was merged lately (DiffCycle::kLately).
+  uint32_t ActiveWorkers(const Chunk& chunk);
   // Encodes the weights in the slot, in place, and sets codec and length of the header.
   void EncodePosition(uint32_t slot, FrameHeader* header);
 
   ExchangeContext& x_;
   std::vector<WorkerEnd> ends_;
-  SendPriority priority_;  // by row
+  SendPriority priority_;          // by row
+  std::vector<DiffCycle> cycles_;  // by row
   DeferredDiffs deferred_;
   std::vector<uint32_t> sending_;  // chunks whose positions are being made
   std::vector<ChunkOp> reads_;

@@ -1,0 +1,55 @@
+// When a throttled master sends the next position of a chunk.
+//
+// A worker has one diff of a chunk in flight, and takes the next one when a position acknowledges
+// it. Where every frame has to wait for the link, a position that leaves before the diffs that
+// answer the last one have arrived acknowledges few of them, and takes the place of diffs. So the
+// master waits until each worker that lately sent diffs of the chunk has sent another, but not for
+// long: once half of them have, for as long again as that took. A cycle lasts from one position to
+// the next.
+//
+// Internal to exchange/; not thread-safe. Times are the exchange's `now`, in ns.
+#ifndef MILLRACE_EXCHANGE_PROTOCOL_DIFF_CYCLE_H_
+#define MILLRACE_EXCHANGE_PROTOCOL_DIFF_CYCLE_H_
+
+#include <algorithm>
+#include <cstdint>
+
+namespace millrace::inline exchange {
+
+class DiffCycle {
+ public:
+  // Positions after which a worker of which no diff was merged is not waited for.
+  static constexpr uint64_t kLately = 4;
+
+  // Begins a cycle with a position that is sent at `now`, in which diffs of `expected` workers are
+  // waited for.
+  void Begin(uint32_t expected, int64_t now) {
+    begin_ = now;
+    expected_ = expected;
+    merged_ = 0;
+    has_half_ = false;
+  }
+  // Records that a worker's diff was merged. Each worker has at most one in a cycle.
+  void Merged() { ++merged_; }
+  // Whether the next position should wait. `least`: how long the cycle lasts at least while fewer
+  // than half of the workers have answered; twice as long as half of them last took, if that is
+  // longer.
+  bool Waits(int64_t now, int64_t least) {
+    if (merged_ >= expected_) return false;
+    if (!has_half_ && 2 * merged_ >= expected_) {
+      has_half_ = true;
+      half_ns_ = now - begin_;
+    }
+    return now - begin_ < (has_half_ ? 2 * half_ns_ : std::max(least, 2 * half_ns_));
+  }
+
+ private:
+  int64_t begin_ = 0;
+  int64_t half_ns_ = 0;  // in which half of the workers answered the last time that half did
+  uint32_t expected_ = 0, merged_ = 0;
+  bool has_half_ = false;  // half of the expected workers have answered in this cycle
+};
+
+}  // namespace millrace::inline exchange
+
+#endif  // MILLRACE_EXCHANGE_PROTOCOL_DIFF_CYCLE_H_
