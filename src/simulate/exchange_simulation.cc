@@ -115,8 +115,9 @@ class ExchangeSimulation : public SimulationCore {
     for (int w = 0; w < workers(); ++w) PollAt(w, 0);
     const auto formed = [&] {
       for (int w = 0; w < workers(); ++w) {
+        // Until a view says so, the chunks of a node that is in sync have other masters.
         if (!exchange(w).in_sync() ||
-            exchange(w).view().members.size() != static_cast<size_t>(workers())) {
+            exchange(w).view().synced() != static_cast<size_t>(workers())) {
           return false;
         }
       }
