@@ -145,6 +145,10 @@ TEST_F(EndOfAClusterOfMachines, PrintsWhatTheSavedModelSaysWithCoarseDiffs) {
   EXPECT_EQ(TrainAndTestTheModel("codec: \"int8\""), 3);
 }
 
+TEST_F(EndOfAClusterOfMachines, PrintsWhatTheSavedModelSaysWithRoundedPositions) {
+  EXPECT_EQ(TrainAndTestTheModel("codec: \"int8\" position_codec: \"int8\""), 3);
+}
+
 TEST_F(EndOfAClusterOfMachines, PrintsWhatTheSavedModelSaysWithSparseDiffs) {
   EXPECT_EQ(TrainAndTestTheModel("codec: \"sparse\" threshold: 0.01"), 3);
 }
