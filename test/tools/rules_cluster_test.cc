@@ -14,8 +14,8 @@ class RulesCluster : public ClusterOfNodes {
               StrCat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
                      " node { name: 'b' address: '127.0.0.2' }",
                      " segment { name: 's' transport: 'udp' port: ", FreePort(), " }"));
-    // An iteration lasts longer than an exchange, also on a busy machine: steps of these rules do not
-    // shrink with the gradient.
+    // An iteration lasts longer than an exchange, also on a busy machine: steps of these rules do
+    // not shrink with the gradient.
     SmallNet net = work_.Net();
     net.batch = 512;
     net.hidden = 128;
@@ -26,8 +26,8 @@ class RulesCluster : public ClusterOfNodes {
   void Learn(int rule) {
     caffe::SolverParameter solver = Workspace::AdaptiveSolvers(400)[rule];
     if (solver.type() != "AdaDelta") solver.set_base_lr(0.2f * solver.base_lr());
-    // Once the net has learnt, gradients vanish. Steps of these rules do not, without a larger delta.
-    // They become small at the end, however late the last ones of the other node arrive.
+    // Once the net has learnt, gradients vanish. Steps of these rules do not, without a larger
+    // delta. They become small at the end, however late the last ones of the other node arrive.
     if (solver.type() == "RMSProp" || solver.type() == "Adam") {
       solver.set_delta(0.01f);
       solver.set_lr_policy("step");
