@@ -100,7 +100,7 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
                 std::max<int64_t>(config.chunk_floats, 1), "; a larger mtu or a smaller ",
                 "chunk_floats is needed");
   }
-  exchange.direct = exchange.position_codec == Codec::kFloat32 && SendsDirect(weights, count);
+  exchange.direct = SendsDirect(weights, count);
   exchange.copy_diffs = !replica_device_.device->memory().on_host();
   MakeExecutor(most, weights, count);
   exchange_ = std::make_unique<Exchange>(exchange, executor_.get());
@@ -138,10 +138,10 @@ NetSegment::~NetSegment() {
 }
 
 // Whether payloads are sent from where they lie. A frame tag covers the bytes on the wire, so
-// signed frames need a copy of the changing weights. From device memory only positions are sent
-// directly.
+// signed frames need a copy of the changing weights, as positions that are rounded do. From device
+// memory only positions are sent directly.
 bool NetSegment::SendsDirect(const float* weights, int64_t count) {
-  if (config_.filter.key) return false;
+  if (config_.filter.key || config_.exchange.position_codec != Codec::kFloat32) return false;
   if (!transport_->RegisterMemory(std::as_bytes(std::span(weights, static_cast<size_t>(count))))) {
     return false;
   }

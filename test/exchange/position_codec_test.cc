@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
 
 #include "exchange/kernels/codec.h"
 #include "exchange/protocol/exchange.h"
@@ -90,7 +93,7 @@ TEST_P(PositionCodec, SendsWeightsThatItCannotHoldAsTheyAre) {
   EXPECT_EQ(x[1].weights[chunk * 10 + 1], 1.00001f);
 }
 
-// A node that joins later begins with what the others see, and has exact weights in the end.
+// Node 1 leaves, and node 0 becomes the master of its chunks.
 TEST_P(PositionCodec, ANodeThatTakesAChunkOverHasItExactly) {
   Cluster x({.nodes = 2, .position_codec = GetParam()});
   for (int i = 0; i < 50; ++i) {

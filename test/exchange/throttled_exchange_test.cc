@@ -61,7 +61,7 @@ TEST(ThrottledExchange, SendsChunksMoreOftenInWhichProgressIsLarge) {
 
 struct Traffic {
   double diffs_per_position = 0;
-  uint64_t least_sweeps = 0;  // positions that were taken of the chunk of which fewest were
+  uint64_t least_positions = 0;  // of the chunk that was sent least often
 };
 
 // Of eight nodes that make progress in each tick, except node 7, which does so in every
@@ -105,8 +105,8 @@ TEST(ThrottledExchange, SendsAPositionWhenMostWorkersHaveAnsweredTheLastOne) {
 }
 
 TEST(ThrottledExchange, IsNotHeldUpByOneSlowWorker) {
-  const uint64_t even = TrafficOfEight(1).least_sweeps;
-  EXPECT_GT(2 * TrafficOfEight(60).least_sweeps, even);
+  const uint64_t even = TrafficOfEight(1).least_positions;
+  EXPECT_GT(2 * TrafficOfEight(60).least_positions, even);
 }
 
 TEST(ThrottledExchange, ComesToTheSameWeights) {

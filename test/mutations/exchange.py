@@ -26,14 +26,13 @@ OP_LOCK, RANGE_LOCK = "src/exchange/kernels/op_lock.h", "src/base/range_lock.cc"
 
 MUTANTS = [
     # ---- Positions that are rounded, and when they are sent -----------------
-    ("rounds-positions-after-flush", [(MASTER, """\
-  exact_ = true;
-  Wake();
+    ("rounds-positions-after-flush", [("src/exchange/protocol/master.h", """\
+  Codec codec() const { return exact_ ? Codec::kFloat32 : x_.config.position_codec; }
 """, """\
-  Wake();
+  Codec codec() const { return x_.config.position_codec; }
 """)]),
     ("leaves-rounded-weights-at-the-end", [(MASTER, """\
-    for (Chunk& chunk : x_.table.chunks) chunk.dirty |= chunk.state == ChunkState::kMaster;
+  for (Chunk& chunk : x_.table.chunks) chunk.dirty |= chunk.state == ChunkState::kMaster;
 """, "")]),
     ("decodes-all-positions-of-a-batch-in-one-place", [(CONTEXT_CC, """\
   const size_t place = batch.size();

@@ -85,8 +85,7 @@ class SimNode {
   bool has_left() const { return has_left_; }  // in any incarnation
   // Returns false if a codec or damping rounds; lanes are then exact only at the end.
   bool exact() const;
-  // By how much a lane of the chunk may differ because positions are rounded: the largest error of
-  // one, a step of the codec, for each master that was lost, and one more.
+  // By how much a lane of the chunk may differ because positions are rounded: a step of the codec.
   double rounding(int chunk) const;
 
  private:

@@ -31,9 +31,9 @@ class DiffCycle {
   }
   // Records that a worker's diff was merged. Each worker has at most one in a cycle.
   void Merged() { ++merged_; }
-  // Whether the next position should wait. `least`: how long the cycle lasts at least while fewer
-  // than half of the workers have answered; twice as long as half of them last took, if that is
-  // longer.
+  // Whether the next position should wait. While fewer than half of the expected workers have sent
+  // a diff, a cycle lasts for `least`, or for twice the time that half of them last took, whichever
+  // is longer.
   bool Waits(int64_t now, int64_t least) {
     if (merged_ >= expected_) return false;
     if (!has_half_ && 2 * merged_ >= expected_) {

@@ -145,7 +145,7 @@ void Exchange::WeightsChanged() {
 
 void Exchange::Flush() {
   worker_.Flush();
-  if (!flushed_) master_.Flush();
+  master_.Flush();
   flushed_ = true;
   FollowThrottle();
 }

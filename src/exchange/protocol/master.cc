@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "exchange/kernels/host_payload.h"
 #include "exchange/kernels/payload_magnitude.h"
@@ -164,10 +165,8 @@ uint32_t Master::ActiveWorkers(const Chunk& chunk) {
 }
 
 void Master::Flush() {
-  if (codec() != Codec::kFloat32) {
-    for (Chunk& chunk : x_.table.chunks) chunk.dirty |= chunk.state == ChunkState::kMaster;
-  }
-  exact_ = true;
+  if (std::exchange(exact_, true) || x_.config.position_codec == Codec::kFloat32) return;
+  for (Chunk& chunk : x_.table.chunks) chunk.dirty |= chunk.state == ChunkState::kMaster;
   Wake();
 }
 
