@@ -313,7 +313,7 @@ $(batches): $(BUILD)/flags.list tools/compile-batch | $(generated) backends
 
 $(BUILD)/test/tools_test: $(BUILD)/obj/tools/progress_line.o
 # The fake device's code for layers and update rules.
-$(BUILD)/test/gpu_test: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/nn/fake_gpu_*.cc))
+$(BUILD)/test/gpu_test: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/nn/fake_gpu_*.cc) test/data/test_db.cc)
 
 # Put before librdmacm by tests of test/rdma_vm.
 $(BUILD)/test/%.so: test/rdma_vm/preload/%.cc
@@ -379,7 +379,7 @@ $(eval $(call bundle_binary,segment_test,$(bundle_device_segment) $(bundle_suppo
 $(eval $(call bundle_binary,segment_bench,$(call objects_in,bench/segment_bench) $(BUILD)/obj/bench/network/segment_nodes.o $(bundle_segments),-lprotobuf -lcrypto))
 # Nets, update rules and whole runs need all of the library, with the libraries of images, too.
 $(BUILD)/bundle/training_test: $(call objects_in,test/gpu) $(call objects_in,test/support) \
-  $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/nn/*gpu_*.cc) test/nn/device_net_test.cc) \
+  $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/nn/*gpu_*.cc) test/nn/device_net_test.cc test/data/test_db.cc) \
   $(BUILD)/libsim.a $(BUILD)/libmillrace.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)

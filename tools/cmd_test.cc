@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "data/data_service.h"
-#include "nn/gpu/gpu_precision.h"
 #include "nn/net.h"
 #include "nn/net_text.h"
 #include "solver/snapshot.h"
@@ -59,7 +58,7 @@ int RunTest(const std::vector<std::string>& arguments) {
   options.state = NetStateFromFlags(param, caffe::TEST);
   options.data = &data;
   options.data_scope = "test0";
-  SetGpuPrecision(ParseGpuPrecision(FLAGS_precision));
+  ApplyGpuFlags();
   options.device = &ChooseDevice(FLAGS_gpu);
   BuiltNet net(param, source, options);
   net.LogNotices();
@@ -96,8 +95,9 @@ int RunTest(const std::vector<std::string>& arguments) {
 const RegisterCommand registered({"test",
                                   "",
                                   "scores saved weights, or those of a running training",
-                                  {"model", "weights", "shm", "gpu", "precision", "iterations",
-                                   "phase", "level", "stage", "plugins", "ap_version"},
+                                  {"model", "weights", "shm", "gpu", "precision", "gpu_transform",
+                                   "iterations", "phase", "level", "stage", "plugins",
+                                   "ap_version"},
                                   RunTest,
                                   {"solver", "snapshot", "sigint_effect", "sighup_effect"},
                                   "millrace test --model=lenet_train_test.prototxt "

@@ -6,7 +6,6 @@
 #include <iostream>
 
 #include "data/data_service.h"
-#include "nn/gpu/gpu_precision.h"
 #include "nn/net_text.h"
 #include "solver/snapshot.h"
 #include "tools/command.h"
@@ -29,7 +28,7 @@ int RunTime(const std::vector<std::string>& arguments) {
   BuiltNetOptions options;
   options.state = NetStateFromFlags(param);
   options.data = &data;
-  SetGpuPrecision(ParseGpuPrecision(FLAGS_precision));
+  ApplyGpuFlags();
   options.device = &ChooseDevice(FLAGS_gpu);
   options.backward_without_loss = true;
   BuiltNet net(param, source, options);
@@ -63,8 +62,8 @@ int RunTime(const std::vector<std::string>& arguments) {
 const RegisterCommand registered({"time",
                                   "",
                                   "measures each layer's forward and backward pass",
-                                  {"model", "weights", "gpu", "precision", "iterations", "json",
-                                   "phase", "level", "stage", "plugins"},
+                                  {"model", "weights", "gpu", "precision", "gpu_transform",
+                                   "iterations", "json", "phase", "level", "stage", "plugins"},
                                   RunTime,
                                   {"solver", "snapshot", "sigint_effect", "sighup_effect"},
                                   "millrace time --model=lenet_train_test.prototxt "

@@ -5,7 +5,6 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "nn/gpu/gpu_precision.h"
 #include "solver/pass_graphs.h"
 #include "tools/command.h"
 #include "tools/flags.h"
@@ -50,7 +49,7 @@ int RunTrain(const std::vector<std::string>& arguments) {
   TrainOptions options;
   options.solver_file = FLAGS_solver;
   if (!gflags::GetCommandLineFlagInfoOrDie("cpu").is_default) options.solvers = FLAGS_cpu;
-  SetGpuPrecision(ParseGpuPrecision(FLAGS_precision));
+  ApplyGpuFlags();
   SetPassGraphs(ParsePassGraphs(FLAGS_cuda_graphs));
   options.gpus = ChooseGpus(FLAGS_gpu);
   if (FLAGS_gpu_max_mbps < 0) {
@@ -87,10 +86,10 @@ int RunTrain(const std::vector<std::string>& arguments) {
 const RegisterCommand registered({"train",
                                   "",
                                   "trains a net as its solver file says",
-                                  {"solver", "cpu", "gpu", "precision", "cuda_graphs",
-                                   "gpu_max_mbps", "weights", "snapshot", "shm", "metrics", "shard",
-                                   "topology", "node", "level", "stage", "sigint_effect",
-                                   "sighup_effect", "plugins"},
+                                  {"solver", "cpu", "gpu", "precision", "gpu_transform",
+                                   "cuda_graphs", "gpu_max_mbps", "weights", "snapshot", "shm",
+                                   "metrics", "shard", "topology", "node", "level", "stage",
+                                   "sigint_effect", "sighup_effect", "plugins"},
                                   RunTrain,
                                   {"model", "phase", "iterations"},
                                   "millrace train --solver=lenet_solver.prototxt --cpu=2"});

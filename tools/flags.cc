@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/registration.h"
+#include "nn/gpu/gpu_precision.h"
+#include "nn/gpu/gpu_transform.h"
 
 DEFINE_string(model, "", "the net: a prototxt file");
 DEFINE_string(weights, "", "start weights: .caffemodel files, separated by commas");
@@ -15,6 +17,8 @@ DEFINE_string(gpu, "",
 DEFINE_string(precision, "fp32",
               "arithmetic of matrix products and convolutions on GPUs: fp32; or, on tensor cores, "
               "faster and with factors of fewer bits, tf32 (10 of mantissa) or bf16 (7)");
+DEFINE_bool(gpu_transform, true,
+            "copy images to GPUs as bytes, and mirror them, subtract the mean and scale there");
 DEFINE_bool(json, false, "print the result as JSON");
 DEFINE_int32(iterations, 50, "how many batches to run");
 DEFINE_string(phase, "", "which phase of the net to use: TRAIN or TEST");
@@ -26,6 +30,11 @@ namespace millrace {
 
 void RequireFlag(const char* name, const std::string& value) {
   if (value.empty()) throw Error("--", name, " is missing");
+}
+
+void ApplyGpuFlags() {
+  SetGpuPrecision(ParseGpuPrecision(FLAGS_precision));
+  SetGpuTransform(FLAGS_gpu_transform);
 }
 
 std::vector<std::string> SplitList(const std::string& text) {

@@ -13,7 +13,6 @@ DECLARE_string(model);
 DECLARE_string(weights);
 DECLARE_string(shm);
 DECLARE_string(gpu);
-DECLARE_string(precision);
 DECLARE_bool(json);
 DECLARE_int32(iterations);
 
@@ -21,6 +20,10 @@ namespace millrace {
 
 // Throws Error if `value`, of a flag that a command requires, is empty.
 void RequireFlag(const char* name, const std::string& value);
+
+// Sets what --precision and --gpu_transform say of the nets of this process. Throws Error for
+// another precision.
+void ApplyGpuFlags();
 
 // Splits "a,b" into {"a", "b"}; empty parts are dropped.
 std::vector<std::string> SplitList(const std::string& text);

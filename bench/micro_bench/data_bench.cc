@@ -119,8 +119,9 @@ void LmdbRead(benchmark::State& state) {
 }
 BENCHMARK(LmdbRead)->UseRealTime();
 
-// From the page cache to floats: a reader thread and a prefetch thread.
-void LmdbFetch(benchmark::State& state) {
+// From the page cache to floats, or to bytes of which a device makes floats: a reader thread and a
+// prefetch thread.
+void LmdbFetch(benchmark::State& state, bool pixels) {
   static const Database database;
   BatchStreamOptions options;
   options.layer = "bench";
@@ -134,7 +135,7 @@ void LmdbFetch(benchmark::State& state) {
     Prefetcher prefetcher(stream,
                           PerRecord(std::make_unique<ImageTransform>(PixelReader(), transformer),
                                     stream->batch_size()),
-                          4, HostMemory());
+                          4, HostMemory(), 0, 1, pixels);
     for (auto _ : state) {
       ReadyBatch* const batch = prefetcher.Next();
       stream->MarkConsumed(batch->number);
@@ -145,7 +146,8 @@ void LmdbFetch(benchmark::State& state) {
   stream->Stop();
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
-BENCHMARK(LmdbFetch)->Arg(10)->Arg(100)->UseRealTime();
+BENCHMARK_CAPTURE(LmdbFetch, floats, false)->Arg(10)->Arg(100)->UseRealTime();
+BENCHMARK_CAPTURE(LmdbFetch, bytes, true)->Arg(10)->Arg(100)->UseRealTime();
 
 }  // namespace
 }  // namespace millrace

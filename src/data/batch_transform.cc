@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <optional>
 #include <utility>
 
 namespace millrace::inline data {
@@ -14,6 +15,10 @@ class PerRecordTransform : public BatchTransform {
     CHECK(!transform_->varies() || batch_size == 1);
     TakeShapes();
     first_shapes_ = shapes_;
+    if (const PixelRule* of_record = transform_->pixel_rule()) {
+      pixel_rule_ = *of_record;
+      pixel_rule_->images = batch_size_;
+    }
   }
 
   bool varies() const override { return transform_->varies(); }
@@ -33,6 +38,23 @@ class PerRecordTransform : public BatchTransform {
       for (size_t top = 0; top < counts_.size(); ++top) at[top] += counts_[top];
     }
     records_.clear();
+  }
+
+  const PixelRule* pixel_rule() const override { return pixel_rule_ ? &*pixel_rule_ : nullptr; }
+  bool WritePixels(float* const* tops) override {
+    std::vector<float*> at(tops, tops + counts_.size());
+    uint8_t* pixels = reinterpret_cast<uint8_t*>(tops[0]);
+    auto* choice = reinterpret_cast<TransformChoice*>(pixels + pixel_rule_->choices_at());
+    for (const Added& each : records_) {
+      if (!transform_->ApplyPixels(*each.source, *each.record, each.item, pixels, choice,
+                                   at.data())) {
+        return false;
+      }
+      pixels += counts_[0], ++choice;
+      for (size_t top = 1; top < counts_.size(); ++top) at[top] += counts_[top];
+    }
+    records_.clear();
+    return true;
   }
 
  private:
@@ -56,6 +78,7 @@ class PerRecordTransform : public BatchTransform {
   std::vector<Shape> first_shapes_, shapes_;
   std::vector<int64_t> counts_;  // of each top, per record
   std::vector<Added> records_;
+  std::optional<PixelRule> pixel_rule_;
 };
 
 }  // namespace

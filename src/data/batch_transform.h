@@ -31,6 +31,17 @@ class BatchTransform {
   virtual const std::vector<Shape>& shapes() const = 0;
   // Writes their values and forgets the records. Throws as Add does.
   virtual void Write(float* const* tops) = 0;
+
+  // How a device computes the values of the first top from bytes, the same for every batch; exists
+  // as long as this object. Null: it cannot.
+  virtual const PixelRule* pixel_rule() const { return nullptr; }
+  // If there is such a rule: as Write, but writes pixel_rule()->bytes() bytes to tops[0], as the
+  // rule describes them. Returns false if a record does not hold bytes: then the batch has to be
+  // written by Write.
+  virtual bool WritePixels(float* const* tops) {
+    (void)tops;
+    return false;
+  }
 };
 
 // Batches of records that have values of one shape in each top, or of one record whose transform

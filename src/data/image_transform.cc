@@ -26,7 +26,8 @@ ImageTransform::ImageTransform(const PixelReader& reader, const Transformer& tra
     : reader_(reader),
       changes_(std::move(changes)),
       transformer_(transformer),
-      any_size_(any_size) {
+      any_size_(any_size),
+      pixel_rule_(transformer.pixel_rule()) {
   const ImageSize& size = transformer_.output();
   shapes_ = {{size.channels, size.height, size.width}, {}};
 }
@@ -64,6 +65,16 @@ void ImageTransform::Apply(const std::string& source, const RecordView& record, 
     NamingRecord(source, record, [&] { transformer_.Apply(datum, item, tops[0]); });
   }
   *tops[1] = static_cast<float>(datum.label);
+}
+
+bool ImageTransform::ApplyPixels(const std::string& source, const RecordView& record, uint64_t item,
+                                 uint8_t* pixels, TransformChoice* choice, float* const* tops) {
+  const DatumView datum = Changed(source, record, item);
+  bool bytes = false;
+  NamingRecord(source, record,
+               [&] { bytes = transformer_.ApplyPixels(datum, item, pixels, choice); });
+  if (bytes) *tops[1] = static_cast<float>(datum.label);
+  return bytes;
 }
 
 }  // namespace millrace::inline data

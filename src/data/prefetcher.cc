@@ -27,12 +27,13 @@ Buffer Allocated(MemorySpace& staging, size_t bytes) {
 // `depth` buffers for ready batches, and those of the batches that the net uses.
 Prefetcher::Prefetcher(std::shared_ptr<BatchStream> stream,
                        std::unique_ptr<BatchTransform> transform, int depth, MemorySpace& memory,
-                       int consumer, int held)
+                       int consumer, int held, bool pixels)
     : stream_(std::move(stream)),
       transform_(std::move(transform)),
       buffers_wanted_(depth + held),
       memory_(memory),
       consumer_(consumer),
+      pixels_(pixels ? transform_->pixel_rule() : nullptr),
       free_(depth + held),
       ready_(depth) {}
 
@@ -45,11 +46,13 @@ Prefetcher::~Prefetcher() {
 ReadyBatch* Prefetcher::Next() {
   if (!thread_) {
     for (int i = 0; i < buffers_wanted_; ++i) {
-      buffers_.push_back(std::make_unique<ReadyBatch>());
-      for (const Shape& shape : transform_->first_shapes()) {
-        buffers_.back()->tops.push_back(Allocated(memory_, ShapeCount(shape) * sizeof(float)));
+      ReadyBatch& batch = *buffers_.emplace_back(std::make_unique<ReadyBatch>());
+      batch.shapes = transform_->first_shapes();
+      batch.pixels = pixels_;
+      for (size_t top = 0; top < batch.shapes.size(); ++top) {
+        batch.tops.push_back(Allocated(memory_, batch.bytes(top)));
       }
-      free_.Push(buffers_.back().get());
+      free_.Push(&batch);
     }
     thread_ = std::make_unique<Thread>(
         "fetch " + stream_->layer(), [this] { Run(); }, stream_->errors());
@@ -109,13 +112,20 @@ void Prefetcher::Fill(ReadyBatch* ready) {
     transform_->Add(stream_->source_path(record.source), record, batch_.first_item + i);
   }
   ready->shapes = transform_->shapes();
+  if (pixels_ == nullptr || !Write(pixels_, ready)) Write(nullptr, ready);
+}
+
+bool Prefetcher::Write(const PixelRule* pixels, ReadyBatch* ready) {
+  ready->pixels = pixels;
   std::vector<float*> tops;
   for (size_t top = 0; top < ready->shapes.size(); ++top) {
-    const size_t bytes = ShapeCount(ready->shapes[top]) * sizeof(float);
+    const size_t bytes = ready->bytes(top);
     if (ready->tops[top].bytes() < bytes) ready->tops[top] = Allocated(memory_, bytes);
     tops.push_back(ready->data(top));
   }
+  if (pixels) return transform_->WritePixels(tops.data());
   transform_->Write(tops.data());
+  return true;
 }
 
 }  // namespace millrace::inline data

@@ -22,8 +22,14 @@ struct ReadyBatch {
   uint64_t seeks = 0;         // Batch::seeks
   std::vector<Buffer> tops;   // record after record; each at least as large as its shape
   std::vector<Shape> shapes;  // of the tops
+  // If not null, the first top holds bytes, of which a device computes the values by this rule.
+  const PixelRule* pixels = nullptr;
 
   float* data(size_t top) const { return tops[top].get<float>(); }
+  // That `top` uses of its buffer.
+  size_t bytes(size_t top) const {
+    return pixels && top == 0 ? pixels->bytes() : ShapeCount(shapes[top]) * sizeof(float);
+  }
 };
 
 // Only one thread, the solver's, may call Next, TryNext, IsPresent and Recycle.
@@ -33,9 +39,10 @@ class Prefetcher {
   // time, in buffers of `memory`: the staging memory of the
   // device that trains on them. If there is not enough of it, logs one warning in this process and
   // uses pageable memory, which makes the copies slower. The first Next starts the thread.
-  // `consumer`: as in BatchStream::Next.
+  // `consumer`: as in BatchStream::Next. `pixels`: the batches of a transform that has a pixel_rule
+  // hold bytes, except those with records that do not.
   Prefetcher(std::shared_ptr<BatchStream> stream, std::unique_ptr<BatchTransform> transform,
-             int depth, MemorySpace& memory, int consumer = 0, int held = 1);
+             int depth, MemorySpace& memory, int consumer = 0, int held = 1, bool pixels = false);
   // Stops the thread, also while it waits. Batches that were not consumed stay outstanding in the
   // stream.
   ~Prefetcher();
@@ -55,12 +62,16 @@ class Prefetcher {
  private:
   void Run();
   void Fill(ReadyBatch* ready);
+  // Writes the records that the transform has to the buffers, as bytes if `pixels` is not null.
+  // Returns false if they are not bytes.
+  bool Write(const PixelRule* pixels, ReadyBatch* ready);
 
   const std::shared_ptr<BatchStream> stream_;
   const std::unique_ptr<BatchTransform> transform_;
   const int buffers_wanted_;
   MemorySpace& memory_;
   const int consumer_;
+  const PixelRule* const pixels_;  // of transform_; null: values
   std::vector<std::unique_ptr<ReadyBatch>> buffers_;
   BoundedQueue<ReadyBatch*> free_, ready_;
   Batch batch_;               // used by the thread only

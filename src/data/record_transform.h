@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/pixel_rule.h"
 #include "millrace/blob.h"
 #include "millrace/data_source.h"
 
@@ -32,6 +33,17 @@ class RecordTransform {
   // settings. Throws Error naming `source`, the path of the record's source, and the record.
   virtual void Apply(const std::string& source, const RecordView& record, uint64_t item,
                      float* const* tops) = 0;
+
+  // How a device computes the values of a record's first top from bytes. None: it cannot.
+  virtual const PixelRule* pixel_rule() const { return nullptr; }
+  // If there is such a rule: writes the record's bytes to `pixels`, and `choice`, in place of the
+  // values of the first top, and the values of the others to tops[1..]. Returns false if the record
+  // does not hold bytes: what was written means nothing. Throws as Apply does.
+  virtual bool ApplyPixels(const std::string& source, const RecordView& record, uint64_t item,
+                           uint8_t* pixels, TransformChoice* choice, float* const* tops) {
+    (void)source, (void)record, (void)item, (void)pixels, (void)choice, (void)tops;
+    return false;
+  }
 };
 
 }  // namespace millrace::inline data

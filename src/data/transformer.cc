@@ -1,6 +1,7 @@
 #include "data/transformer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/error.h"
@@ -189,6 +190,33 @@ void Transformer::Copy(const T* in, const DatumView& datum, const TransformChoic
 void Transformer::Apply(const DatumView& datum, uint64_t item, float* out) {
   CheckSize(datum);
   Write(datum, Choose(datum, item), out);
+}
+
+PixelRule Transformer::pixel_rule() const {
+  PixelRule rule;
+  rule.size = output_;
+  rule.scale = scale_;
+  rule.mean = mean_image_.empty() ? mean_values_ : mean_image_;
+  if (!mean_image_.empty()) rule.mean_size = input_;
+  return rule;
+}
+
+bool Transformer::ApplyPixels(const DatumView& datum, uint64_t item, uint8_t* pixels,
+                              TransformChoice* choice) const {
+  CheckSize(datum);
+  if (datum.data.empty()) return false;
+  *choice = Choose(datum, item);
+  const bool whole = datum.width == output_.width;
+  const int64_t rows = whole ? 1 : output_.height;
+  const int64_t length = whole ? int64_t{output_.height} * output_.width : output_.width;
+  for (int c = 0; c < output_.channels; ++c) {
+    for (int64_t y = 0; y < rows; ++y) {
+      const int64_t from = (int64_t{c} * datum.height + choice->y + y) * datum.width + choice->x;
+      std::memcpy(pixels, datum.data.data() + from, length);
+      pixels += length;
+    }
+  }
+  return true;
 }
 
 void Transformer::Write(const DatumView& datum, const TransformChoice& choice, float* out) {

@@ -12,20 +12,10 @@
 #include <vector>
 
 #include "data/datum_view.h"
+#include "data/pixel_rule.h"
 #include "proto/caffe.pb.h"
 
 namespace millrace::inline data {
-
-struct ImageSize {
-  int channels = 0, height = 0, width = 0;
-  int64_t count() const { return int64_t{channels} * height * width; }
-};
-
-// Where the values of an output lie in its input.
-struct TransformChoice {
-  int x = 0, y = 0;  // corner of the crop
-  bool mirror = false;
-};
 
 // Throws FieldError for the fields of SSD that only AnnotatedData layers read; `resizes`: the layer
 // reads resize_param and noise_param.
@@ -48,6 +38,14 @@ class Transformer {
   // stream. Throws Error, without naming the record, if the size of `datum` differs from the size
   // that the net was built for.
   void Apply(const DatumView& datum, uint64_t item, float* out);
+
+  // The same in two parts, the second of which a device does: ApplyPixels, then the computation of
+  // pixel_rule(), which is for one image.
+  PixelRule pixel_rule() const;
+  // Writes output().count() bytes to `pixels` and the choice of the item to `choice`. Returns false
+  // if `datum` holds floats. Throws Error as Apply does.
+  bool ApplyPixels(const DatumView& datum, uint64_t item, uint8_t* pixels,
+                   TransformChoice* choice) const;
 
   // The same in steps, for images whose sizes may differ. The size of what Write writes: that of
   // the crop, or that of `datum`. Throws Error if it is too small for the crop, if it has other

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "data/data_service.h"
 #include "data/leveldb/leveldb_writer.h"
+#include "nn/gpu/gpu_transform.h"
 #include "test/data/test_db.h"
 #include "test/support/encode_images.h"
 #include "test/support/fake_device.h"
@@ -131,6 +132,35 @@ TEST_F(DataLayerTest, CopiesItsBatchesToADevice) {
       }
     }
   }
+}
+
+// Page-locked memory that holds the batches as bytes, but not as floats.
+TEST_F(DataLayerTest, CopiesImagesToADeviceAsBytes) {
+  constexpr int kImage = 3 * 16 * 16, kBatch = 4, kPrefetch = 2;
+  std::vector<caffe::Datum> records;
+  for (int i = 0; i < 8; ++i) records.push_back(test::ByteDatum(i, 3, 16, 16));
+  test::WriteDb(folder_ / "images", records);
+  caffe::LayerParameter param = LayerOver(folder_ / "images", kBatch);
+  param.mutable_data_param()->set_prefetch(kPrefetch);
+  // Pageable memory cannot be copied here.
+  test::FakeDevice device({.staging_bytes = (kPrefetch + 2) * kBatch * (kImage + 32)});
+  const auto pass = [&] {
+    DataService service{DataOptions()};
+    const auto queue = device.MakeQueue(QueuePriority::kNormal);
+    Instance instance(param, &service, 2, *queue);
+    for (int i = 0; i < 10; ++i) instance.Forward();
+    queue->Synchronize();
+    std::vector<float> values(instance.data.count());
+    instance.data.CopyDataToHost(values.data());
+    return values;
+  };
+  const std::vector<float> values = pass();
+  for (int i = 0; i < kBatch * kImage; ++i) {  // the tenth batch begins with record 4
+    ASSERT_EQ(values[i], static_cast<uint8_t>(records[4 + i / kImage].data()[i % kImage])) << i;
+  }
+  SetGpuTransform(false);
+  EXPECT_THROW(pass(), Error);
+  SetGpuTransform(true);
 }
 
 // The next batch travels to the device beside the work of the net.

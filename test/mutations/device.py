@@ -11,6 +11,10 @@ TOGETHER = "src/strategy/device_allreduce.cc"
 TEAM, MERGE = "src/strategy/device_team.cc", "src/strategy/device_merge.cc"
 GRAPHS = "src/solver/pass_graphs.cc"
 
+UPLOAD, BATCHES = "src/nn/layers/batch_upload.cc", "src/data/batch_transform.cc"
+PIXELS, CUT = "src/nn/layers/pixel_kernels.h", "src/data/transformer.cc"
+FETCH = "src/data/prefetcher.cc"
+
 MUTANTS = [
     # ---- Nets ---------------------------------------------------------------
     ("a-loss-is-read-where-it-was-computed", [(NET, """\
@@ -233,5 +237,47 @@ bool with_diff) const {
 constexpr int kPassesBefore = 2;
 """, """\
 constexpr int kPassesBefore = 0;
+""")]),
+    # ---- Images as bytes ----------------------------------------------------
+    ("the-mean-is-mirrored-with-the-image", [(PIXELS, """\
+means[int64_t{y} * mean_width + from]""", """\
+means[int64_t{y} * mean_width + x]""")]),
+    ("the-mean-of-the-whole-image-is-taken", [(PIXELS, """\
+mean + (channel * mean_height + choice.y) * mean_width + choice.x""", """\
+mean + channel * mean_height * mean_width""")]),
+    ("bytes-are-not-mirrored", [(PIXELS, """\
+in[int64_t{y} * width + from]""", """\
+in[int64_t{y} * width + x]""")]),
+    ("all-images-have-the-choice-of-the-first", [(PIXELS, """\
+choices[row / channels]""", """\
+choices[0]""")]),
+    ("bytes-of-narrow-crops-are-not-cut", [(CUT, """\
+  const bool whole = datum.width == output_.width;
+""", """\
+  const bool whole = true;
+""")]),
+    ("floats-are-uploaded-as-bytes", [(UPLOAD, """\
+  pixels_ = batch.pixels;
+""", """\
+  if (batch.pixels) pixels_ = batch.pixels;
+""")]),
+    ("a-batch-with-floats-is-left-as-it-is", [(FETCH, """\
+  if (pixels_ == nullptr || !Write(pixels_, ready)) Write(nullptr, ready);
+""", """\
+  Write(pixels_, ready);
+""")]),
+    ("a-batch-with-floats-counts-as-bytes", [(FETCH, """\
+  ready->pixels = pixels;
+""", """\
+  if (!ready->pixels) ready->pixels = pixels;
+""")]),
+    ("images-need-the-memory-of-floats", [(FETCH, """\
+      batch.pixels = pixels_;
+""", "")]),
+    ("a-batch-of-bytes-is-kept", [(BATCHES, """\
+    records_.clear();
+    return true;
+""", """\
+    return true;
 """)]),
 ]

@@ -4,6 +4,7 @@
 
 #include "data/data_service.h"
 #include "data/stream_options.h"
+#include "nn/gpu/gpu_transform.h"
 
 namespace millrace::inline nn {
 
@@ -18,10 +19,14 @@ void BatchDataLayer::SetUp(const Blobs&, const Blobs&) {
   first_shapes_ = transform->first_shapes();
   varies_ = transform->varies();
   const bool uploads = !varies_ && !memory().on_host();
-  if (uploads) upload_ = std::make_unique<BatchUpload>(context_.queue);
+  const bool pixels = uploads && GpuTransform() && transform->pixel_rule() != nullptr;
+  if (uploads) {
+    upload_ =
+        std::make_unique<BatchUpload>(context_.queue, pixels ? transform->pixel_rule() : nullptr);
+  }
   prefetcher_ = std::make_unique<Prefetcher>(
       stream_, std::move(transform), static_cast<int>(param_.data_param().prefetch()),
-      context_.device->staging(), context_.data_consumer, uploads ? 2 : 1);
+      context_.device->staging(), context_.data_consumer, uploads ? 2 : 1, pixels);
 }
 
 int64_t BatchDataLayer::batch_size() const { return BatchSizeOf(param_); }

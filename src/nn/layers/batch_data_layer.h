@@ -3,7 +3,8 @@
 // Layers with the same name and scope, of all solvers, take their batches from one stream. Batches
 // are prefetched into staging memory, and the layer holds its batch until the next Forward. On the
 // host, the tops use the batch's memory, so that data() of the tops changes with every Forward. On
-// other devices, Forward enqueues copies of the batch to the tops. One class serves every device.
+// other devices, Forward enqueues copies of the batch to the tops, or computes them there of images
+// that travel as bytes (nn/gpu/gpu_transform.h). One class serves every device.
 // If the tops have other shapes in every batch, Reshape takes the batch that the next Forward uses.
 #ifndef MILLRACE_NN_LAYERS_BATCH_DATA_LAYER_H_
 #define MILLRACE_NN_LAYERS_BATCH_DATA_LAYER_H_

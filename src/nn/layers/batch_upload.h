@@ -11,28 +11,34 @@
 
 namespace millrace::inline nn {
 
-// Batches arrive in buffers beside the tops, and a copy within the device's memory, which takes
-// little time, brings them into the tops once the net's earlier work no longer needs these.
-// Not thread-safe.
+// Batches arrive in buffers beside the tops. Once the net's earlier work no longer needs the tops,
+// their values are brought there from the buffers by a copy within the device's memory, which takes
+// little time, or, for images that arrive as bytes, by a kernel. Not thread-safe.
 class BatchUpload {
  public:
-  // `net` is the queue of the net, whose device is not the host. It outlives this object. Throws
-  // Error if the device has failed.
-  explicit BatchUpload(Queue* net);
+  // `net` is the queue of the net, whose device is not the host. It outlives this object. `rule`:
+  // of the batches that are bytes; null: there are none. Throws OutOfMemory, or Error if the device
+  // has failed.
+  BatchUpload(Queue* net, const PixelRule* rule);
   BatchUpload(const BatchUpload&) = delete;
   BatchUpload& operator=(const BatchUpload&) = delete;
 
   // Enqueues the copy of `batch` to the device. The batch must not change until the event that it
   // returns is reached. Throws OutOfMemory.
   Event Start(const ReadyBatch& batch);
-  // Enqueues, on the net's queue, the copy of the last batch that was started into the tops.
+  // Enqueues, on the net's queue, the work that writes the values of the last batch that was
+  // started to the tops.
   void Finish(const Blobs& top);
 
  private:
+  void ComputeValues(const PixelRule& rule, Blob* top);
+
   Queue& net_;
-  std::vector<Buffer> buffers_;  // one for each top
-  Event taken_;                  // the buffers' last values have been copied into the tops
-  Event uploaded_;               // the last batch that was started has arrived in the buffers
+  Buffer mean_;                        // PixelRule::mean
+  std::vector<Buffer> buffers_;        // one for each top
+  const PixelRule* pixels_ = nullptr;  // of the last batch that was started
+  Event taken_;                        // the values of the buffers are in the tops
+  Event uploaded_;                     // the last batch that was started has arrived in the buffers
   // The last member: its end waits for the work that uses the buffers.
   const std::unique_ptr<Queue> queue_;
 };
