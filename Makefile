@@ -298,8 +298,9 @@ $(BUILD)/libsim.a: $(sim_objects)
 	$(call say,AR,$@)
 	$(Q)$(shell $(CXX) -print-prog-name=ar) rcs $@ $^
 
+$(foreach name,$(test_names) rdma_vm,$(eval objects_of_$(name) := $(call own_objects,$(name))))
 define test_binary
-$(BUILD)/test/$(1)_test: $(call own_objects,$(1)) $(test_support) $(BUILD)/libsim.a $(BUILD)/libmillrace.a
+$(BUILD)/test/$(1)_test: $(objects_of_$(1)) $(test_support) $(BUILD)/libsim.a $(BUILD)/libmillrace.a
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
 	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $(BUILD)/libsim.a $$(link_library) -lgtest $$(LDLIBS) -o $$@
@@ -371,7 +372,7 @@ $(BUILD)/bundle/$(1): $(2)
 	$$(Q)$$(CXX) $$(LDFLAGS) $$^ $(bundle_libs) $(3) -s -o $$@
 endef
 objects_in = $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard $(1)/*.cc))
-$(eval $(call bundle_binary,exchange_test,$(call objects_in,test/exchange) $(bundle_support) $(bundle_sim) $(bundle_kernels)))
+$(eval $(call bundle_binary,exchange_test,$(objects_of_exchange) $(bundle_support) $(bundle_sim) $(bundle_kernels)))
 $(eval $(call bundle_binary,device_test,$(call objects_in,test/device) $(bundle_support) $(bundle_kernels)))
 $(eval $(call bundle_binary,kernel_bench,$(call objects_in,bench/kernel_bench) $(bundle_kernels)))
 bundle_device_segment := $(patsubst %,$(BUILD)/obj/test/%.o,segment/device_segment_test sim/handshake_cluster sim/network)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "test/sim/cluster.h"
 #include "test/support/support.h"
@@ -264,6 +265,40 @@ TEST(Exchange, DoesNotAnswerInAViewWhatItWasAskedInAnother) {
   };
   x.SetRoom(256);
   x.Settle();
+}
+
+// Nodes that join at the same time have all chunks at about the same time, when there are few
+// masters. Until their view counts them as synced they keep their progress, which is not lost.
+TEST(Exchange, SendsNoDiffsBeforeTheViewCountsTheNodeAsSynced) {
+  constexpr uint16_t kNodes = 6;
+  constexpr int64_t kSize = 600;
+  Cluster x({.nodes = kNodes, .size = kSize, .joined = false});
+  int diffs = 0, waiting = 0;
+  x.delivers = [&](uint16_t from, uint16_t, const FrameBytes& frame) {
+    if (frame.decoded().header.type != FrameType::kDiff) return true;
+    ++diffs;
+    const View& view = x.exchange(from).view();
+    const auto self = std::find_if(view.members.begin(), view.members.end(),
+                                   [&](const Member& member) { return member.node == from; });
+    EXPECT_TRUE(self != view.members.end() && self->role == Role::kSynced);
+    return true;
+  };
+  float sum = 0;
+  for (int tick = 0; tick < 400; ++tick) {
+    for (uint16_t node = 0; node < kNodes; ++node) {
+      if (!x.exchange(node).view().id || x.exchange(node).table().unsynced > 0) continue;
+      waiting += !x.exchange(node).in_sync();
+      x.Add(node, (37 * tick + 11 * node) % kSize, 1);
+      ++sum;
+    }
+    x.Tick();
+  }
+  x.Settle();
+  EXPECT_GT(diffs, 0);
+  EXPECT_GT(waiting, 0);
+  for (uint16_t node = 0; node < kNodes; ++node) {
+    EXPECT_EQ(std::accumulate(x[node].weights.begin(), x[node].weights.end(), 0.0f), sum);
+  }
 }
 
 }  // namespace

@@ -47,6 +47,14 @@ MUTANTS = [
 """, """\
                                   h.length < LeastPayloadBytes(h.codec, floats_of(h.chunk)))) {
 """)]),
+    ("joining-nodes-send-diffs", [("src/exchange/protocol/worker.cc", """\
+x_.membership.role() != Role::kJoining &&
+""", "")]),
+    ("joining-nodes-train", [("src/exchange/protocol/exchange.cc", """\
+membership_.synced() && membership_.role() != Role::kJoining &&
+""", """\
+membership_.synced() &&
+""")]),
     ("waits-for-no-diffs", [(MASTER, """\
     if (x_.throttled && cycles_[chunk.row].Waits(now, answer_wait)) continue;
 """, "")]),

@@ -173,7 +173,8 @@ void Exchange::Leave() {
 }
 
 bool Exchange::in_sync() const {
-  return membership_.view().id && membership_.synced() && table_.unsynced == 0;
+  return membership_.view().id && membership_.synced() && membership_.role() != Role::kJoining &&
+         table_.unsynced == 0;
 }
 
 // ---- Receiving --------------------------------------------------------------

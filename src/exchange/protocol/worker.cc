@@ -12,7 +12,12 @@ constexpr int64_t kLongAgo = INT64_MIN / 4;
 
 }  // namespace
 
-bool Worker::MaySend() const { return x_.membership.view().id && x_.table.unsynced == 0; }
+// Until a view counts this node as synced, others master its chunks, too few perhaps for the diffs
+// of all nodes that join at the same time.
+bool Worker::MaySend() const {
+  return x_.membership.view().id && x_.membership.role() != Role::kJoining &&
+         x_.table.unsynced == 0;
+}
 
 Codec Worker::codec() const { return exact_ ? Codec::kFloat32 : x_.config.codec.codec; }
 
