@@ -762,9 +762,10 @@ bool Master::AllAcked(const Chunk& chunk) {
 }
 """)]),
     ("sends-before-it-has-all", [(WORKER, """\
-bool Worker::MaySend() const { return x_.membership.view().id && x_.table.unsynced == 0; }
+x_.membership.role() != Role::kJoining &&
+         x_.table.unsynced == 0;
 """, """\
-bool Worker::MaySend() const { return bool(x_.membership.view().id); }
+x_.membership.role() != Role::kJoining;
 """)]),
     ("a-chunk-waits-several-times", [(MASTER, """\
     if (x_.outbox.Holds(chunk.slot, index)) continue;
