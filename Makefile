@@ -298,6 +298,7 @@ $(BUILD)/libsim.a: $(sim_objects)
 	$(call say,AR,$@)
 	$(Q)$(shell $(CXX) -print-prog-name=ar) rcs $@ $^
 
+# Once for each program, since the rules of its batches are made with the list.
 $(foreach name,$(test_names) rdma_vm,$(eval objects_of_$(name) := $(call own_objects,$(name))))
 define test_binary
 $(BUILD)/test/$(1)_test: $(objects_of_$(1)) $(test_support) $(BUILD)/libsim.a $(BUILD)/libmillrace.a

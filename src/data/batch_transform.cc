@@ -15,10 +15,8 @@ class PerRecordTransform : public BatchTransform {
     CHECK(!transform_->varies() || batch_size == 1);
     TakeShapes();
     first_shapes_ = shapes_;
-    if (const PixelRule* of_record = transform_->pixel_rule()) {
-      pixel_rule_ = *of_record;
-      pixel_rule_->images = batch_size_;
-    }
+    pixel_rule_ = transform_->pixel_rule();
+    if (pixel_rule_) pixel_rule_->images = batch_size_;
   }
 
   bool varies() const override { return transform_->varies(); }

@@ -26,8 +26,7 @@ ImageTransform::ImageTransform(const PixelReader& reader, const Transformer& tra
     : reader_(reader),
       changes_(std::move(changes)),
       transformer_(transformer),
-      any_size_(any_size),
-      pixel_rule_(transformer.pixel_rule()) {
+      any_size_(any_size) {
   const ImageSize& size = transformer_.output();
   shapes_ = {{size.channels, size.height, size.width}, {}};
 }
@@ -65,6 +64,11 @@ void ImageTransform::Apply(const std::string& source, const RecordView& record, 
     NamingRecord(source, record, [&] { transformer_.Apply(datum, item, tops[0]); });
   }
   *tops[1] = static_cast<float>(datum.label);
+}
+
+std::optional<PixelRule> ImageTransform::pixel_rule() const {
+  if (any_size_) return {};
+  return transformer_.pixel_rule();
 }
 
 bool ImageTransform::ApplyPixels(const std::string& source, const RecordView& record, uint64_t item,

@@ -26,7 +26,7 @@ class ImageTransform : public RecordTransform {
   void Read(const std::string& source, const RecordView& record, uint64_t item) override;
   void Apply(const std::string& source, const RecordView& record, uint64_t item,
              float* const* tops) override;
-  const PixelRule* pixel_rule() const override { return any_size_ ? nullptr : &pixel_rule_; }
+  std::optional<PixelRule> pixel_rule() const override;
   bool ApplyPixels(const std::string& source, const RecordView& record, uint64_t item,
                    uint8_t* pixels, TransformChoice* choice, float* const* tops) override;
 
@@ -39,7 +39,6 @@ class ImageTransform : public RecordTransform {
   Image changed_;
   Transformer transformer_;
   bool any_size_;
-  const PixelRule pixel_rule_;
   DatumView read_;  // by Read
   std::vector<Shape> shapes_;
 };

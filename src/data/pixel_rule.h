@@ -1,5 +1,5 @@
-// Batches of images as bytes, of which a device computes the values of a top: a quarter of the
-// bytes of floats travel to it, and no processor converts them.
+// Batches of images as bytes, from which a device computes the values of a top. They are a quarter
+// of the size of floats, and the host does not convert them.
 #ifndef MILLRACE_DATA_PIXEL_RULE_H_
 #define MILLRACE_DATA_PIXEL_RULE_H_
 
@@ -21,11 +21,11 @@ struct TransformChoice {
 };
 
 // How the values of a batch follow from its bytes, by the formula of data/transformer.h. The bytes
-// are the images, cut to their crops but not mirrored, {images, channels, height, width}, and from
+// are the images, cropped but not mirrored, {images, channels, height, width}, and from
 // choices_at() on a TransformChoice for each.
 struct PixelRule {
   int64_t images = 1;
-  ImageSize size;  // of an image, cut
+  ImageSize size;  // of an image, cropped
   float scale = 1;
   std::vector<float> mean;  // one value per channel, or an image of the input's size
   ImageSize mean_size;      // of that image; empty: there is none

@@ -3,6 +3,7 @@
 #define MILLRACE_DATA_RECORD_TRANSFORM_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,7 @@ class RecordTransform {
                      float* const* tops) = 0;
 
   // How a device computes the values of a record's first top from bytes. None: it cannot.
-  virtual const PixelRule* pixel_rule() const { return nullptr; }
+  virtual std::optional<PixelRule> pixel_rule() const { return {}; }
   // If there is such a rule: writes the record's bytes to `pixels`, and `choice`, in place of the
   // values of the first top, and the values of the others to tops[1..]. Returns false if the record
   // does not hold bytes: what was written means nothing. Throws as Apply does.

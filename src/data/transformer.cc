@@ -165,26 +165,32 @@ TransformChoice Transformer::Choose(const DatumView& datum, uint64_t item) const
   return choice;
 }
 
-template <typename T>
-void Transformer::Copy(const T* in, const DatumView& datum, const TransformChoice& choice,
-                       float* out) const {
+template <typename Body>
+void Transformer::ForEachRow(const DatumView& datum, const TransformChoice& choice, bool mirrors,
+                             Body body) const {
   const int64_t height = crops() ? crop_height_ : datum.height;
   const int64_t width = crops() ? crop_width_ : datum.width;
-  // An area that is contiguous in both arrays is copied as one row.
-  const bool whole = !choice.mirror && datum.width == width;
+  const bool whole = !mirrors && datum.width == width;
   const int64_t rows = whole ? 1 : height;
   const int64_t length = whole ? height * width : width;
   for (int c = 0; c < output_.channels; ++c) {
     for (int64_t y = 0; y < rows; ++y) {
-      const int64_t from = (int64_t{c} * datum.height + choice.y + y) * datum.width + choice.x;
-      if (mean_image_.empty()) {
-        WriteRow(choice.mirror, in + from, ConstantMean{mean_values_[c]}, scale_, length, out);
-      } else {
-        WriteRow(choice.mirror, in + from, MeanRow{&mean_image_[from]}, scale_, length, out);
-      }
-      out += length;
+      body(c, (int64_t{c} * datum.height + choice.y + y) * datum.width + choice.x, length);
     }
   }
+}
+
+template <typename T>
+void Transformer::Copy(const T* in, const DatumView& datum, const TransformChoice& choice,
+                       float* out) const {
+  ForEachRow(datum, choice, choice.mirror, [&](int c, int64_t from, int64_t length) {
+    if (mean_image_.empty()) {
+      WriteRow(choice.mirror, in + from, ConstantMean{mean_values_[c]}, scale_, length, out);
+    } else {
+      WriteRow(choice.mirror, in + from, MeanRow{&mean_image_[from]}, scale_, length, out);
+    }
+    out += length;
+  });
 }
 
 void Transformer::Apply(const DatumView& datum, uint64_t item, float* out) {
@@ -206,16 +212,10 @@ bool Transformer::ApplyPixels(const DatumView& datum, uint64_t item, uint8_t* pi
   CheckSize(datum);
   if (datum.data.empty()) return false;
   *choice = Choose(datum, item);
-  const bool whole = datum.width == output_.width;
-  const int64_t rows = whole ? 1 : output_.height;
-  const int64_t length = whole ? int64_t{output_.height} * output_.width : output_.width;
-  for (int c = 0; c < output_.channels; ++c) {
-    for (int64_t y = 0; y < rows; ++y) {
-      const int64_t from = (int64_t{c} * datum.height + choice->y + y) * datum.width + choice->x;
-      std::memcpy(pixels, datum.data.data() + from, length);
-      pixels += length;
-    }
-  }
+  ForEachRow(datum, *choice, false, [&](int, int64_t from, int64_t length) {
+    std::memcpy(pixels, datum.data.data() + from, length);
+    pixels += length;
+  });
   return true;
 }
 

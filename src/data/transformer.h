@@ -59,6 +59,12 @@ class Transformer {
   void LoadMean(const caffe::TransformationParameter& param);
   void CheckSize(const DatumView& datum) const;
   bool crops() const { return crop_height_ > 0; }
+  // Calls body(channel, at, length) for the rows of the crop, which begin at value `at` of the
+  // input. An area that is contiguous in input and output is one row, unless rows are to be
+  // mirrored.
+  template <typename Body>
+  void ForEachRow(const DatumView& datum, const TransformChoice& choice, bool mirrors,
+                  Body body) const;
   template <typename T>
   void Copy(const T* in, const DatumView& datum, const TransformChoice& choice, float* out) const;
 

@@ -277,10 +277,8 @@ TEST(Exchange, SendsNoDiffsBeforeTheViewCountsTheNodeAsSynced) {
   x.delivers = [&](uint16_t from, uint16_t, const FrameBytes& frame) {
     if (frame.decoded().header.type != FrameType::kDiff) return true;
     ++diffs;
-    const View& view = x.exchange(from).view();
-    const auto self = std::find_if(view.members.begin(), view.members.end(),
-                                   [&](const Member& member) { return member.node == from; });
-    EXPECT_TRUE(self != view.members.end() && self->role == Role::kSynced);
+    const Member* const self = x.exchange(from).view().Find(from);
+    EXPECT_TRUE(self != nullptr && self->role == Role::kSynced);
     return true;
   };
   float sum = 0;

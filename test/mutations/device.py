@@ -10,9 +10,8 @@ TESTER = "src/train/tester.cc"
 TOGETHER = "src/strategy/device_allreduce.cc"
 TEAM, MERGE = "src/strategy/device_team.cc", "src/strategy/device_merge.cc"
 GRAPHS = "src/solver/pass_graphs.cc"
-
 UPLOAD, BATCHES = "src/nn/layers/batch_upload.cc", "src/data/batch_transform.cc"
-PIXELS, CUT = "src/nn/layers/pixel_kernels.h", "src/data/transformer.cc"
+PIXELS, CROP = "src/nn/layers/pixel_kernels.h", "src/data/transformer.cc"
 FETCH = "src/data/prefetcher.cc"
 
 MUTANTS = [
@@ -251,10 +250,10 @@ in[int64_t{y} * width + x]""")]),
     ("all-images-have-the-choice-of-the-first", [(PIXELS, """\
 choices[row / channels]""", """\
 choices[0]""")]),
-    ("bytes-of-narrow-crops-are-not-cut", [(CUT, """\
-  const bool whole = datum.width == output_.width;
+    ("rows-of-narrow-crops-are-taken-as-one", [(CROP, """\
+  const bool whole = !mirrors && datum.width == width;
 """, """\
-  const bool whole = true;
+  const bool whole = !mirrors;
 """)]),
     ("floats-are-uploaded-as-bytes", [(UPLOAD, """\
   pixels_ = batch.pixels;

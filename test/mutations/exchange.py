@@ -47,10 +47,10 @@ MUTANTS = [
 """, """\
                                   h.length < LeastPayloadBytes(h.codec, floats_of(h.chunk)))) {
 """)]),
-    ("joining-nodes-send-diffs", [("src/exchange/protocol/worker.cc", """\
+    ("joining-nodes-send-diffs", [(WORKER, """\
 x_.membership.role() != Role::kJoining &&
 """, "")]),
-    ("joining-nodes-train", [("src/exchange/protocol/exchange.cc", """\
+    ("joining-nodes-train", [(EXCHANGE, """\
 membership_.synced() && membership_.role() != Role::kJoining &&
 """, """\
 membership_.synced() &&

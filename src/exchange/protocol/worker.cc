@@ -12,8 +12,8 @@ constexpr int64_t kLongAgo = INT64_MIN / 4;
 
 }  // namespace
 
-// Until a view counts this node as synced, others master its chunks, too few perhaps for the diffs
-// of all nodes that join at the same time.
+// Not before the view counts this node as synced: when many nodes join at the same time, there are
+// few masters, which could not take the diffs of all.
 bool Worker::MaySend() const {
   return x_.membership.view().id && x_.membership.role() != Role::kJoining &&
          x_.table.unsynced == 0;

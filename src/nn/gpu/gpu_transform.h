@@ -6,9 +6,9 @@
 
 namespace millrace::inline nn {
 
-// Of the nets that are built from now on, in this process: whether images travel to GPUs as bytes
-// and are mirrored, and mean and scale applied, there (data/pixel_rule.h). At first they are.
-// Values do not depend on it. Thread-safe.
+// Whether nets that this process builds from now on copy images to GPUs as bytes, and mirror them,
+// subtract the mean and scale there (data/pixel_rule.h). At first they do. The values are the same
+// either way. Thread-safe.
 MILLRACE_API void SetGpuTransform(bool wanted);
 bool GpuTransform();
 

@@ -19,14 +19,11 @@ void BatchDataLayer::SetUp(const Blobs&, const Blobs&) {
   first_shapes_ = transform->first_shapes();
   varies_ = transform->varies();
   const bool uploads = !varies_ && !memory().on_host();
-  const bool pixels = uploads && GpuTransform() && transform->pixel_rule() != nullptr;
-  if (uploads) {
-    upload_ =
-        std::make_unique<BatchUpload>(context_.queue, pixels ? transform->pixel_rule() : nullptr);
-  }
+  const PixelRule* const pixels = uploads && GpuTransform() ? transform->pixel_rule() : nullptr;
+  if (uploads) upload_ = std::make_unique<BatchUpload>(context_.queue, pixels);
   prefetcher_ = std::make_unique<Prefetcher>(
       stream_, std::move(transform), static_cast<int>(param_.data_param().prefetch()),
-      context_.device->staging(), context_.data_consumer, uploads ? 2 : 1, pixels);
+      context_.device->staging(), context_.data_consumer, uploads ? 2 : 1, pixels != nullptr);
 }
 
 int64_t BatchDataLayer::batch_size() const { return BatchSizeOf(param_); }

@@ -12,12 +12,12 @@
 namespace millrace::inline nn {
 
 // Batches arrive in buffers beside the tops. Once the net's earlier work no longer needs the tops,
-// their values are brought there from the buffers by a copy within the device's memory, which takes
-// little time, or, for images that arrive as bytes, by a kernel. Not thread-safe.
+// a copy within the device's memory, which takes little time, brings the values there, or a kernel
+// computes them from images that arrived as bytes. Not thread-safe.
 class BatchUpload {
  public:
   // `net` is the queue of the net, whose device is not the host. It outlives this object. `rule`:
-  // of the batches that are bytes; null: there are none. Throws OutOfMemory, or Error if the device
+  // of batches of bytes, if there are any; or null. Throws OutOfMemory, or Error if the device
   // has failed.
   BatchUpload(Queue* net, const PixelRule* rule);
   BatchUpload(const BatchUpload&) = delete;

@@ -9,10 +9,10 @@
 
 namespace millrace::inline nn {
 
-// A row is a channel of an image, {images, channels}: values as PixelRule says. The same bits as a
-// Transformer's, on every device: the product follows the difference, so that none is fused.
+// Computes values as PixelRule says. A row is a channel of an image: {images, channels}. The bits
+// are those of a Transformer on every device, since a sum before a product cannot be fused with it.
 struct PixelsToValues {
-  int32_t channels, height, width;  // of an image, cut
+  int32_t channels, height, width;  // of an image, cropped
   int32_t mean_height, mean_width;  // of the mean image; 0: `mean` is one value per channel
   float scale;
   const uint8_t* pixels;
