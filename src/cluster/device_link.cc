@@ -21,7 +21,11 @@ constexpr int64_t kPeerTimeoutNs = 600'000'000'000;
 // No frame is lost, so a late answer only means a busy peer.
 constexpr int64_t kResendNs = 100'000'000;
 
-ExchangeConfig ExchangeOf(NodeId node) {
+NodeId RootOf(const DeviceLinkConfig& link) {
+  return link.root == LinkRoot::kHost ? kHost : kDevice;
+}
+
+ExchangeConfig ExchangeOf(const DeviceLinkConfig& link, NodeId node) {
   ExchangeConfig config;
   config.run = 1;
   config.node = node;
@@ -29,19 +33,20 @@ ExchangeConfig ExchangeOf(NodeId node) {
   config.heartbeat_ns = kHeartbeatNs;
   config.peer_timeout_ns = kPeerTimeoutNs;
   config.resend_ns = kResendNs;
-  config.bootstrap_after_ns = node == kHost ? 0 : -1;
-  config.sole_bootstrapper = node == kHost;
+  config.sole_bootstrapper = node == RootOf(link);
+  config.bootstrap_after_ns = config.sole_bootstrapper ? 0 : -1;
+  config.bootstraps_when_allowed = link.awaits_weights;
   return config;
 }
 
 int64_t ChunkFloatsOf(int64_t size) { return std::min(kChunkFloats, size); }
 
-LoopbackOptions HubOptions(int64_t size, const Clock* clock) {
+LoopbackOptions HubOptions(const DeviceLinkConfig& link, int64_t size, const Clock* clock) {
   const int64_t floats = ChunkFloatsOf(size);
   LoopbackOptions options;
   options.queue_frames = kQueueFrames;
   options.max_frame_bytes = static_cast<int64_t>(
-      MaxFrameBytes(ExchangeOf(kHost), {.size = floats, .chunk_floats = floats}));
+      MaxFrameBytes(ExchangeOf(link, kHost), {.size = floats, .chunk_floats = floats}));
   options.clock = clock;
   return options;
 }
@@ -49,10 +54,10 @@ LoopbackOptions HubOptions(int64_t size, const Clock* clock) {
 NetSegmentConfig EndConfig(const DeviceLinkConfig& link, NodeId node, int64_t size) {
   NetSegmentConfig config;
   config.name = node == kHost ? link.name : link.name + " end";
-  config.exchange = ExchangeOf(node);
+  config.exchange = ExchangeOf(link, node);
   config.chunk_floats = ChunkFloatsOf(size);
   config.max_bytes_per_second = link.max_bytes_per_second;
-  config.leader = kHost;
+  config.leader = RootOf(link);
   HandshakeConfig& handshake = config.filter.handshake;
   handshake.names = {"host", link.name};
   handshake.first_ns = kHeartbeatNs;
@@ -65,9 +70,9 @@ NetSegmentConfig EndConfig(const DeviceLinkConfig& link, NodeId node, int64_t si
 
 DeviceLink::DeviceLink(const DeviceLinkConfig& config, WeightBuffer* host, DeviceWeights* device,
                        const Clock* clock)
-    : clock_(*clock), solvers_(config.solvers) {
+    : root_(config.root), clock_(*clock), solvers_(config.solvers) {
   CHECK_EQ(host->size(), device->size());
-  LoopbackHub hub(HubOptions(host->size(), clock));
+  LoopbackHub hub(HubOptions(config, host->size(), clock));
   const auto end = [&](NodeId node, float* weights, const ReplicaDevice& replica) {
     return std::make_unique<NetSegment>(EndConfig(config, node, host->size()), hub.Connect(node),
                                         weights, host->size(), replica);
@@ -103,6 +108,11 @@ void DeviceLink::PassOnError() {
 void DeviceLink::SetProgress(uint64_t host, uint64_t device) {
   Raise(&host_->state(), host);
   Raise(&device_->state(), device);
+}
+
+void DeviceLink::SetOtherMerges(uint64_t host, uint64_t device) {
+  host_->state().SetOtherMerges(host);
+  device_->state().SetOtherMerges(device);
 }
 
 void DeviceLink::Raise(SegmentState* state, uint64_t progress) {

@@ -1,7 +1,7 @@
 // Link between the host's replica of the weights and a replica in the memory of a device: a segment
-// of two nodes, both in this process, over a loopback transport. The host's end forms the segment's
-// view, so that the device begins with the host's weights. Both ends merge into and read their
-// arrays while solvers change them; no solver waits.
+// of two nodes, both in this process, over a loopback transport. One end, the root, forms the
+// segment's view, so that both begin with its weights. The other joins, and leaves at the end. Both
+// merge into and read their arrays while solvers change them; no solver waits.
 #ifndef MILLRACE_CLUSTER_DEVICE_LINK_H_
 #define MILLRACE_CLUSTER_DEVICE_LINK_H_
 
@@ -22,9 +22,14 @@
 
 namespace millrace::inline cluster {
 
+enum class LinkRoot { kHost, kDevice };
+
 struct DeviceLinkConfig {
   // For log lines, and the label of the metrics: "gpu0".
   std::string name;
+  LinkRoot root = LinkRoot::kHost;
+  // The root's weights are not there yet: the link begins after AllowBegin.
+  bool awaits_weights = false;
   // Limit for each direction; 0: none.
   double max_bytes_per_second = 0;
   // Processor times of the host's solvers, which the link's work on the host leaves alone
@@ -52,22 +57,24 @@ class DeviceLink {
   // Ends the threads at once. Call Leave() and wait for left() first to lose no progress.
   void Stop();
 
-  // The device has the host's weights, so its solver may begin.
-  bool in_sync() const { return device_->state().in_sync(); }
-  // Iterations that changed the host's replica without the device's solver, and those of the
-  // device's solver. Smaller values than before have no effect.
+  // With `awaits_weights`: the root has the weights.
+  void AllowBegin() { root().state().AllowBootstrap(); }
+  // Both ends have the root's weights, so solvers of the other end may begin.
+  bool in_sync() const { return joiner().state().in_sync(); }
+  // Iterations that changed each replica without this link. Smaller values than before have no
+  // effect.
   void SetProgress(uint64_t host, uint64_t device);
-  // Merges into the host's replica by this link, and by everything else but solvers. Never
-  // decrease.
-  uint64_t merges() const { return host_->state().merges(); }
-  void SetOtherMerges(uint64_t count) { host_->state().SetOtherMerges(count); }
+  // Merges into each replica by this link, and by everything else but solvers. Never decrease.
+  uint64_t merges_into_host() const { return host_->state().merges(); }
+  uint64_t merges_into_device() const { return device_->state().merges(); }
+  void SetOtherMerges(uint64_t host, uint64_t device);
 
-  // For use after the device's solver has ended: requests that the host gets all progress of the
-  // device, exactly. The device gets no further weights.
-  void Leave() { device_->state().RequestLeave(); }
-  // The host has all progress of the device, or the link was never in sync, or it has failed and
-  // will bring no more.
-  bool left() const { return failed_ || device_->state().left(); }
+  // For use after the solvers of the joining end have ended: requests that the root gets all
+  // progress of that end, exactly. That end gets no further weights.
+  void Leave() { joiner().state().RequestLeave(); }
+  // The root has all progress, or the link was never in sync, or it has failed and will bring no
+  // more.
+  bool left() const { return failed_ || joiner().state().left(); }
 
   const std::string& name() const { return host_->name(); }
   // For tests and statistics.
@@ -75,9 +82,13 @@ class DeviceLink {
   const NetSegment& device_end() const { return *device_; }
 
  private:
+  NetSegment& root() { return root_ == LinkRoot::kHost ? *host_ : *device_; }
+  NetSegment& joiner() { return root_ == LinkRoot::kHost ? *device_ : *host_; }
+  const NetSegment& joiner() const { return root_ == LinkRoot::kHost ? *device_ : *host_; }
   static void Raise(SegmentState* state, uint64_t progress);
   void PassOnError();
 
+  const LinkRoot root_;
   const Clock& clock_;
   const ThreadLoad* const solvers_;
   std::unique_ptr<NetSegment> host_, device_;

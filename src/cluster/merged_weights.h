@@ -11,15 +11,16 @@
 #include "cluster/cluster.h"
 #include "weights/param_layout.h"
 #include "weights/weight_buffer.h"
+#include "weights/weight_reader.h"
 
 namespace millrace::inline cluster {
 
 // Thread-safe.
 class MergedWeights {
  public:
-  // `weights`: this node's weights, with the layout `layout`. The array has the same size; its
-  // memory is first touched by Read. `cluster` and `weights` outlive this object.
-  MergedWeights(Cluster* cluster, const WeightBuffer* weights, const ParamLayout& layout);
+  // `weights`: this node's, with the layout `layout`. The array has the same size; its memory is
+  // first touched by Read. `cluster` and the weights outlive this object.
+  MergedWeights(Cluster* cluster, WeightReader weights, const ParamLayout& layout);
 
   // The array. Its address never changes.
   float* data() const { return merged_->data(); }
@@ -31,7 +32,7 @@ class MergedWeights {
 
  private:
   Cluster& cluster_;
-  const WeightBuffer& weights_;
+  const WeightReader weights_;
   const std::unique_ptr<WeightBuffer> merged_;
   std::mutex mutex_;
 };

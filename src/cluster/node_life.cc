@@ -15,14 +15,13 @@ std::vector<std::string> NamesOf(const std::vector<PeerLabel>& labels) {
 
 }  // namespace
 
-NodeLife::NodeLife(ClusterPeers* peers, std::span<const float> weights,
-                   std::vector<PeerLabel> labels,
+NodeLife::NodeLife(ClusterPeers* peers, WeightReader weights, std::vector<PeerLabel> labels,
                    std::function<std::optional<int64_t>()> stopped_ns, const Clock* clock)
     : peers_(*peers),
-      weights_(weights),
+      weights_(std::move(weights)),
       labels_(std::move(labels)),
       clock_(*clock),
-      termination_(peers, weights, clock),
+      termination_(peers, weights_, clock),
       leave_(peers, std::move(stopped_ns), clock),
       failures_(peers, NamesOf(labels_)) {}
 

@@ -17,7 +17,6 @@
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +26,7 @@
 #include "cluster/peer_failures.h"
 #include "cluster/quiescence_wait.h"
 #include "cluster/termination_detector.h"
+#include "weights/weight_reader.h"
 
 namespace millrace::inline cluster {
 
@@ -45,9 +45,9 @@ class NodeLife {
   };
 
   // `weights`: of this node, which the segments change concurrently. `labels`: of the cluster's
-  // nodes, by id. `stopped_ns`: time of the stop signal; none before a signal. `peers`, `weights`
+  // nodes, by id. `stopped_ns`: time of the stop signal; none before a signal. `peers`, the weights
   // and `clock` outlive this object.
-  NodeLife(ClusterPeers* peers, std::span<const float> weights, std::vector<PeerLabel> labels,
+  NodeLife(ClusterPeers* peers, WeightReader weights, std::vector<PeerLabel> labels,
            std::function<std::optional<int64_t>()> stopped_ns, const Clock* clock);
 
   Phase phase() const { return phase_; }
@@ -102,7 +102,7 @@ class NodeLife {
 
  private:
   ClusterPeers& peers_;
-  const std::span<const float> weights_;
+  const WeightReader weights_;
   const std::vector<PeerLabel> labels_;
   const Clock& clock_;
   Phase phase_ = Phase::kJoining;

@@ -87,9 +87,13 @@ std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const NodePlan
   if (range.size() == 0) {
     throw Error("segment ", plan.name, ": its range holds none of the ", replica.size, " weights");
   }
-  return std::make_unique<NetSegment>(config, TransportRegistry::Get().Create(plan.transport),
-                                      replica.weights + range.begin, range.size(),
-                                      replica.replica_device);
+  try {
+    return std::make_unique<NetSegment>(config, TransportRegistry::Get().Create(plan.transport),
+                                        replica.weights + range.begin, range.size(),
+                                        replica.replica_device);
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory("segment ", plan.name, ": ", error.what());
+  }
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 #include "cluster/termination_detector.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include "base/crc32c.h"
@@ -24,26 +24,20 @@ constexpr int64_t kKnowPeersNs = 200'000'000;
 
 }  // namespace
 
-// Reads concurrently with solvers and segments that write.
-__attribute__((noinline)) uint32_t HogwildReadChecksum(std::span<const float> weights) {
-  std::array<float, 1024> part;
-  uint32_t checksum = Crc32c({});
-  while (!weights.empty()) {
-    const size_t count = std::min(weights.size(), part.size());
-    // Adding 0 turns -0 into 0 and leaves all other values unchanged.
-    for (size_t i = 0; i < count; ++i) part[i] = weights[i] + 0.0f;
-    checksum = Crc32c(std::as_bytes(std::span(part).first(count)), checksum);
-    weights = weights.subspan(count);
-  }
-  return checksum;
-}
-
-TerminationDetector::TerminationDetector(ClusterPeers* peers, std::span<const float> weights,
+TerminationDetector::TerminationDetector(ClusterPeers* peers, WeightReader weights,
                                          const Clock* clock)
-    : peers_(*peers), weights_(weights), clock_(*clock) {}
+    : peers_(*peers), weights_(std::move(weights)), clock_(*clock) {}
 
-uint32_t TerminationDetector::Checksum(std::span<const float> weights) {
-  return HogwildReadChecksum(weights);
+uint32_t TerminationDetector::Checksum(const WeightReader& weights) {
+  uint32_t checksum = Crc32c({});
+  std::vector<float> plain;
+  weights.Read([&](std::span<const float> piece) {
+    plain.assign(piece.begin(), piece.end());
+    // Adding 0 turns -0 into 0 and leaves all other values unchanged.
+    for (float& weight : plain) weight += 0.0f;
+    checksum = Crc32c(std::as_bytes(std::span(plain)), checksum);
+  });
+  return checksum;
 }
 
 void TerminationDetector::PublishTraining(int64_t longest_ns) {
@@ -221,8 +215,8 @@ TerminationDetector::State TerminationDetector::Evaluate() {
   moving_ = std::move(checksums);
   if (AnyOutstanding()) unsettled_ns_ = now;
   const int64_t still = std::max(moved_ns_, unsettled_ns_);
-  const bool in_time = now - still < kStillNs && now - moved_ns_ < kOutstandingNs &&
-                       now - all_ended_ns_ < kMoveNs;
+  const bool in_time =
+      now - still < kStillNs && now - moved_ns_ < kOutstandingNs && now - all_ended_ns_ < kMoveNs;
   return in_time ? State::kInFlight : State::kDiverged;
 }
 

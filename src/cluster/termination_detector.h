@@ -24,6 +24,7 @@
 #include "cluster/cluster_peers.h"
 #include "millrace/node_id.h"
 #include "proto/run_end.pb.h"
+#include "weights/weight_reader.h"
 
 namespace millrace::inline cluster {
 
@@ -51,8 +52,9 @@ class TerminationDetector {
                            kMostTrainNs = 14'400'000'000'000, kStillNs = 3'000'000'000,
                            kOutstandingNs = 60'000'000'000, kMoveNs = 1'800'000'000'000;
 
-  // `peers`, `weights` (which the segments change concurrently) and `clock` outlive this object.
-  TerminationDetector(ClusterPeers* peers, std::span<const float> weights, const Clock* clock);
+  // `weights`: of this node, which the segments change concurrently. `peers`, the weights and
+  // `clock` outlive this object.
+  TerminationDetector(ClusterPeers* peers, WeightReader weights, const Clock* clock);
 
   // Replaces Update while this node's solvers train their last iterations, and publishes that.
   // `longest_ns`: longest iteration of these solvers so far.
@@ -103,7 +105,10 @@ class TerminationDetector {
   bool done() const;
 
   // CRC-32C of the weights, with -0 counted as 0: replicas may differ in the sign of zero.
-  static uint32_t Checksum(std::span<const float> weights);
+  static uint32_t Checksum(const WeightReader& weights);
+  static uint32_t Checksum(std::span<const float> weights) {
+    return Checksum(WeightReader(weights));
+  }
 
  private:
   void Publish(bool at_once);
@@ -113,7 +118,7 @@ class TerminationDetector {
   bool AnyOutstanding() const;  // of reachable_
 
   ClusterPeers& peers_;
-  const std::span<const float> weights_;
+  const WeightReader weights_;
   const Clock& clock_;
   int64_t begin_ns_ = -1;  // time of the first Update
   int64_t longest_ns_ = 0;

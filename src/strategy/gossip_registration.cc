@@ -25,9 +25,6 @@ StrategyMaker MakeGossip(const StrategyContext& context) {
   };
   if (context.in_cluster) refuse("topology");
   if (context.weights_are_shared) refuse("weights that processes share (--shm)");
-  for (int i = 0; i < context.solvers; ++i) {
-    if (context.ReplicaOf(i) != nullptr) refuse("GPU");
-  }
   if (context.solvers > PairTeam::kMostSolvers) {
     throw FieldError("strategy.type", "is gossip, which has at most ", PairTeam::kMostSolvers,
                      " solvers, ", context.solvers, " given");
@@ -37,7 +34,8 @@ StrategyMaker MakeGossip(const StrategyContext& context) {
   return [context, team](int index) {
     // Conditions belong to the thread of their solver.
     auto strategy = std::make_unique<PairAveraging>(
-        team.get(), index, SyncConditions(context.config->param.strategy()), context.clock);
+        team.get(), index, SyncConditions(context.config->param.strategy()), context.clock,
+        context.ReplicaOf(index));
     if (context.state.run != nullptr) strategy->RestoreState(context.state.OfSolver(index));
     return strategy;
   };
@@ -46,6 +44,7 @@ StrategyMaker MakeGossip(const StrategyContext& context) {
 const RegisterStrategy gossip({.part = {.name = "gossip"},
                                .check = Check,
                                .make = MakeGossip,
+                               .links_devices = false,
                                .rule_with_state = [](const caffe::SolverParameter& /*param*/) {
                                  return std::string("gossip");
                                }});

@@ -20,11 +20,12 @@ LocalStrategy::LocalStrategy(WeightBuffer* shared, LocalConfig config, DeviceWei
       time_(*config.clock),
       has_peers_(std::move(config.has_peers)),
       replica_(replica),
+      copy_(replica ? std::optional<ReplicaCopy>(replica) : std::nullopt),
       holder_(&shared->locks()),
       slot_(clock_.RegisterSolver()),
       merger_(
           shared->data(), shared->size(), std::move(config),
-          [this](const auto& work) { ForShared(work); }, replica ? this : nullptr) {
+          [this](const auto& work) { ForShared(work); }, copy_ ? &*copy_ : nullptr) {
   merger_.Begin(Now(0));
 }
 
@@ -48,11 +49,6 @@ void LocalStrategy::Update(float rate, const float* gradients, UpdateRule* rule)
 void LocalStrategy::Write(Queue* queue, const std::function<void()>& write) {
   if (replica_ == nullptr) return write();
   replica_->order().Write(*queue, write);
-}
-
-void LocalStrategy::Read(float* host) {
-  if (queue_ != nullptr) queue_->Synchronize();
-  replica_->CopyToHost(host);
 }
 
 void LocalStrategy::Complete() {

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "solver/strategy.h"
 #include "strategy/local_merger.h"
+#include "strategy/replica_copy.h"
 #include "weights/device_weights.h"
 #include "weights/weight_buffer.h"
 
@@ -26,7 +27,7 @@ struct LocalConfig : MergerConfig {
   std::function<bool()> has_peers;  // as of HogwildStrategy
 };
 
-class LocalStrategy : public Strategy, private DeviceCopy {
+class LocalStrategy : public Strategy {
  public:
   // Registers a solver in the iteration clock of `shared`, and copies these weights. `replica`: of
   // a solver on a device, its own weights; null: the solver computes on the host. Both outlive this
@@ -37,7 +38,9 @@ class LocalStrategy : public Strategy, private DeviceCopy {
 
   Device& device() const override { return replica_ ? replica_->device() : HostDevice(); }
   float* weights() override { return replica_ ? replica_->data() : merger_.weights(); }
-  void Prepare(UpdateRule* rule) override { queue_ = &rule->queue(); }
+  void Prepare(UpdateRule* rule) override {
+    if (copy_) copy_->SetQueue(&rule->queue());
+  }
   void Write(Queue* queue, const std::function<void()>& write) override;
   std::optional<int64_t> Claim(int64_t limit) override { return clock_.Claim(limit); }
   void Update(float rate, const float* gradients, UpdateRule* rule) override;
@@ -54,17 +57,14 @@ class LocalStrategy : public Strategy, private DeviceCopy {
   // `completing`: iterations that the clock does not count yet.
   MergeTime Now(int completing) const;
   bool HasPeers() const;
-  MemorySpace& staging() override { return device().staging(); }
-  void Read(float* host) override;
-  void Write(const float* host) override { replica_->CopyFromHost(host); }
 
   WeightBuffer& shared_;
   IterationClock& clock_;
   const int solvers_;
   const Clock& time_;
   const std::function<bool()> has_peers_;
-  DeviceWeights* const replica_;  // may be null
-  Queue* queue_ = nullptr;        // of the solver's net; null before Prepare
+  DeviceWeights* const replica_;     // may be null
+  std::optional<ReplicaCopy> copy_;  // of replica_
   UpdateLock holder_;
   const int slot_;
   LocalMerger merger_;

@@ -8,6 +8,7 @@
 #include "base/locked_blocks.h"
 #include "base/rng.h"
 #include "millrace/device.h"
+#include "strategy/local_merge.h"
 #include "weights/read_weights.h"
 
 namespace millrace::inline strategy {
@@ -108,27 +109,47 @@ void PairTeam::SetRunToMean(int solver, UpdateLock* holder) {
 }
 
 PairAveraging::PairAveraging(PairTeam* team, int index, SyncConditions conditions,
-                             const Clock* clock)
+                             const Clock* clock, DeviceWeights* replica)
     : team_(*team),
       index_(index),
       conditions_(std::move(conditions)),
       time_(*clock),
       clock_(team->run().clock()),
+      replica_(replica),
+      copy_(replica ? std::optional<ReplicaCopy>(replica) : std::nullopt),
       own_holder_(team->lock(index)),
       run_holder_(&team->run().locks()),
       slot_(clock_.RegisterSolver()),
       merged_global_(clock_.global()),
       merged_seconds_(time_.NowSeconds()) {
-  if (conditions_.empty()) return;
-  base_.assign(weights(), weights() + team->run().size());
-  seen_ = base_;
+  if (!copy_ && !conditions_.ReadsWeights()) return;
+  const size_t bytes = static_cast<size_t>(team_.run().size()) * sizeof(float);
+  own_ = Buffer(copy_ ? copy_->staging() : HostDevice().memory(), bytes);
+  base_ = Buffer(HostDevice().memory(), bytes);
+  for (const Buffer* copy : {&own_, &base_}) {
+    std::copy_n(team_.weights(index_), team_.run().size(), copy->get<float>());
+  }
+  if (copy_) copy_->Write(own_.get<float>());
 }
 
 PairAveraging::~PairAveraging() { clock_.ReleaseSolver(slot_); }
 
+void PairAveraging::Prepare(UpdateRule* rule) {
+  if (copy_) {
+    copy_->SetQueue(&rule->queue());
+  } else {
+    rule->LockWith(&own_holder_);
+  }
+}
+
 // Each solver's progress counts 1 / N in the mean, so that momentum need not look ahead.
 void PairAveraging::Update(float rate, const float* gradients, UpdateRule* rule) {
-  rule->Apply(rate, false, gradients, weights());
+  Write(&rule->queue(), [&] { rule->Apply(rate, false, gradients, weights()); });
+}
+
+void PairAveraging::Write(Queue* queue, const std::function<void()>& write) {
+  if (replica_ == nullptr) return write();
+  replica_->order().Write(*queue, write);
 }
 
 void PairAveraging::ExportState(SolverPart* part) const {
@@ -149,15 +170,62 @@ void PairAveraging::RestoreState(const StateReader& stored) {
   conditions_.Restore(stored);
 }
 
+void PairAveraging::ReadOwn() {
+  if (!copy_) {
+    HogwildReadWeights(team_.run().size(), team_.weights(index_), own_.get<float>());
+  } else if (!current_) {
+    copy_->Read(own_.get<float>());
+  }
+  current_ = true;
+}
+
+void PairAveraging::ForOwn(const std::function<void(int64_t begin, int64_t count)>& work) {
+  for (int64_t begin = 0; begin < team_.run().size(); begin += kBlock) {
+    const int64_t count = std::min(kBlock, team_.run().size() - begin);
+    ForLockedBlocks(&own_holder_, team_.weights(index_), begin, count, std::cref(work));
+  }
+}
+
+void PairAveraging::Push() {
+  if (!copy_) return;
+  ReadOwn();
+  ForOwn([&](int64_t begin, int64_t count) {
+    HogwildUpdatePush(1, count, team_.weights(index_) + begin, own_.get<float>() + begin,
+                      base_.get<float>() + begin);
+  });
+}
+
+// After Push.
+void PairAveraging::Fetch() {
+  if (!copy_) return;
+  ForOwn([&](int64_t begin, int64_t count) {
+    HogwildUpdateFetch(count, team_.weights(index_) + begin, own_.get<float>() + begin,
+                       base_.get<float>() + begin);
+  });
+  copy_->Write(own_.get<float>());
+}
+
+void PairAveraging::Flush() {
+  Push();
+  Fetch();
+  team_.SetRunToMean(index_, &run_holder_);
+}
+
+void PairAveraging::Publish() {
+  Push();
+  team_.SetRunToMean(index_, &run_holder_);
+}
+
 bool PairAveraging::IsDue() {
   if (conditions_.empty()) return true;
-  const int64_t size = team_.run().size();
-  HogwildReadWeights(size, weights(), seen_.data());
+  const bool reads = conditions_.ReadsWeights();
+  if (reads) ReadOwn();
+  const size_t size = reads ? static_cast<size_t>(team_.run().size()) : 0;
   const SyncState state{.iterations = since_merge_,
                         .shared_iterations = clock_.global() + 1 - merged_global_,
                         .seconds = time_.NowSeconds() - merged_seconds_,
-                        .weights = seen_,
-                        .base = base_};
+                        .weights = {own_.get<float>(), size},
+                        .base = {base_.get<float>(), size}};
   if (!conditions_.Fires(state)) return false;
   conditions_.Merging(state);
   return true;
@@ -165,9 +233,15 @@ bool PairAveraging::IsDue() {
 
 void PairAveraging::Complete() {
   ++since_merge_;
+  current_ = false;
+  if (replica_ != nullptr) replica_->CountIteration();
   if (team_.solvers() > 1 && IsDue()) {
+    Push();
     team_.Average(index_, team_.PartnerOf(index_, round_++));
-    if (!base_.empty()) HogwildReadWeights(team_.run().size(), weights(), base_.data());
+    Fetch();
+    if (!copy_ && conditions_.ReadsWeights()) {
+      HogwildReadWeights(team_.run().size(), team_.weights(index_), base_.get<float>());
+    }
     since_merge_ = 0;
     merged_global_ = clock_.global() + 1;
     merged_seconds_ = time_.NowSeconds();

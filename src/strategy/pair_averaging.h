@@ -5,10 +5,16 @@
 //   w_i = w_j = (w_i + w_j) / 2
 // which leaves the mean of all solvers' weights as it is. The run's weights are this mean after
 // each Flush and Publish.
+//
+// Of a solver on a device, w_i is in memory of the host, where others average it. The device trains
+// on a copy: when it is time to average, the solver adds what the device has gained to w_i,
+// averages, and copies w_i to the device. Gradients are thus computed at weights of some iterations
+// before, as in the paper.
 #ifndef MILLRACE_STRATEGY_PAIR_AVERAGING_H_
 #define MILLRACE_STRATEGY_PAIR_AVERAGING_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -17,7 +23,9 @@
 #include "base/range_lock.h"
 #include "millrace/memory_space.h"
 #include "solver/strategy.h"
+#include "strategy/replica_copy.h"
 #include "strategy/sync_conditions.h"
+#include "weights/device_weights.h"
 #include "weights/weight_buffer.h"
 
 namespace millrace::inline strategy {
@@ -71,38 +79,52 @@ class PairTeam {
 
 class PairAveraging : public Strategy {
  public:
-  // `conditions`: when this solver averages; empty: after each iteration. `clock` and `team`
-  // outlive this object. Memory: two more arrays of weights if there are conditions. Throws Error
-  // if the run's clock has no room for another solver.
-  PairAveraging(PairTeam* team, int index, SyncConditions conditions, const Clock* clock);
+  // `conditions`: when this solver averages; empty: after each iteration. `replica`: of a solver on
+  // a device; null: the solver computes on the host. `clock`, `team` and `replica` outlive this
+  // object. Memory of the host: two more arrays of weights on a device, or if conditions read
+  // weights. Throws Error if the run's clock has no room for another solver, or if there is not
+  // enough memory.
+  PairAveraging(PairTeam* team, int index, SyncConditions conditions, const Clock* clock,
+                DeviceWeights* replica = nullptr);
   ~PairAveraging() override;
 
-  float* weights() override { return team_.weights(index_); }
-  void Prepare(UpdateRule* rule) override { rule->LockWith(&own_holder_); }
-  UpdateLock* lock() override { return &own_holder_; }
+  Device& device() const override { return replica_ ? replica_->device() : HostDevice(); }
+  float* weights() override { return replica_ ? replica_->data() : team_.weights(index_); }
+  void Prepare(UpdateRule* rule) override;
+  UpdateLock* lock() override { return replica_ ? nullptr : &own_holder_; }
   std::optional<int64_t> Claim(int64_t limit) override { return clock_.Claim(limit); }
   void Update(float rate, const float* gradients, UpdateRule* rule) override;
+  void Write(Queue* queue, const std::function<void()>& write) override;
   // Averages if it is time.
   void Complete() override;
-  void Flush() override { team_.SetRunToMean(index_, &run_holder_); }
-  void Publish() override { Flush(); }
+  void Flush() override;
+  void Publish() override;
   void ExportState(SolverPart* part) const override;
   // Before the first iteration; the team has the weights. Throws Error if `stored` does not fit.
   void RestoreState(const StateReader& stored);
 
  private:
   bool IsDue();
+  void ReadOwn();
+  // Nothing to do on the host.
+  void Push();
+  void Fetch();
+  // Calls work(begin, count) for all elements, under the lock of the team's array.
+  void ForOwn(const std::function<void(int64_t begin, int64_t count)>& work);
 
   PairTeam& team_;
   const int index_;
   const SyncConditions conditions_;
   const Clock& time_;
   IterationClock& clock_;
+  DeviceWeights* const replica_;     // may be null
+  std::optional<ReplicaCopy> copy_;  // of replica_
   UpdateLock own_holder_, run_holder_;
   const int slot_;
-  // Copies of the weights for conditions, since others may average them: now, and after the last
-  // merge.
-  std::vector<float> seen_, base_;
+  // Copies of the weights, of a device or for conditions, since others may average those of the
+  // team: now, and after the last merge or Push.
+  Buffer own_, base_;
+  bool current_ = true;  // whether own_ holds what the device has
   uint64_t round_ = 0;
   int64_t since_merge_ = 0;    // own iterations
   int64_t merged_global_ = 0;  // the run's iterations at the last merge

@@ -81,18 +81,27 @@ TopologyAdapter ReadAdapter(const std::string& path, const Message& message) {
   return adapter;
 }
 
+// kCpu if there is no such type. A build without CUDA knows its name, too.
+DeviceType FindDeviceType(const std::string& name) {
+  if (name == DeviceTypeName(DeviceType::kCuda)) return DeviceType::kCuda;
+  for (const DeviceInfo& device : DeviceRegistry::Get().List()) {
+    if (name == DeviceTypeName(device.type)) return device.type;
+  }
+  return DeviceType::kCpu;
+}
+
 TopologyMemory ReadMemory(const std::string& path, const topology_file::Node& message) {
   const std::string& text = message.memory();
   if (text == "host") return {};
-  constexpr std::string_view kCuda = "cuda:";
-  TopologyMemory memory{DeviceType::kCuda, -1};
-  if (text.starts_with(kCuda)) {
-    const char* const begin = text.data() + kCuda.size();
+  const size_t colon = text.find(':');
+  TopologyMemory memory{FindDeviceType(text.substr(0, colon)), -1};
+  if (colon != std::string::npos) {
+    const char* const begin = text.data() + colon + 1;
     const char* const end = text.data() + text.size();
     const auto [read, error] = std::from_chars(begin, end, memory.ordinal);
     if (error != std::errc() || read != end) memory.ordinal = -1;
   }
-  if (memory.ordinal < 0) {
+  if (memory.on_host() || memory.ordinal < 0) {
     throw FieldError(path + ".memory", "\"", text,
                      "\" given, expected host, or a device such as cuda:0");
   }

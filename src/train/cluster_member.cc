@@ -23,7 +23,7 @@ std::unique_ptr<NodeConfig> NodeConfigOf(const ClusterOptions& options) {
   TrainOptions train;
   train.topology = options.topology;
   train.node = options.node;
-  return FindNodeConfig(train);
+  return FindHostNodeConfig(train);
 }
 
 std::span<float> Checked(std::span<float> weights) {

@@ -48,15 +48,25 @@ std::unique_ptr<NodeConfig> FindNodeConfig(const TrainOptions& options) {
   }
   auto node_config = std::make_unique<NodeConfig>();
   node_config->topology = LoadTopology(options.topology, TransportsForTopologies());
-  const NodeId node = ChooseNode(node_config->topology, options.node, getenv);
-  if (!node_config->topology.nodes[node].memory.on_host()) {
-    throw Located(
-        node_config->topology.source,
-        FieldError(StrCat("node[", node, "].memory"),
-                   "a device given, but the replica that train exchanges with other nodes is "
-                   "the host's, expected host; --gpu adds solvers on GPUs"));
+  node_config->plan =
+      PlanFor(node_config->topology, ChooseNode(node_config->topology, options.node, getenv));
+  return node_config;
+}
+
+Error MemoryError(const NodeConfig& node_config, const std::string& expected) {
+  const TopologyMemory& memory = node_config.plan.memory;
+  return Located(
+      node_config.topology.source,
+      FieldError(StrCat("node[", node_config.plan.node, "].memory"), "\"",
+                 DeviceTypeName(memory.type), ":", memory.ordinal, "\" given, ", expected));
+}
+
+std::unique_ptr<NodeConfig> FindHostNodeConfig(const TrainOptions& options) {
+  std::unique_ptr<NodeConfig> node_config = FindNodeConfig(options);
+  if (node_config && !node_config->plan.memory.on_host()) {
+    throw MemoryError(*node_config,
+                      "but the weights of this program are in host memory: expected host");
   }
-  node_config->plan = PlanFor(node_config->topology, node);
   return node_config;
 }
 
@@ -78,7 +88,7 @@ std::vector<PeerLabel> PeerLabels(const NodeConfig& node_config) {
 }
 
 ClusterSession::ClusterSession(const NodeConfig& node_config, const ClusterReplica& replica,
-                               CommandReader* commands)
+                               const WeightReader& reader, CommandReader* commands)
     : node_config_(node_config),
       iterations_(*replica.iterations),
       errors_(*replica.sink),
@@ -88,8 +98,8 @@ ClusterSession::ClusterSession(const NodeConfig& node_config, const ClusterRepli
       failure_detector_(cluster_.get(), replica.clock),
       peers_(cluster_.get(), &failure_detector_),
       life_(
-          &peers_, {replica.weights, static_cast<size_t>(replica.size)}, PeerLabels(node_config),
-          [commands] { return commands->stopped_ns(); }, replica.clock) {}
+          &peers_, reader, PeerLabels(node_config), [commands] { return commands->stopped_ns(); },
+          replica.clock) {}
 
 bool ClusterSession::Join() {
   const NodePlan& plan = node_config_.plan;

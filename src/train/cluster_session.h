@@ -13,6 +13,7 @@
 #include "topology/topology.h"
 #include "train/options.h"
 #include "train/run_control.h"
+#include "weights/weight_reader.h"
 
 namespace millrace::inline train {
 
@@ -23,6 +24,11 @@ struct NodeConfig {
 
 // The node selected by --topology and --node; null without --topology. Throws Error with one line.
 std::unique_ptr<NodeConfig> FindNodeConfig(const TrainOptions& options);
+// The same, of a program whose weights are in host memory: Error for a node that has its in a
+// device.
+std::unique_ptr<NodeConfig> FindHostNodeConfig(const TrainOptions& options);
+// What is wrong with the node's field `memory`, and what is `expected`.
+Error MemoryError(const NodeConfig& node_config, const std::string& expected);
 
 // Names of the nodes, by id.
 std::vector<std::string> NodeNames(const Topology& topology);
@@ -33,11 +39,11 @@ std::vector<PeerLabel> PeerLabels(const NodeConfig& node_config);
 // call LogFailures and failure_detector() until the main thread ends the run.
 class ClusterSession {
  public:
-  // Starts the segments. If the network is down, retries for up to a minute. `node_config`, the
-  // data of `replica`, and `commands` outlive this object. Throws Error with one line that names
-  // the segment.
+  // Starts the segments. If the network is down, retries for up to a minute. `reader`: of the
+  // replica's weights. `node_config`, the data of `replica`, and `commands` outlive this object.
+  // Throws Error with one line that names the segment.
   ClusterSession(const NodeConfig& node_config, const ClusterReplica& replica,
-                 CommandReader* commands);
+                 const WeightReader& reader, CommandReader* commands);
 
   static constexpr int64_t kPublishNs = 300'000'000;
 

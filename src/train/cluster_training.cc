@@ -26,14 +26,16 @@ StartCheck MakeStartCheck(const RunSetup& setup) {
 
 ClusterReplica ReplicaOf(const RunSetup& setup, ErrorSink* errors, const ThreadLoad* solvers) {
   IterationClock& iterations = setup.weights->clock();
-  return {.weights = setup.weights->data(),
+  DeviceWeights* const gpu = setup.cluster_gpu();
+  return {.weights = gpu != nullptr ? gpu->data() : setup.weights->data(),
           .size = setup.weights->size(),
           .layout_digest = setup.net->layout().Digest(),
           .start = iterations.start(),
           .iterations = &iterations,
           .clock = &setup.clock,
           .sink = errors,
-          .replica_device = HostReplica(&setup.weights->locks()),
+          .replica_device = gpu != nullptr ? ReplicaOn(gpu->device(), nullptr, &gpu->order())
+                                           : HostReplica(&setup.weights->locks()),
           .solvers = solvers,
           .registry = setup.options.registry};
 }
@@ -46,7 +48,10 @@ ClusterTraining::ClusterTraining(RunSetup* setup, RunStop* run_stop, ErrorSink* 
       stop_(*run_stop),
       errors_(*errors),
       start_check_(MakeStartCheck(*setup)),
-      session_(*setup->node_config, ReplicaOf(*setup, errors, solvers), &run_stop->commands) {}
+      reader_(setup->cluster_gpu() != nullptr ? WeightReader(setup->cluster_gpu())
+                                              : WeightReader(setup->weights.get())),
+      session_(*setup->node_config, ReplicaOf(*setup, errors, solvers), reader_,
+               &run_stop->commands) {}
 
 bool ClusterTraining::Join(Tester* tester) {
   if (!session_.Join()) return false;
@@ -60,10 +65,9 @@ bool ClusterTraining::Join(Tester* tester) {
 
 void ClusterTraining::UseMergedWeights(Tester* tester) {
   const ParamLayout& layout = setup_.net->layout();
-  const WeightBuffer* const weights = setup_.weights.get();
-  snapshot_weights_ = std::make_unique<MergedWeights>(&cluster(), weights, layout);
+  snapshot_weights_ = std::make_unique<MergedWeights>(&cluster(), reader_, layout);
   if (tester->empty()) return;
-  test_weights_ = std::make_unique<MergedWeights>(&cluster(), weights, layout);
+  test_weights_ = std::make_unique<MergedWeights>(&cluster(), reader_, layout);
   tester->BindWeights(test_weights_->data(),
                       [this](const std::function<bool()>& stop) { test_weights_->Read(stop); });
 }

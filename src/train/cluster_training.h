@@ -19,6 +19,7 @@
 #include "train/run_setup.h"
 #include "train/run_stop.h"
 #include "train/tester.h"
+#include "weights/weight_reader.h"
 
 namespace millrace::inline train {
 
@@ -35,6 +36,8 @@ class ClusterTraining {
 
   Cluster& cluster() { return session_.cluster(); }
   ClusterSession& session() { return session_; }
+  // Of the replica on which the segments work.
+  const WeightReader& reader() const { return reader_; }
   MergedWeights* snapshot_weights() { return snapshot_weights_.get(); }
   DistributedEvaluation* distributed_evaluation() { return distributed_evaluation_.get(); }
   SnapshotDuty* duty() { return duty_.get(); }
@@ -60,6 +63,7 @@ class ClusterTraining {
   RunStop& stop_;
   ErrorSink& errors_;
   StartCheck start_check_;
+  const WeightReader reader_;
   ClusterSession session_;
   std::unique_ptr<ShardTakeover> takeover_;  // null: this node reads fixed shards
   std::unique_ptr<MergedWeights> test_weights_, snapshot_weights_;

@@ -6,8 +6,11 @@ namespace millrace::inline train {
 
 DeviceLinks::DeviceLinks(const DeviceLinksConfig& config)
     : config_(config), reported_(config.devices.size()) {
-  for (DeviceWeights* device : config_.devices) {
+  for (size_t i = 0; i < config_.devices.size(); ++i) {
+    DeviceWeights* const device = config_.devices[i];
     const DeviceLinkConfig link{.name = StrCat("gpu", device->device().ordinal()),
+                                .root = IsRoot(i) ? LinkRoot::kDevice : LinkRoot::kHost,
+                                .awaits_weights = config_.cluster_device != nullptr && !IsRoot(i),
                                 .max_bytes_per_second = config_.max_bytes_per_second,
                                 .solvers = config_.solvers,
                                 .registry = config_.registry.get()};
@@ -19,7 +22,10 @@ DeviceLinks::DeviceLinks(const DeviceLinksConfig& config)
   }
   // Only now, because each thread reads all links.
   for (size_t i = 0; i < links_.size(); ++i) {
-    links_[i]->Start(config_.sink, [this, i] { Count(i); });
+    links_[i]->Start(config_.sink, [this, i] {
+      if (IsRoot(i)) Lead(i);
+      Count(i);
+    });
   }
 }
 
@@ -32,31 +38,53 @@ void DeviceLinks::Stop() {
   for (size_t i = 0; i < links_.size(); ++i) Count(i);
 }
 
-bool DeviceLinks::in_sync() const {
-  return std::all_of(links_.begin(), links_.end(),
-                     [](const auto& link) { return link->in_sync(); });
+bool DeviceLinks::All(bool (DeviceLink::*holds)() const, bool with_root) const {
+  for (size_t i = 0; i < links_.size(); ++i) {
+    if ((with_root || !IsRoot(i)) && !(*links_[i].*holds)()) return false;
+  }
+  return true;
 }
+
+bool DeviceLinks::in_sync() const { return All(&DeviceLink::in_sync, true); }
 
 void DeviceLinks::Leave() {
-  for (auto& link : links_) link->Leave();
+  leaving_ = true;
+  for (size_t i = 0; i < links_.size(); ++i) {
+    if (!IsRoot(i)) links_[i]->Leave();
+  }
 }
 
-bool DeviceLinks::left() const {
-  return std::all_of(links_.begin(), links_.end(), [](const auto& link) { return link->left(); });
+bool DeviceLinks::left() const { return All(&DeviceLink::left, true); }
+
+// Of the link to the device on which the cluster works: the other links begin once the host has its
+// weights, and the host leaves it once they have left. Before each pass of its host's end.
+void DeviceLinks::Lead(size_t index) {
+  if (leaving_ && All(&DeviceLink::left, false)) links_[index]->Leave();
+  if (!links_[index]->in_sync()) return;
+  for (size_t i = 0; i < links_.size(); ++i) {
+    if (i != index) links_[i]->AllowBegin();
+  }
 }
 
 // Before each pass of the host's end of a link, in its thread.
 void DeviceLinks::Count(size_t index) {
+  DeviceLink& link = *links_[index];
+  const bool is_root = IsRoot(index);
+  const IterationClock& clock = config_.host->clock();
   const uint64_t own = config_.devices[index]->iterations();
-  const auto all = static_cast<uint64_t>(config_.host->clock().global());
-  links_[index]->SetProgress(all - std::min(all, own), own);
-  uint64_t others = config_.cluster != nullptr ? config_.cluster->merges() : 0;
+  const auto all = static_cast<uint64_t>(clock.global());
+  // The cluster brings the iterations of other nodes to the replica on which it works.
+  const auto here = is_root ? std::min(all, static_cast<uint64_t>(clock.own())) : all;
+  const uint64_t host = here - std::min(here, own);
+  link.SetProgress(host, is_root ? all - host : own);
+  const uint64_t by_cluster = config_.cluster != nullptr ? config_.cluster->merges() : 0;
+  uint64_t into_host = config_.cluster_device == nullptr ? by_cluster : 0;
   for (size_t k = 0; k < links_.size(); ++k) {
-    if (k != index) others += links_[k]->merges();
+    if (k != index) into_host += links_[k]->merges_into_host();
   }
-  links_[index]->SetOtherMerges(others);
-  if (config_.cluster == nullptr) return;
-  const uint64_t merges = links_[index]->merges();
+  link.SetOtherMerges(into_host, is_root ? by_cluster : 0);
+  if (config_.cluster == nullptr || (config_.cluster_device != nullptr && !is_root)) return;
+  const uint64_t merges = is_root ? link.merges_into_device() : link.merges_into_host();
   config_.cluster->AddOutsideMerges(merges - reported_[index]);
   reported_[index] = merges;
 }

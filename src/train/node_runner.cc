@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <span>
 #include <utility>
 
 namespace millrace::inline train {
@@ -17,7 +18,8 @@ NodeRunner::NodeRunner(std::unique_ptr<NodeConfig> node_config, ClusterReplica r
   replica.sink = &errors_;
   for (const std::string& notice : node_config_->plan.notices) LOG(INFO) << notice;
   for (const std::string& warning : node_config_->plan.warnings) LOG(WARNING) << warning;
-  session_ = std::make_unique<ClusterSession>(*node_config_, replica, &commands_);
+  const std::span<const float> weights(replica.weights, static_cast<size_t>(replica.size));
+  session_ = std::make_unique<ClusterSession>(*node_config_, replica, weights, &commands_);
 }
 
 void NodeRunner::Join(double seconds) {

@@ -15,8 +15,8 @@ namespace millrace::inline train {
 // One thread at a time calls it.
 class NodeRunner {
  public:
-  // Starts the segments of `node_config`. The data of `replica` outlive this object; its sink is
-  // replaced by one of this object. Throws Error with one line.
+  // Starts the segments of `node_config`. The data of `replica`, in host memory, outlive this
+  // object; its sink is replaced by one of this object. Throws Error with one line.
   NodeRunner(std::unique_ptr<NodeConfig> node_config, ClusterReplica replica);
 
   // Blocks until this node has the run's weights. Throws Error after `seconds`.

@@ -101,7 +101,7 @@ void RunCompletion::RunInCluster(SolverWorker* worker, bool complete, TrainResul
                     .clock = &setup_.clock,
                     .tester = &parts_.tester,
                     .distributed_evaluation = parts_.cluster->distributed_evaluation(),
-                    .weights = setup_.weights.get(),
+                    .weights = parts_.cluster->reader(),
                     .layout = &worker->layout(),
                     .save =
                         [&](float* weights, bool is_leader) {
@@ -116,6 +116,8 @@ void RunCompletion::RunInCluster(SolverWorker* worker, bool complete, TrainResul
   const bool last = session.Leave(stop_.by_command);
   parts_.errors.RethrowIfFailed();
   if (last && saves && !end.saved() && LastProcess()) {
+    // The links have ended.
+    if (setup_.cluster_gpu() != nullptr) parts_.cluster->reader().Copy(setup_.weights->data());
     Save(worker, setup_.weights->data(), true, result);
   }
   session.LogFailures();

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "cluster/merged_weights.h"
-#include "weights/read_weights.h"
 
 namespace millrace::inline train {
 namespace {
@@ -43,9 +42,9 @@ bool RunFinalizer::AwaitQuiescence() {
 
 uint32_t RunFinalizer::FreezeWeights() {
   if (!frozen_) frozen_ = WeightBuffer::CreatePrivate(*parts_.layout);
-  HogwildReadWeights(frozen_->size(), parts_.weights->data(), frozen_->data());
+  parts_.weights.Copy(frozen_->data());
   return TerminationDetector::Checksum(
-      {frozen_->data(), static_cast<size_t>(parts_.weights->size())});
+      {frozen_->data(), static_cast<size_t>(parts_.weights.size())});
 }
 
 // Returns false if the run is stopped.

@@ -18,6 +18,7 @@
 #include "train/distributed_evaluation.h"
 #include "train/tester.h"
 #include "weights/weight_buffer.h"
+#include "weights/weight_reader.h"
 
 namespace millrace::inline train {
 
@@ -28,8 +29,8 @@ struct RunFinalizerParts {
   const Clock* clock;
   Tester* tester;
   DistributedEvaluation* distributed_evaluation;  // null: the leader tests alone
-  const WeightBuffer* weights;
-  const ParamLayout* layout;  // of the weights
+  WeightReader weights;                           // of this node
+  const ParamLayout* layout;                      // of the weights
   // Saves `weights` as the final snapshot. Without `is_leader`, saves only the node's own part.
   std::function<void(float* weights, bool is_leader)> save;
   // Waits at most `ms` ms. Returns true if the run is to stop.

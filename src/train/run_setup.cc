@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "solver/solver.h"
+#include "solver/strategy_registry.h"
 #include "train/choose_gpus.h"
 #include "train/connect_ranks.h"
 #include "train/divide_batch.h"
@@ -117,6 +118,7 @@ RunSetup::RunSetup(const TrainOptions& given, std::unique_ptr<Processes>* connec
   }
   CheckNetTypes(config);
   CheckSynchronizedLayers();
+  CheckMemory();
   MakeNets();
   CheckSampled(config, *data);
   MakeWeights();
@@ -142,6 +144,31 @@ void RunSetup::CheckSynchronizedLayers() const {
   if (synchronous) return;
   if (solvers_of_run() == 1 && !node_config && options.shm.empty()) return;
   RefuseSynchronizedLayers(config);
+}
+
+// Expects of a node whose weights are in the memory of a device that a solver of this run trains
+// there, and that links join the host's replica to it.
+void RunSetup::CheckMemory() const {
+  if (!node_config || node_config->plan.memory.on_host()) return;
+  const TopologyMemory& memory = node_config->plan.memory;
+  const bool trains = std::any_of(options.gpus.begin(), options.gpus.end(), [&](Device* gpu) {
+    return gpu->type() == memory.type && gpu->ordinal() == memory.ordinal;
+  });
+  if (!trains) {
+    throw MemoryError(
+        *node_config,
+        StrCat("but no solver of this run is there: expected host, or --gpu=", memory.ordinal));
+  }
+  const std::string& strategy = config.param.strategy().type();
+  if (!Strategies().Find("strategy", strategy).links_devices) {
+    throw MemoryError(*node_config,
+                      StrCat("but the strategy ", strategy,
+                             " merges the weights of solvers in host memory: expected host"));
+  }
+  if (!options.shm.empty()) {
+    throw MemoryError(*node_config, StrCat("but the processes of --shm=", options.shm,
+                                           " share weights in host memory: expected host"));
+  }
 }
 
 // Makes the nets of all GPUs and of one solver on CPUs, so that what one of them lacks is known
@@ -194,7 +221,18 @@ void RunSetup::MakeWeights() {
   }
   weight_files = FillNewWeights(config, resume.get(), options.weights, net, &weights->clock());
   if (!on_host) gpu_weights[0]->CopyToHost(weights->data());
+  FindClusterGpu();
+  if (cluster_gpu_ != nullptr) cluster_gpu_->CopyFromHost(weights->data());
   if (!node_config) weights->Publish();
+}
+
+void RunSetup::FindClusterGpu() {
+  if (!node_config) return;
+  const TopologyMemory& memory = node_config->plan.memory;
+  for (const auto& replica : gpu_weights) {
+    const Device& gpu = replica->device();
+    if (gpu.type() == memory.type && gpu.ordinal() == memory.ordinal) cluster_gpu_ = replica.get();
+  }
 }
 
 std::string RunSetup::Title() const {
@@ -207,6 +245,10 @@ void RunSetup::LogWeights() const {
   const double weight_bytes = static_cast<double>(weights->size()) * sizeof(float);
   for (const Device* gpu : options.gpus) {
     LOG(INFO) << "A solver on " << gpu->name() << ", on a replica in its memory";
+  }
+  if (cluster_gpu_ != nullptr) {
+    LOG(INFO) << "The segments of the cluster work on the replica of "
+              << cluster_gpu_->device().name();
   }
   if (*options.solvers == 0) return;
   const int slots = UpdateRuleRegistry::Get().Create(config.param, {}, 0)->slots();

@@ -55,6 +55,8 @@ class RunSetup {
   std::string Title() const;
   // Logs where the weights are, and their size.
   void LogWeights() const;
+  // The replica on which the segments of a cluster work; null: the host's.
+  DeviceWeights* cluster_gpu() const { return cluster_gpu_; }
 
   const std::unique_ptr<NodeConfig> node_config;  // null: no cluster
   SteadyClock clock;
@@ -75,9 +77,13 @@ class RunSetup {
  private:
   void Resume();
   void CheckSynchronizedLayers() const;
+  void CheckMemory() const;
   void MakeNets();
   std::string StrategyText() const;
   void MakeWeights();
+  void FindClusterGpu();
+
+  DeviceWeights* cluster_gpu_ = nullptr;
 };
 
 }  // namespace millrace::inline train

@@ -31,7 +31,7 @@ std::unique_ptr<NodeConfig> NodeConfigOf(const SessionOptions& options) {
   TrainOptions train;
   train.topology = options.topology;
   train.node = options.node;
-  return FindNodeConfig(train);
+  return FindHostNodeConfig(train);
 }
 
 DataOptions TrainData(const SessionOptions& options, const NodeConfig* node_config,

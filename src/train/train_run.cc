@@ -145,13 +145,14 @@ class TrainRun {
             setup_.is_first_rank()};
   }
 
-  // Links the replicas of the GPUs to the host's. Returns when they have its weights, or when the
-  // run has been stopped or has failed.
+  // Links the replicas of the GPUs to the host's. Returns when all have the run's weights, or when
+  // the run has been stopped or has failed.
   void LinkGpus(const std::shared_ptr<MetricsRegistry>& registry) {
     DeviceLinksConfig config;
     config.host = setup_.weights.get();
     for (const auto& each : setup_.gpu_weights) config.devices.push_back(each.get());
     config.cluster = cluster_ ? &cluster_->cluster() : nullptr;
+    config.cluster_device = setup_.cluster_gpu();
     config.clock = &setup_.clock;
     config.sink = &errors_;
     config.solvers = *setup_.options.solvers > 0 ? &solver_load_ : nullptr;
@@ -163,8 +164,8 @@ class TrainRun {
     }
   }
 
-  // Brings the progress of the GPUs into the host's replica: after a failure, that of the others,
-  // if it takes only a moment.
+  // Brings all progress into the replica on which the cluster works, or the host's: after a failure
+  // of a GPU, that of the others, if it takes only a moment.
   void EndLinks() {
     constexpr int64_t kAfterFailureNs = 2'000'000'000;
     links_->Leave();

@@ -169,7 +169,7 @@ TEST_F(TerminationDetectors, ComeWhenAllHaveEndedAndHaveTheSameWeights) {
   Merge(2, 3);
   EXPECT_EQ(Update(2), State::kQuiescent);
   for (NodeId node : {0, 1}) EXPECT_EQ(Update(node), State::kQuiescent);
-  const uint32_t checksum = TerminationDetector::Checksum(std::span(weights_, 1));
+  const uint32_t checksum = TerminationDetector::Checksum(std::span<const float>(weights_, 1));
   EXPECT_EQ(nodes_[0]->WithWeights(checksum), (std::vector<NodeId>{0, 1, 2}));
   EXPECT_EQ(nodes_[0]->reachable(), (std::vector<NodeId>{0, 1, 2}));
 }

@@ -46,7 +46,7 @@ TEST_P(Links, BringTheHostEveryAdditionOnce) {
   replicas.Leave();
   EXPECT_TRUE(replicas.HostHolds(1 + iterations * 10101.0f));
   EXPECT_EQ(replicas.host().clock().global(), 3 * iterations);
-  EXPECT_GT(replicas.link(0).merges(), 0u);
+  EXPECT_GT(replicas.link(0).merges_into_host(), 0u);
 }
 
 // Also what another device has added: the host's link passes it on.

@@ -13,6 +13,8 @@ GRAPHS = "src/solver/pass_graphs.cc"
 UPLOAD, BATCHES = "src/nn/layers/batch_upload.cc", "src/data/batch_transform.cc"
 PIXELS, CROP = "src/nn/layers/pixel_kernels.h", "src/data/transformer.cc"
 FETCH = "src/data/prefetcher.cc"
+COMPLETION, SETUP = "src/train/run_completion.cc", "src/train/run_setup.cc"
+READER, PAIRS = "src/weights/weight_reader.cc", "src/strategy/pair_averaging.cc"
 
 MUTANTS = [
     # ---- Nets ---------------------------------------------------------------
@@ -149,12 +151,83 @@ bool with_diff) const {
       queue_->Synchronize();
 """, "")]),
     ("a-link-does-not-tell-the-others", [(LINKS, """\
-    if (k != index) others += links_[k]->merges();
+    if (k != index) into_host += links_[k]->merges_into_host();
 """, "")]),
     ("a-cluster-does-not-tell-the-links", [(LINKS, """\
-  uint64_t others = config_.cluster != nullptr ? config_.cluster->merges() : 0;
+  uint64_t into_host = config_.cluster_device == nullptr ? by_cluster : 0;
 """, """\
-  uint64_t others = 0;
+  uint64_t into_host = 0;
+""")]),
+    # ---- Segments on a GPU's replica ----------------------------------------
+    ("a-cluster-does-not-tell-the-link-of-its-gpu", [(LINKS, """\
+  link.SetOtherMerges(into_host, is_root ? by_cluster : 0);
+""", """\
+  link.SetOtherMerges(into_host, 0);
+""")]),
+    ("the-cluster-of-a-gpu-hears-of-the-hosts-merges", [(LINKS, """\
+  const uint64_t merges = is_root ? link.merges_into_device() : link.merges_into_host();
+""", """\
+  const uint64_t merges = link.merges_into_host();
+""")]),
+    ("the-gpu-of-a-cluster-joins-the-host", [(LINKS, """\
+        .root = IsRoot(i) ? LinkRoot::kDevice : LinkRoot::kHost,
+""", """\
+        .root = LinkRoot::kHost,
+""")]),
+    ("other-gpus-begin-before-the-host-has-the-weights", [(LINKS, """\
+        .awaits_weights = config_.cluster_device != nullptr && !IsRoot(i),
+""", "")]),
+    ("the-host-leaves-before-the-other-gpus", [(LINKS, """\
+  if (leaving_ && All(&DeviceLink::left, false)) links_[index]->Leave();
+""", """\
+  if (leaving_) links_[index]->Leave();
+""")]),
+    ("the-hosts-weights-are-saved-for-those-of-the-gpu", [(COMPLETION, """\
+    if (setup_.cluster_gpu() != nullptr) parts_.cluster->reader().Copy(setup_.weights->data());
+""", "")]),
+    ("a-gpus-weights-begin-as-zeros-in-a-cluster", [(SETUP, """\
+  if (cluster_gpu_ != nullptr) cluster_gpu_->CopyFromHost(weights->data());
+""", "")]),
+    ("weights-are-read-within-an-update", [(READER, """\
+      weights_.order().Write(*queue_, [&] {
+        queue_->CopyToHost(piece_.get(), weights_.data() + begin, count * sizeof(float));
+      });
+""", """\
+      queue_->CopyToHost(piece_.get(), weights_.data() + begin, count * sizeof(float));
+""")]),
+    # ---- Averages in pairs on GPUs ------------------------------------------
+    ("a-gpus-progress-is-not-averaged", [(PAIRS, """\
+    Push();
+    team_.Average(index_, team_.PartnerOf(index_, round_++));
+""", """\
+    team_.Average(index_, team_.PartnerOf(index_, round_++));
+""")]),
+    ("a-gpu-does-not-hear-of-averages", [(PAIRS, """\
+  copy_->Write(own_.get<float>());
+}
+
+void PairAveraging::Flush() {
+""", """\
+}
+
+void PairAveraging::Flush() {
+""")]),
+    ("a-gpus-weights-are-read-once", [(PAIRS, """\
+  current_ = false;
+""", "")]),
+    ("a-gpu-ends-without-what-others-averaged", [(PAIRS, """\
+  Push();
+  Fetch();
+  team_.SetRunToMean(index_, &run_holder_);
+""", """\
+  Push();
+  team_.SetRunToMean(index_, &run_holder_);
+""")]),
+    ("tests-see-no-progress-of-gpus-that-average", [(PAIRS, """\
+void PairAveraging::Publish() {
+  Push();
+""", """\
+void PairAveraging::Publish() {
 """)]),
     ("the-links-do-not-tell-the-cluster", [(CLUSTER, """\
     uint64_t others = outside_merges_;

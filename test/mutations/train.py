@@ -18,9 +18,8 @@ VIEW, PLAIN = "src/train/net_view.cc", "src/nn/plain_values.cc"
 MUTANTS = [
     # ---- The end of a run ---------------------------------------------------
     ("minus-zero-keeps-nodes-apart", [(TERMINATION, """\
-    for (size_t i = 0; i < count; ++i) part[i] = weights[i] + 0.0f;
+    for (float& weight : plain) weight += 0.0f;
 """, """\
-    for (size_t i = 0; i < count; ++i) part[i] = weights[i];
 """)]),
     ("who-was-stopped-counts-as-ended", [(TERMINATION, """\
     if (found == statements_.end() || found->second.priority() > 0 ||

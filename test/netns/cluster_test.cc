@@ -344,7 +344,7 @@ TEST_F(ResumedClusterOfMachines, ResumesWithTheDataOfEachNodeWhereItStood) {
   WriteTopology("transport: \"udp\"");
   // Iterations long enough that only a few pass between the snapshots of the two nodes.
   SmallNet net = work_.Net();
-  net.batch = 128;
+  net.batch = 512;
   net.hidden = 128;
   net.convolution = true;
   work_.WriteNet(net);

@@ -287,7 +287,7 @@ TEST_F(DistributedEvaluations, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   constexpr int64_t kEnd = 1000;
   Make(2);
   leader_ = 0;
-  const std::span weights(weights_->data(), static_cast<size_t>(weights_->size()));
+  const std::span<const float> weights(weights_->data(), static_cast<size_t>(weights_->size()));
   const uint32_t checksum = TerminationDetector::Checksum(weights);
   RunEnd leader;
   leader.set_weights(checksum);
@@ -341,7 +341,7 @@ TEST_F(DistributedEvaluations, AreWaitedForAtTheEndByThoseThatDoNotLead) {
 TEST_F(DistributedEvaluations, FollowAnEndOfTheRunThatFails) {
   Make(1);
   leader_ = 0;
-  const std::span weights(weights_->data(), static_cast<size_t>(weights_->size()));
+  const std::span<const float> weights(weights_->data(), static_cast<size_t>(weights_->size()));
   RunEnd other;
   other.set_weights(TerminationDetector::Checksum(weights) + 1);
   other.set_responsive(BitsOf(std::vector<NodeId>{0}));

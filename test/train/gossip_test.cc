@@ -72,12 +72,6 @@ TEST(GossipRun, RefusesWhatItDoesNotHave) {
                   reason + "topology");
   EXPECT_CONTAINS(refusal([](StrategyContext* context) { context->weights_are_shared = true; }),
                   reason + "weights that processes share (--shm)");
-  EXPECT_CONTAINS(refusal([](StrategyContext* context) {
-                    context->replica_of = [context](int) {
-                      return reinterpret_cast<DeviceWeights*>(context);  // not used
-                    };
-                  }),
-                  reason + "GPU");
   EXPECT_CONTAINS(refusal([](StrategyContext* context) { context->solvers = 65; }),
                   "has at most 64 solvers, 65 given");
   caffe::SolverParameter solver = Gossip(Workspace::Solver(5), "merge_rule { type: 'average' }");

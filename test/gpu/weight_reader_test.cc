@@ -1,0 +1,71 @@
+// Reading a replica in the memory of a device while a solver changes it.
+#include "weights/weight_reader.h"
+
+#include "cluster/termination_detector.h"
+#include "test/gpu/gpu_support.h"
+
+namespace millrace::test {
+namespace {
+
+class WeightReaders : public OnChosenDevice {};
+
+INSTANTIATE_TEST_SUITE_P(Devices, WeightReaders, testing::ValuesIn(DeviceChoices()),
+                         DeviceChoiceName);
+
+// More than two pieces.
+constexpr int64_t kSize = 2'500'000;
+
+TEST_P(WeightReaders, GiveEachUpdateWholeOrNotAtAll) {
+  DeviceWeights weights(&first(), kSize);
+  const WeightReader reader(&weights);
+  ASSERT_EQ(reader.size(), kSize);
+  IterationClock clock;
+  std::atomic<bool> reads{true};
+  std::atomic<int> updates{0};
+  std::thread thread([&] {
+    AddingSolver solver(std::make_unique<DeviceStrategy>(&weights, &clock), kSize, 1);
+    while (reads) {
+      solver.Iterate(1);
+      ++updates;
+    }
+    solver.Finish();
+  });
+  float last = 0;
+  for (const int begin = updates; updates < begin + 20 || last < 10;) {
+    int64_t count = 0;
+    reader.Read([&](std::span<const float> piece) {
+      count += static_cast<int64_t>(piece.size());
+      EXPECT_EQ(std::count(piece.begin(), piece.end(), piece[0]),
+                static_cast<int64_t>(piece.size()));
+      EXPECT_GE(piece[0], last);
+      last = piece[0];
+    });
+    ASSERT_EQ(count, kSize);
+    if (HasFailure()) break;
+  }
+  reads = false;
+  thread.join();
+  std::vector<float> copy(kSize);
+  reader.Copy(copy.data());
+  EXPECT_EQ(copy, std::vector<float>(kSize, static_cast<float>(updates)));
+}
+
+TEST_P(WeightReaders, GiveTheChecksumOfTheSameWeightsOnTheHost) {
+  std::vector<float> values(kSize);
+  for (int64_t i = 0; i < kSize; ++i) values[i] = static_cast<float>(i % 1000) - 500;
+  DeviceWeights weights(&first(), kSize);
+  weights.CopyFromHost(values.data());
+  const WeightReader reader(&weights);
+  const auto host = std::span<const float>(values);
+  EXPECT_EQ(TerminationDetector::Checksum(reader), TerminationDetector::Checksum(host));
+  values[kSize - 1] = -0.0f;
+  weights.CopyFromHost(values.data());
+  const uint32_t negative = TerminationDetector::Checksum(reader);
+  values[kSize - 1] = 0.0f;
+  EXPECT_EQ(TerminationDetector::Checksum(host), negative);
+  values[kSize - 1] = 1.0f;
+  EXPECT_NE(TerminationDetector::Checksum(host), negative);
+}
+
+}  // namespace
+}  // namespace millrace::test
