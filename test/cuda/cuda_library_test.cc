@@ -56,6 +56,97 @@ TEST_F(CudaLibraries, MultiplyEmptyMatrices) {
   EXPECT_EQ(c.values(), Floats(12, 0.0f));
 }
 
+// ---- Products with a bias ----
+
+// Arrays begin anywhere, as the parameters of a net do in the array of all weights.
+TEST_F(CudaLibraries, AddABiasWhileTheyMultiply) {
+  for (int round = 0; round < 64; ++round) {
+    SCOPED_TRACE(round);
+    const bool ta = round & 1, tb = round & 2;
+    const auto size = [&] { return static_cast<int64_t>(1 + rng_.Below(9)); };
+    const int64_t m = size(), n = size(), k = size();
+    const size_t off[] = {rng_.Below(5), rng_.Below(5), rng_.Below(5), rng_.Below(5)};
+    const Array a(*device_, m * k + off[0], &rng_), b(*device_, k * n + off[1], &rng_),
+        bias(*device_, n + off[2], &rng_), c(*device_, m * n + off[3], &rng_);
+    const float *const from_a = a.data() + off[0], *const from_b = b.data() + off[1];
+    const Floats before = c.values();
+    Floats expected = before;
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = bias.data()[off[2] + j];
+        for (int64_t l = 0; l < k; ++l) {
+          sum += double{from_a[ta ? l * m + i : i * k + l]} * from_b[tb ? j * k + l : l * n + j];
+        }
+        expected[off[3] + i * n + j] = static_cast<float>(sum);
+      }
+    }
+    for (int time = 0; time < 2; ++time) {
+      cudaSetDevice(0);
+      ASSERT_TRUE(library_->MultiplyWithBias(ta, tb, m, n, k, from_a, from_b, bias.data() + off[2],
+                                             c.data() + off[3]));
+      ExpectNear(c.values(), expected);
+    }
+  }
+  ExpectOnQueue();
+  EXPECT_EQ(fake_.given_biased, std::vector<size_t>(128, 1024));
+}
+
+class CudaBiased : public CudaLibraries {
+ protected:
+  // Of the arrays from `offset` on.
+  bool Multiply(size_t offset = 0) {
+    return library_->MultiplyWithBias(false, true, 3, 4, 5, in_.data() + offset, in_.data(),
+                                      in_.data(), out_.data());
+  }
+  const Array in_{*device_, 64, &rng_}, out_{*device_, 12, &rng_};
+};
+
+TEST_F(CudaBiased, AskForAnAlgorithmOncePerShapeAndAlignment) {
+  for (int time = 0; time < 3; ++time) EXPECT_TRUE(Multiply());
+  EXPECT_EQ(fake_.proposals_asked, 1);
+  for (int time = 0; time < 3; ++time) EXPECT_TRUE(Multiply(1));
+  EXPECT_EQ(fake_.proposals_asked, 2);
+  EXPECT_TRUE(Multiply(3));  // aligned as before
+  EXPECT_EQ(fake_.proposals_asked, 2);
+}
+
+TEST_F(CudaBiased, LeaveToOthersWhatTheyDoNotHave) {
+  const Floats before = out_.values();
+  fake_.has_biased = false;
+  for (int time = 0; time < 3; ++time) EXPECT_FALSE(Multiply());
+  EXPECT_EQ(fake_.proposals_asked, 1);
+  // Here the refusal comes with the work.
+  fake_.has_biased = true, fake_.refuses_biased = true;
+  EXPECT_FALSE(Multiply(1));
+  fake_.refuses_biased = false;
+  EXPECT_FALSE(Multiply(1));
+  EXPECT_EQ(fake_.proposals_asked, 2);
+  EXPECT_FALSE(library_->MultiplyWithBias(false, false, 3, 4, 0, in_.data(), in_.data(), in_.data(),
+                                          out_.data()));
+  EXPECT_FALSE(library_->MultiplyWithBias(false, false, 0, 4, 5, in_.data(), in_.data(), in_.data(),
+                                          out_.data()));
+  EXPECT_EQ(out_.values(), before);
+}
+
+TEST_F(CudaBiased, DoWithoutAWorkspaceWhereThereIsNoMemory) {
+  cuda_.fails_at = cuda_.calls() + 1, cuda_.failure = cudaErrorMemoryAllocation;
+  for (int time = 0; time < 2; ++time) EXPECT_TRUE(Multiply());
+  EXPECT_EQ(fake_.given_biased, std::vector<size_t>(2, 0));
+}
+
+TEST_F(CudaBiased, HaveTheArithmeticOfTheRun) {
+  for (const auto& [precision, compute] :
+       {std::pair(GpuPrecision::kFloat32, CUBLAS_COMPUTE_32F),
+        std::pair(GpuPrecision::kTf32, CUBLAS_COMPUTE_32F_FAST_TF32),
+        std::pair(GpuPrecision::kBfloat16, CUBLAS_COMPUTE_32F_FAST_16BF)}) {
+    library_ = MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), precision);
+    EXPECT_TRUE(Multiply());
+    EXPECT_EQ(fake_.biased_compute, compute);
+  }
+}
+
+// ---- Convolutions ----
+
 TEST_F(CudaLibraries, ConvolveInAllPasses) {
   fake_.workspace = {{1, 4000}};
   for (int round = 0; round < 40; ++round) {
@@ -214,6 +305,8 @@ TEST_F(CudaLibraries, EndInOrderWhateverCallFails) {
                                at.workspace.get());
         library_->Multiply(false, false, 1, 1, 1, at.top.data(), at.top.data(), false,
                            at.bottom.data());
+        library_->MultiplyWithBias(false, false, 1, 1, 1, at.top.data(), at.top.data(),
+                                   at.top.data(), at.bottom.data());
         passed = fake_.calls <= n;
       } catch (const OutOfMemory& error) {
         EXPECT_TRUE(for_memory) << n;
@@ -241,6 +334,11 @@ TEST_F(CudaLibraries, RefuseSizesThatTheirIntegersCannotHold) {
   EXPECT_CONTAINS(ErrorOf([&] {
                     library_->Multiply(false, false, 1, 1, int64_t{1} << 31, nullptr, nullptr,
                                        false, nullptr);
+                  }),
+                  "is too large for cuBLAS");
+  EXPECT_CONTAINS(ErrorOf([&] {
+                    library_->MultiplyWithBias(false, false, int64_t{1} << 31, 1, 1, nullptr,
+                                               nullptr, nullptr, nullptr);
                   }),
                   "is too large for cuBLAS");
 }

@@ -42,6 +42,13 @@ struct FakeLibraries {
   // Algorithms that exist, or work, for float32 only.
   std::set<int> unknown_in_bfloat16, refuses_bfloat16;
 
+  // Of products with a bias.
+  bool has_biased = true;          // the heuristics know an algorithm
+  bool refuses_biased = false;     // which refuses its work
+  size_t biased_workspace = 1024;  // bytes that it needs, where it may have them; else 0
+  cublasComputeType_t biased_compute = CUBLAS_COMPUTE_32F;  // of the last
+  std::vector<size_t> given_biased;                         // bytes of workspace, by product
+
   uint64_t calls = 0;
   int handles = 0, descriptors = 0;    // that exist
   int proposals_asked = 0;             // calls of the heuristics

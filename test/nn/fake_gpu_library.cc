@@ -126,6 +126,19 @@ class FakeLibrary : public GpuLibrary {
     };
     EnqueueKernel(queue_, body, a, b, c);
   }
+  // Only for even k: a library may lack shapes.
+  bool MultiplyWithBias(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                        const float* a, const float* b, const float* bias, float* c) override {
+    if (k % 2 != 0) return false;
+    Multiply(transpose_a, transpose_b, m, n, k, a, b, false, c);
+    EnqueueKernel(
+        queue_,
+        [=](const float* bias, float* c) {
+          for (int64_t i = 0; i < m * n; ++i) c[i] += HogwildReadWeight(&bias[i % n]);
+        },
+        bias, c);
+    return true;
+  }
   std::unique_ptr<ConvolutionPlan> PlanConvolution(const ConvolutionProblem& problem) override {
     return std::make_unique<FakeConvolution>(problem, queue_);
   }

@@ -18,7 +18,10 @@ const CublasApi& Cublas() {
     const LoadedLibrary library(FileOf("cublas", CUBLAS_VER_MAJOR));
     CublasApi api{};
     MILLRACE_CUBLAS_FUNCTIONS(MILLRACE_FIND)
-    MILLRACE_FIND(cublasGemmEx)
+    MILLRACE_FIND(cublasGemmEx) {
+      const LoadedLibrary library(FileOf("cublasLt", CUBLAS_VER_MAJOR));
+      MILLRACE_CUBLASLT_FUNCTIONS(MILLRACE_FIND)
+    }
     int version[3] = {};
     for (const libraryPropertyType part : {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL}) {
       api.cublasGetProperty(part, &version[part]);

@@ -3,6 +3,7 @@
 #ifndef MILLRACE_NN_GPU_CUDA_API_H_
 #define MILLRACE_NN_GPU_CUDA_API_H_
 
+#include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cudnn.h>
 
@@ -22,6 +23,18 @@ namespace millrace::inline nn {
   F(cublasSgemm_v2)                  \
   F(cublasGetStatusString)           \
   F(cublasGetProperty)
+
+#define MILLRACE_CUBLASLT_FUNCTIONS(F)    \
+  F(cublasLtMatmulDescCreate)             \
+  F(cublasLtMatmulDescDestroy)            \
+  F(cublasLtMatmulDescSetAttribute)       \
+  F(cublasLtMatrixLayoutCreate)           \
+  F(cublasLtMatrixLayoutDestroy)          \
+  F(cublasLtMatmulPreferenceCreate)       \
+  F(cublasLtMatmulPreferenceDestroy)      \
+  F(cublasLtMatmulPreferenceSetAttribute) \
+  F(cublasLtMatmulAlgoGetHeuristic)       \
+  F(cublasLtMatmul)
 
 #define MILLRACE_CUDNN_FUNCTIONS(F)                 \
   F(cudnnCreate)                                    \
@@ -55,6 +68,7 @@ namespace millrace::inline nn {
 // Functions of a library. Tests have tables with functions of their own.
 struct CublasApi {
   MILLRACE_CUBLAS_FUNCTIONS(MILLRACE_FUNCTION)
+  MILLRACE_CUBLASLT_FUNCTIONS(MILLRACE_FUNCTION)  // of the library that cuBLAS itself uses
   // In C++ the header overloads this name, so its type is written out.
   cublasStatus_t (*cublasGemmEx)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n,
                                  int k, const void* alpha, const void* a, cudaDataType, int lda,

@@ -5,9 +5,11 @@
 
 #include <cstdlib>
 #include <limits>
+#include <optional>
 
 #include "device/cuda_queue.h"
 #include "device/cuda_status.h"
+#include "nn/gpu/cuda_biased_product.h"
 #include "nn/gpu/cuda_convolution.h"
 
 namespace millrace::inline nn {
@@ -54,6 +56,7 @@ class CudaLibrary final : public GpuLibrary {
       Check(cublas_.cublasSetMathMode(cublas_handle_, precision == GpuPrecision::kTf32
                                                           ? CUBLAS_TF32_TENSOR_OP_MATH
                                                           : CUBLAS_DEFAULT_MATH));
+      biased_.emplace(cublas_, cublas_handle_, &queue_, precision);
       Check(cudnn_.cudnnCreate(&cudnn_handle_));
       Check(cudnn_.cudnnSetStream(cudnn_handle_, queue_.stream()));
     } catch (const Error&) {
@@ -87,6 +90,13 @@ class CudaLibrary final : public GpuLibrary {
     cublas_.Check(status, queue_.device().name(), "a matrix product failed");
   }
 
+  bool MultiplyWithBias(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                        const float* a, const float* b, const float* bias, float* c) override {
+    if (m == 0 || n == 0 || k == 0) return false;
+    queue_.Select();
+    return biased_->Multiply(transpose_a, transpose_b, Int(m), Int(n), Int(k), a, b, bias, c);
+  }
+
   std::unique_ptr<ConvolutionPlan> PlanConvolution(const ConvolutionProblem& problem) override {
     queue_.Select();
     return PlanCudnnConvolution(problem, {cudnn_, cudnn_handle_, queue_, cache_, properties_.name},
@@ -111,6 +121,7 @@ class CudaLibrary final : public GpuLibrary {
   void Check(cudnnStatus_t status) const { cudnn_.Check(status, Name(), "cannot begin"); }
   const std::string& Name() const { return queue_.device().name(); }
   void End() {
+    biased_.reset();
     if (cudnn_handle_ != nullptr) cudnn_.cudnnDestroy(cudnn_handle_);
     if (cublas_handle_ != nullptr) cublas_.cublasDestroy_v2(cublas_handle_);
   }
@@ -122,6 +133,7 @@ class CudaLibrary final : public GpuLibrary {
   ConvolutionCache* const cache_;
   cudaDeviceProp properties_;
   cublasHandle_t cublas_handle_ = nullptr;
+  std::optional<CudaBiasedProducts> biased_;
   cudnnHandle_t cudnn_handle_ = nullptr;
 };
 

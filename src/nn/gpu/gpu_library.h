@@ -36,6 +36,15 @@ class GpuLibrary {
   // failed.
   virtual void Multiply(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                         const float* a, const float* b, bool add, float* c) = 0;
+  // c = a b, and `bias` {n} added to each row, at once. Returns false, and enqueues nothing, if the
+  // library does not do that for these matrices: then Multiply and an addition do. As Multiply
+  // otherwise.
+  virtual bool MultiplyWithBias(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                                const float* a, const float* b, const float* bias, float* c) {
+    (void)transpose_a, (void)transpose_b, (void)m, (void)n, (void)k;
+    (void)a, (void)b, (void)bias, (void)c;
+    return false;
+  }
   // Chooses the algorithms of the library's queue. Throws Error with one line if none supports the
   // problem.
   virtual std::unique_ptr<ConvolutionPlan> PlanConvolution(const ConvolutionProblem& problem) = 0;

@@ -19,11 +19,15 @@ class InnerProductGpu : public InnerProductLayer {
   void Forward(const Blobs& bottom, const Blobs& top) override {
     const int64_t rows = this->rows(*bottom[0]);
     PrepareWeights();
-    library().Multiply(false, !transpose(), rows, outputs_, inputs_, bottom[0]->data(),
-                       weights().blob->data(), false, top[0]->data());
-    if (!bias_) return;
-    Launch(*context_.queue, rows * outputs_,
-           AddBias{outputs_, 1, params_[1].blob->data(), top[0]->data()});
+    const float *const in = bottom[0]->data(), *const w = weights().blob->data();
+    const float* const bias = bias_ ? params_[1].blob->data() : nullptr;
+    float* const out = top[0]->data();
+    if (bias_ && library().MultiplyWithBias(false, !transpose(), rows, outputs_, inputs_, in, w,
+                                            bias, out)) {
+      return;
+    }
+    library().Multiply(false, !transpose(), rows, outputs_, inputs_, in, w, false, out);
+    if (bias_) Launch(*context_.queue, rows * outputs_, AddBias{outputs_, 1, bias, out});
   }
 
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,

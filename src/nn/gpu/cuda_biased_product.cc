@@ -1,0 +1,177 @@
+#include "nn/gpu/cuda_biased_product.h"
+
+#include <utility>
+
+#include "millrace/device.h"
+
+namespace millrace::inline nn {
+namespace {
+
+// What NVIDIA recommends for compute capability 9.0; older GPUs need less.
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+constexpr uintptr_t kMostAlignment = 256;
+
+uint32_t AlignmentOf(const float* pointer) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer) | kMostAlignment;
+  return static_cast<uint32_t>(address & (~address + 1));
+}
+
+// Whether the library lacks what it was asked for.
+bool Refuses(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+         status == CUBLAS_STATUS_ARCH_MISMATCH;
+}
+
+cublasComputeType_t ComputeTypeOf(GpuPrecision precision) {
+  switch (precision) {
+    case GpuPrecision::kTf32:
+      return CUBLAS_COMPUTE_32F_FAST_TF32;
+    case GpuPrecision::kBfloat16:
+      return CUBLAS_COMPUTE_32F_FAST_16BF;
+    default:
+      return CUBLAS_COMPUTE_32F;
+  }
+}
+
+// Owns a descriptor of the library.
+template <typename Opaque>
+class Descriptor {
+ public:
+  using Destroy = cublasStatus_t (*)(Opaque);
+
+  explicit Descriptor(Destroy destroy) : destroy_(destroy) {}
+  ~Descriptor() {
+    if (opaque_ != nullptr) destroy_(opaque_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  Opaque* address() { return &opaque_; }
+  Opaque get() const { return opaque_; }
+
+ private:
+  const Destroy destroy_;
+  Opaque opaque_ = nullptr;
+};
+
+}  // namespace
+
+struct CudaBiasedProducts::Plan {
+  explicit Plan(const CublasApi& api)
+      : product(api.cublasLtMatmulDescDestroy),
+        a(api.cublasLtMatrixLayoutDestroy),
+        b(api.cublasLtMatrixLayoutDestroy),
+        c(api.cublasLtMatrixLayoutDestroy) {}
+
+  Descriptor<cublasLtMatmulDesc_t> product;
+  Descriptor<cublasLtMatrixLayout_t> a, b, c;
+  cublasLtMatmulAlgo_t algorithm{};
+  size_t workspace_bytes = 0;
+  bool exists = false;  // false: there is no algorithm
+};
+
+CudaBiasedProducts::CudaBiasedProducts(const CublasApi& cublas, cublasHandle_t handle,
+                                       CudaQueue* queue, GpuPrecision precision)
+    : cublas_(cublas),
+      handle_(reinterpret_cast<cublasLtHandle_t>(handle)),
+      queue_(*queue),
+      compute_(ComputeTypeOf(precision)) {}
+
+CudaBiasedProducts::~CudaBiasedProducts() = default;
+
+bool CudaBiasedProducts::Multiply(bool transpose_a, bool transpose_b, int m, int n, int k,
+                                  const float* a, const float* b, const float* bias, float* c) {
+  Plan& plan = PlanOf({transpose_a,
+                       transpose_b,
+                       m,
+                       n,
+                       k,
+                       {AlignmentOf(a), AlignmentOf(b), AlignmentOf(bias), AlignmentOf(c)}},
+                      bias);
+  if (!plan.exists) return false;
+  const float one = 1, zero = 0;
+  const char* const doing = "a matrix product with a bias failed";
+  const std::string& name = queue_.device().name();
+  cublas_.Check(cublas_.cublasLtMatmulDescSetAttribute(
+                    plan.product.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)),
+                name, doing);
+  // The library has columns where this interface has rows: it computes c^T = b^T a^T.
+  const cublasStatus_t status = cublas_.cublasLtMatmul(
+      handle_, plan.product.get(), &one, b, plan.b.get(), a, plan.a.get(), &zero, c, plan.c.get(),
+      c, plan.c.get(), &plan.algorithm, workspace_.get(), plan.workspace_bytes, queue_.stream());
+  if (Refuses(status)) {
+    plan.exists = false;
+    return false;
+  }
+  cublas_.Check(status, name, doing);
+  return true;
+}
+
+CudaBiasedProducts::Plan& CudaBiasedProducts::PlanOf(const Shape& shape, const float* bias) {
+  std::unique_ptr<Plan>& plan = plans_[shape];
+  if (!plan) {
+    auto made = std::make_unique<Plan>(cublas_);
+    Choose(shape, bias, made.get());
+    plan = std::move(made);
+  }
+  return *plan;
+}
+
+void CudaBiasedProducts::Choose(const Shape& shape, const float* bias, Plan* plan) {
+  AllocateWorkspace();
+  const auto check = [this](cublasStatus_t status) {
+    cublas_.Check(status, queue_.device().name(), "cannot prepare a matrix product with a bias");
+  };
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+    check(cublas_.cublasLtMatmulDescSetAttribute(plan->product.get(), attribute, &value,
+                                                 sizeof(value)));
+  };
+  check(cublas_.cublasLtMatmulDescCreate(plan->product.address(), compute_, CUDA_R_32F));
+  set(CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  // Arrays as they lie, in columns: a row of this interface is a column there.
+  const auto layout = [&](Descriptor<cublasLtMatrixLayout_t>* descriptor, int rows, int columns) {
+    check(cublas_.cublasLtMatrixLayoutCreate(descriptor->address(), CUDA_R_32F,
+                                             static_cast<uint64_t>(rows),
+                                             static_cast<uint64_t>(columns), rows));
+  };
+  layout(&plan->b, shape.transpose_b ? shape.k : shape.n, shape.transpose_b ? shape.n : shape.k);
+  layout(&plan->a, shape.transpose_a ? shape.m : shape.k, shape.transpose_a ? shape.k : shape.m);
+  layout(&plan->c, shape.n, shape.m);
+
+  Descriptor<cublasLtMatmulPreference_t> limits(cublas_.cublasLtMatmulPreferenceDestroy);
+  check(cublas_.cublasLtMatmulPreferenceCreate(limits.address()));
+  const auto limit = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    check(cublas_.cublasLtMatmulPreferenceSetAttribute(limits.get(), attribute, &value,
+                                                       sizeof(value)));
+  };
+  limit(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{workspace_.bytes()});
+  const auto& [a, b, of_bias, c] = shape.alignments;
+  limit(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, b);
+  limit(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, a);
+  limit(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c);
+  limit(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c);
+  cublasLtMatmulHeuristicResult_t result{};
+  int found = 0;
+  const cublasStatus_t status = cublas_.cublasLtMatmulAlgoGetHeuristic(
+      handle_, plan->product.get(), plan->b.get(), plan->a.get(), plan->c.get(), plan->c.get(),
+      limits.get(), 1, &result, &found);
+  if (!Refuses(status)) check(status);
+  plan->exists = status == CUBLAS_STATUS_SUCCESS && found > 0 &&
+                 result.state == CUBLAS_STATUS_SUCCESS &&
+                 result.workspaceSize <= workspace_.bytes();
+  plan->algorithm = result.algo;
+  plan->workspace_bytes = result.workspaceSize;
+}
+
+void CudaBiasedProducts::AllocateWorkspace() {
+  if (std::exchange(has_allocated_, true)) return;
+  try {
+    workspace_ = Buffer(queue_.device().memory(), kWorkspaceBytes);
+  } catch (const OutOfMemory&) {
+    // Algorithms that need none remain.
+  }
+}
+
+}  // namespace millrace::inline nn
