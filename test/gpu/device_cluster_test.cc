@@ -1,9 +1,12 @@
 // GPUs in a cluster: what a GPU adds reaches the other nodes, and what these add reaches the GPU.
 #include <google/protobuf/text_format.h>
 
+#include <array>
 #include <cmath>
 #include <ostream>
 
+#include "millrace/cluster.h"
+#include "millrace/session.h"
 #include "test/gpu/gpu_support.h"
 #include "test/gpu/listed_fakes.h"
 #include "test/support/cluster_node.h"
@@ -361,6 +364,16 @@ TEST_P(GpuClusterRun, NeedsASolverWhereTheWeightsAre) {
             field +
                 "but the processes of --shm=millrace-test share weights in host memory: "
                 "expected host");
+  // A program with a loop of its own.
+  const std::string host =
+      field + "but the weights of this program are in host memory: expected host";
+  SessionOptions session;
+  session.topology = topology;
+  session.node = "a";
+  EXPECT_EQ(ErrorOf([&] { Session::Open(work_.Write("session", Workspace::Solver(10)), session); }),
+            host);
+  alignas(64) std::array<float, 16> weights{};
+  EXPECT_EQ(ErrorOf([&] { ClusterMember({.topology = topology, .node = "a"}, weights); }), host);
 }
 
 }  // namespace
