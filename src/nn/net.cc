@@ -345,12 +345,19 @@ float* BuiltNet::gradients() {
   return gradients_.get<float>();
 }
 
+// Others may change weights meanwhile.
+__attribute__((noinline)) bool HogwildReadAreFinite(const float* values, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(values[i])) return false;
+  }
+  return true;
+}
+
 std::string BuiltNet::FindNonFinite() const {
   queue_->Synchronize();
   std::vector<float> copy;
   const auto finite = [&](const Blob& blob) {
-    const float* value = blob.DataOnHost(&copy);
-    return std::all_of(value, value + blob.count(), [](float x) { return std::isfinite(x); });
+    return HogwildReadAreFinite(blob.DataOnHost(&copy), blob.count());
   };
   for (const Node& node : nodes_) {
     for (size_t i = 0; i < node.layer->params().size(); ++i) {

@@ -68,6 +68,7 @@ void DeviceMergeStrategy::Merge() {
                center());
     if (!has_own_weights()) compute()->Copy(weights(), center(), center_.bytes());
   });
+  center_moved_ = true;
   // A snapshot that the solver which leads now takes holds the batches of all as used.
   team().gradients().WaitForThreads();
 }
@@ -76,7 +77,8 @@ DeviceMergeStrategy::~DeviceMergeStrategy() { AbortSums(); }
 
 void DeviceMergeStrategy::Flush() {
   if (compute() != nullptr) compute()->Synchronize();
-  if (!leads_process()) return;
+  // Before the first merge, others may still copy the host's weights, which the center has.
+  if (!leads_process() || !center_moved_) return;
   device().memory().CopyToHost(team().weights().data(), center(), center_.bytes());
 }
 

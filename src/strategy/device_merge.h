@@ -44,6 +44,7 @@ class DeviceMergeStrategy : public DeviceTeamStrategy {
   const Buffer center_, sums_;  // in memory of the device, as all arrays
   const Buffer velocity_;       // with kOuter
   bool merges_ = true;          // whether the last iteration ended with a merge
+  bool center_moved_ = false;
 };
 
 }  // namespace millrace::inline strategy

@@ -70,8 +70,9 @@ class Node {
   Cluster& cluster() { return *cluster_; }
   DeviceLinks& links() { return *links_; }
   bool Holds(float value) const {
-    return std::all_of(weights_->data(), weights_->data() + kSize,
-                       [&](float weight) { return weight == value; });
+    std::vector<float> weights(kSize);
+    WeightReader(weights_.get()).Copy(weights.data());
+    return weights == std::vector<float>(kSize, value);
   }
 
  private:

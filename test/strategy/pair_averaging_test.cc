@@ -173,18 +173,23 @@ TEST(PairAveraging, LosesNothingBetweenThreads) {
   PairTeam team(run.get(), kSolvers, Seed());
   FakeClock clock;
   caffe::SolverParameter param;
+  // Made here: protobuf makes the defaults of string fields at their first use.
+  std::vector<std::unique_ptr<UpdateRule>> rules;
+  for (int t = 0; t < kSolvers; ++t) {
+    rules.push_back(
+        UpdateRuleRegistry::Get().Create(param, {{"w", {kWeights}, 0, kWeights}}, run->size()));
+  }
   std::vector<std::thread> threads;
   for (int t = 0; t < kSolvers; ++t) {
     threads.emplace_back([&, t] {
       PairAveraging solver(&team, t, SyncConditions(), &clock);
-      const auto rule =
-          UpdateRuleRegistry::Get().Create(param, {{"w", {kWeights}, 0, kWeights}}, run->size());
-      solver.Prepare(rule.get());
+      UpdateRule* const rule = rules[t].get();
+      solver.Prepare(rule);
       std::vector<float> gradients(run->size(), 0);
       std::fill_n(gradients.begin(), kWeights, -1024.0f);
       for (int i = 0; i < kSteps; ++i) {
         ASSERT_TRUE(solver.Claim(1'000'000));
-        solver.Update(1, gradients.data(), rule.get());
+        solver.Update(1, gradients.data(), rule);
         solver.Complete();
         if (i % 50 == 0) solver.Publish();
       }
