@@ -30,12 +30,10 @@ TerminationDetector::TerminationDetector(ClusterPeers* peers, WeightReader weigh
 
 uint32_t TerminationDetector::Checksum(const WeightReader& weights) {
   uint32_t checksum = Crc32c({});
-  std::vector<float> plain;
-  weights.Read([&](std::span<const float> piece) {
-    plain.assign(piece.begin(), piece.end());
+  weights.Read([&](std::span<float> piece) {
     // Adding 0 turns -0 into 0 and leaves all other values unchanged.
-    for (float& weight : plain) weight += 0.0f;
-    checksum = Crc32c(std::as_bytes(std::span(plain)), checksum);
+    for (float& weight : piece) weight += 0.0f;
+    checksum = Crc32c(std::as_bytes(piece), checksum);
   });
   return checksum;
 }

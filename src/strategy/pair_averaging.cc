@@ -179,29 +179,24 @@ void PairAveraging::ReadOwn() {
   current_ = true;
 }
 
-void PairAveraging::ForOwn(const std::function<void(int64_t begin, int64_t count)>& work) {
-  for (int64_t begin = 0; begin < team_.run().size(); begin += kBlock) {
-    const int64_t count = std::min(kBlock, team_.run().size() - begin);
-    ForLockedBlocks(&own_holder_, team_.weights(index_), begin, count, std::cref(work));
-  }
-}
-
 void PairAveraging::Push() {
   if (!copy_) return;
   ReadOwn();
-  ForOwn([&](int64_t begin, int64_t count) {
-    HogwildUpdatePush(1, count, team_.weights(index_) + begin, own_.get<float>() + begin,
-                      base_.get<float>() + begin);
-  });
+  ForLockedBlocks(&own_holder_, team_.weights(index_), 0, team_.run().size(),
+                  [&](int64_t begin, int64_t count) {
+                    HogwildUpdatePush(1, count, team_.weights(index_) + begin,
+                                      own_.get<float>() + begin, base_.get<float>() + begin);
+                  });
 }
 
 // After Push.
 void PairAveraging::Fetch() {
   if (!copy_) return;
-  ForOwn([&](int64_t begin, int64_t count) {
-    HogwildUpdateFetch(count, team_.weights(index_) + begin, own_.get<float>() + begin,
-                       base_.get<float>() + begin);
-  });
+  ForLockedBlocks(&own_holder_, team_.weights(index_), 0, team_.run().size(),
+                  [&](int64_t begin, int64_t count) {
+                    HogwildUpdateFetch(count, team_.weights(index_) + begin,
+                                       own_.get<float>() + begin, base_.get<float>() + begin);
+                  });
   copy_->Write(own_.get<float>());
 }
 

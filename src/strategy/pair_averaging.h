@@ -105,12 +105,11 @@ class PairAveraging : public Strategy {
 
  private:
   bool IsDue();
+  // Copies the weights to own_.
   void ReadOwn();
-  // Nothing to do on the host.
+  // On a device, as HogwildUpdatePush and HogwildUpdateFetch (local_merge.h) with the team's array.
   void Push();
   void Fetch();
-  // Calls work(begin, count) for all elements, under the lock of the team's array.
-  void ForOwn(const std::function<void(int64_t begin, int64_t count)>& work);
 
   PairTeam& team_;
   const int index_;

@@ -47,6 +47,10 @@ Processes* Connect(const TrainOptions& options, bool synchronous, SolverConfig* 
   return processes->get();
 }
 
+bool IsAt(const TopologyMemory& memory, const Device& device) {
+  return device.type() == memory.type && device.ordinal() == memory.ordinal;
+}
+
 double MiB(double bytes) { return bytes / (1 << 20); }
 
 }  // namespace
@@ -151,9 +155,8 @@ void RunSetup::CheckSynchronizedLayers() const {
 void RunSetup::CheckMemory() const {
   if (!node_config || node_config->plan.memory.on_host()) return;
   const TopologyMemory& memory = node_config->plan.memory;
-  const bool trains = std::any_of(options.gpus.begin(), options.gpus.end(), [&](Device* gpu) {
-    return gpu->type() == memory.type && gpu->ordinal() == memory.ordinal;
-  });
+  const bool trains = std::any_of(options.gpus.begin(), options.gpus.end(),
+                                  [&](Device* gpu) { return IsAt(memory, *gpu); });
   if (!trains) {
     throw MemoryError(
         *node_config,
@@ -221,18 +224,16 @@ void RunSetup::MakeWeights() {
   }
   weight_files = FillNewWeights(config, resume.get(), options.weights, net, &weights->clock());
   if (!on_host) gpu_weights[0]->CopyToHost(weights->data());
-  FindClusterGpu();
-  if (cluster_gpu_ != nullptr) cluster_gpu_->CopyFromHost(weights->data());
+  if (cluster_gpu() != nullptr) cluster_gpu()->CopyFromHost(weights->data());
   if (!node_config) weights->Publish();
 }
 
-void RunSetup::FindClusterGpu() {
-  if (!node_config) return;
-  const TopologyMemory& memory = node_config->plan.memory;
+DeviceWeights* RunSetup::cluster_gpu() const {
+  if (!node_config) return nullptr;
   for (const auto& replica : gpu_weights) {
-    const Device& gpu = replica->device();
-    if (gpu.type() == memory.type && gpu.ordinal() == memory.ordinal) cluster_gpu_ = replica.get();
+    if (IsAt(node_config->plan.memory, replica->device())) return replica.get();
   }
+  return nullptr;
 }
 
 std::string RunSetup::Title() const {
@@ -246,9 +247,9 @@ void RunSetup::LogWeights() const {
   for (const Device* gpu : options.gpus) {
     LOG(INFO) << "A solver on " << gpu->name() << ", on a replica in its memory";
   }
-  if (cluster_gpu_ != nullptr) {
+  if (cluster_gpu() != nullptr) {
     LOG(INFO) << "The segments of the cluster work on the replica of "
-              << cluster_gpu_->device().name();
+              << cluster_gpu()->device().name();
   }
   if (*options.solvers == 0) return;
   const int slots = UpdateRuleRegistry::Get().Create(config.param, {}, 0)->slots();

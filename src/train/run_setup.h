@@ -56,7 +56,7 @@ class RunSetup {
   // Logs where the weights are, and their size.
   void LogWeights() const;
   // The replica on which the segments of a cluster work; null: the host's.
-  DeviceWeights* cluster_gpu() const { return cluster_gpu_; }
+  DeviceWeights* cluster_gpu() const;
 
   const std::unique_ptr<NodeConfig> node_config;  // null: no cluster
   SteadyClock clock;
@@ -81,9 +81,6 @@ class RunSetup {
   void MakeNets();
   std::string StrategyText() const;
   void MakeWeights();
-  void FindClusterGpu();
-
-  DeviceWeights* cluster_gpu_ = nullptr;
 };
 
 }  // namespace millrace::inline train

@@ -14,7 +14,7 @@ namespace millrace::inline weights {
 // Copies denote the same replica, which outlives them. Thread-safe.
 class WeightReader {
  public:
-  using Use = std::function<void(std::span<const float> piece)>;
+  using Use = std::function<void(std::span<float> piece)>;
 
   // Of no weights.
   WeightReader() : WeightReader(std::span<const float>()) {}
@@ -31,8 +31,8 @@ class WeightReader {
   explicit WeightReader(DeviceWeights* weights);
 
   int64_t size() const { return size_; }
-  // Calls `use` for consecutive pieces, which are all weights. A piece is in host memory until
-  // `use` returns. Throws DeviceError if the device has failed.
+  // Calls `use` for consecutive pieces, which are all weights. A piece is a copy in host memory,
+  // which `use` may change, until `use` returns. Throws DeviceError if the device has failed.
   void Read(const Use& use) const { read_(use); }
   // Copies size() weights to `to`. Throws as Read does.
   void Copy(float* to) const;

@@ -82,18 +82,7 @@ TEST_P(DeviceAllreduce, TestsAndSavesWhatTheGpusHaveLearned) {
 
 TEST_P(DeviceAllreduce, AStopEndsAllSolversAfterTheSameIteration) {
   RequestedCommands commands;
-  class Stopper : public RunObserver {
-   public:
-    explicit Stopper(RequestedCommands* commands) : commands_(*commands) {}
-    void Started(int64_t, double) override {}
-    void Iterated(int64_t completed, double) override {
-      if (completed == 5) commands_.Stop();
-    }
-    void Ended() override {}
-
-   private:
-    RequestedCommands& commands_;
-  } stopper(&commands);
+  AtIteration stopper(5, [&] { commands.Stop(); });
   TrainOptions options = OnGpus();
   options.control = &commands;
   options.observer = &stopper;

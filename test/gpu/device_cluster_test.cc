@@ -289,18 +289,7 @@ TEST_P(GpuClusterRun, AloneStopsAndSavesWhatTheGpuHas) {
   options.gpu_max_mbps = 0.1;
   options.control = &commands;
   options.shard_count = 1;  // all of the data
-  class Stopper : public RunObserver {
-   public:
-    explicit Stopper(RequestedCommands* commands) : commands_(*commands) {}
-    void Started(int64_t, double) override {}
-    void Iterated(int64_t completed, double) override {
-      if (completed >= 150) commands_.Stop();
-    }
-    void Ended() override {}
-
-   private:
-    RequestedCommands& commands_;
-  } stopper(&commands);
+  AtIteration stopper(150, [&] { commands.Stop(); });
   options.observer = &stopper;
   const Outcome outcome = RunNamed(work_, "a", Workspace::Solver(1'000'000), options);
   EXPECT_TRUE(outcome.result.stopped_early);
@@ -314,20 +303,9 @@ TEST_P(GpuClusterRun, AloneStopsAndSavesWhatTheGpuHas) {
 TEST_P(GpuClusterRun, EndsWhenTheGpuFails) {
   if (!is_fake()) GTEST_SKIP() << "only a fake device fails when the test says so";
   const std::string topology = Topology(MemoryOf(first()), "host");
-  class Breaker : public RunObserver {
-   public:
-    explicit Breaker(Device* gpu) : gpu_(static_cast<FakeDevice&>(*gpu)) {}
-    void Started(int64_t, double) override {}
-    void Iterated(int64_t completed, double) override {
-      if (completed < 100 || failed_.exchange(true)) return;
-      gpu_.queues()[0]->Fail("it has fallen off the bus");
-    }
-    void Ended() override {}
-
-   private:
-    FakeDevice& gpu_;
-    std::atomic<bool> failed_{false};
-  } breaker(&first());
+  AtIteration breaker(100, [&] {
+    static_cast<FakeDevice&>(first()).queues()[0]->Fail("it has fallen off the bus");
+  });
   TrainOptions options = NodeOptions(topology, "a", {&first()}, 1);
   options.observer = &breaker;
   std::string error;

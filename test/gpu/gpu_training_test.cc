@@ -103,18 +103,7 @@ TEST_P(GpuTraining, StopsAtACommandAndSaves) {
   RequestedCommands commands;
   TrainOptions options = OnGpus({&first(), &second()}, 1);
   options.control = &commands;
-  class Stopper : public RunObserver {
-   public:
-    explicit Stopper(RequestedCommands* commands) : commands_(*commands) {}
-    void Started(int64_t, double) override {}
-    void Iterated(int64_t completed, double) override {
-      if (completed == 10) commands_.Stop();
-    }
-    void Ended() override {}
-
-   private:
-    RequestedCommands& commands_;
-  } stopper(&commands);
+  AtIteration stopper(10, [&] { commands.Stop(); });
   options.observer = &stopper;
   const Outcome outcome = RunNamed(*work_, "run", Workspace::Solver(1'000'000), options);
   EXPECT_TRUE(outcome.result.stopped_early);
@@ -291,18 +280,7 @@ TEST_P(FakeGpuTraining, EndsInOrderWhateverCallFails) {
 }
 
 TEST_P(FakeGpuTraining, SavesTheHostsWeightsWhenAGpuFailsMidway) {
-  class Breaker : public RunObserver {
-   public:
-    explicit Breaker(FakeDevice* gpu) : gpu_(*gpu) {}
-    void Started(int64_t, double) override {}
-    void Iterated(int64_t completed, double) override {
-      if (completed == 100) gpu_.queues()[0]->Fail("it has fallen off the bus");
-    }
-    void Ended() override {}
-
-   private:
-    FakeDevice& gpu_;
-  } breaker(&first_);
+  AtIteration breaker(100, [&] { first_.queues()[0]->Fail("it has fallen off the bus"); });
   TrainOptions options = OnGpus({&first_, &second_}, 1);
   options.observer = &breaker;
   const std::string error =

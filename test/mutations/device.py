@@ -62,9 +62,9 @@ bool with_diff) const {
     HostMemory().Fill(gradients_.get(), 0, bytes);
 """)]),
     ("non-finite-values-are-looked-for-on-the-device", [(NET, """\
-    const float* value = blob.DataOnHost(&copy);
+    return HogwildReadAreFinite(blob.DataOnHost(&copy), blob.count());
 """, """\
-    const float* value = blob.data();
+    return HogwildReadAreFinite(blob.data(), blob.count());
 """)]),
 
     # ---- Blobs and layers ---------------------------------------------------
@@ -186,7 +186,7 @@ bool with_diff) const {
     if (setup_.cluster_gpu() != nullptr) parts_.cluster->reader().Copy(setup_.weights->data());
 """, "")]),
     ("a-gpus-weights-begin-as-zeros-in-a-cluster", [(SETUP, """\
-  if (cluster_gpu_ != nullptr) cluster_gpu_->CopyFromHost(weights->data());
+  if (cluster_gpu() != nullptr) cluster_gpu()->CopyFromHost(weights->data());
 """, "")]),
     ("weights-are-read-within-an-update", [(READER, """\
       weights_.order().Write(*queue_, [&] {

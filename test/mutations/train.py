@@ -18,7 +18,7 @@ VIEW, PLAIN = "src/train/net_view.cc", "src/nn/plain_values.cc"
 MUTANTS = [
     # ---- The end of a run ---------------------------------------------------
     ("minus-zero-keeps-nodes-apart", [(TERMINATION, """\
-    for (float& weight : plain) weight += 0.0f;
+    for (float& weight : piece) weight += 0.0f;
 """, """\
 """)]),
     ("who-was-stopped-counts-as-ended", [(TERMINATION, """\

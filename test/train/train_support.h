@@ -2,8 +2,11 @@
 #ifndef MILLRACE_TEST_TRAIN_TRAIN_SUPPORT_H_
 #define MILLRACE_TEST_TRAIN_TRAIN_SUPPORT_H_
 
+#include <atomic>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -44,6 +47,23 @@ struct Outcome {
     }
     throw Error("no test output '", name, "'");
   }
+};
+
+// Calls `act` once, when at least `iteration` iterations have been completed.
+class AtIteration : public RunObserver {
+ public:
+  AtIteration(int64_t iteration, std::function<void()> act)
+      : iteration_(iteration), act_(std::move(act)) {}
+  void Started(int64_t, double) override {}
+  void Iterated(int64_t completed, double) override {
+    if (completed >= iteration_ && !acted_.exchange(true)) act_();
+  }
+  void Ended() override {}
+
+ private:
+  const int64_t iteration_;
+  const std::function<void()> act_;
+  std::atomic<bool> acted_{false};
 };
 
 // Trains `solver` under `name`, with metrics in NAME.jsonl.

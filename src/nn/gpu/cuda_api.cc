@@ -13,15 +13,18 @@ std::string FileOf(const char* name, int major) { return StrCat("lib", name, ".s
 
 #define MILLRACE_FIND(name) library.Find(#name, &api.name);
 
+static void FindCublasLt(CublasApi& api) {
+  const LoadedLibrary library(FileOf("cublasLt", CUBLAS_VER_MAJOR));
+  MILLRACE_CUBLASLT_FUNCTIONS(MILLRACE_FIND)
+}
+
 const CublasApi& Cublas() {
   static const CublasApi api = [] {
     const LoadedLibrary library(FileOf("cublas", CUBLAS_VER_MAJOR));
     CublasApi api{};
     MILLRACE_CUBLAS_FUNCTIONS(MILLRACE_FIND)
-    MILLRACE_FIND(cublasGemmEx) {
-      const LoadedLibrary library(FileOf("cublasLt", CUBLAS_VER_MAJOR));
-      MILLRACE_CUBLASLT_FUNCTIONS(MILLRACE_FIND)
-    }
+    MILLRACE_FIND(cublasGemmEx)
+    FindCublasLt(api);
     int version[3] = {};
     for (const libraryPropertyType part : {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL}) {
       api.cublasGetProperty(part, &version[part]);

@@ -33,37 +33,21 @@ cublasComputeType_t ComputeTypeOf(GpuPrecision precision) {
   }
 }
 
-// Owns a descriptor of the library.
+// A descriptor, destroyed with its owner.
 template <typename Opaque>
-class Descriptor {
- public:
-  using Destroy = cublasStatus_t (*)(Opaque);
-
-  explicit Descriptor(Destroy destroy) : destroy_(destroy) {}
-  ~Descriptor() {
-    if (opaque_ != nullptr) destroy_(opaque_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  Opaque* address() { return &opaque_; }
-  Opaque get() const { return opaque_; }
-
- private:
-  const Destroy destroy_;
-  Opaque opaque_ = nullptr;
-};
+using Owned = std::unique_ptr<Opaque, cublasStatus_t (*)(Opaque*)>;
 
 }  // namespace
 
 struct CudaBiasedProducts::Plan {
   explicit Plan(const CublasApi& api)
-      : product(api.cublasLtMatmulDescDestroy),
-        a(api.cublasLtMatrixLayoutDestroy),
-        b(api.cublasLtMatrixLayoutDestroy),
-        c(api.cublasLtMatrixLayoutDestroy) {}
+      : product(nullptr, api.cublasLtMatmulDescDestroy),
+        a(nullptr, api.cublasLtMatrixLayoutDestroy),
+        b(nullptr, api.cublasLtMatrixLayoutDestroy),
+        c(nullptr, api.cublasLtMatrixLayoutDestroy) {}
 
-  Descriptor<cublasLtMatmulDesc_t> product;
-  Descriptor<cublasLtMatrixLayout_t> a, b, c;
+  Owned<cublasLtMatmulDescOpaque_t> product;
+  Owned<cublasLtMatrixLayoutOpaque_t> a, b, c;
   cublasLtMatmulAlgo_t algorithm{};
   size_t workspace_bytes = 0;
   bool exists = false;  // false: there is no algorithm
@@ -125,23 +109,28 @@ void CudaBiasedProducts::Choose(const Shape& shape, const float* bias, Plan* pla
     check(cublas_.cublasLtMatmulDescSetAttribute(plan->product.get(), attribute, &value,
                                                  sizeof(value)));
   };
-  check(cublas_.cublasLtMatmulDescCreate(plan->product.address(), compute_, CUDA_R_32F));
+  cublasLtMatmulDesc_t product = nullptr;
+  check(cublas_.cublasLtMatmulDescCreate(&product, compute_, CUDA_R_32F));
+  plan->product.reset(product);
   set(CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
   set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   // Arrays as they lie, in columns: a row of this interface is a column there.
-  const auto layout = [&](Descriptor<cublasLtMatrixLayout_t>* descriptor, int rows, int columns) {
-    check(cublas_.cublasLtMatrixLayoutCreate(descriptor->address(), CUDA_R_32F,
-                                             static_cast<uint64_t>(rows),
+  const auto layout = [&](Owned<cublasLtMatrixLayoutOpaque_t>* owned, int rows, int columns) {
+    cublasLtMatrixLayout_t made = nullptr;
+    check(cublas_.cublasLtMatrixLayoutCreate(&made, CUDA_R_32F, static_cast<uint64_t>(rows),
                                              static_cast<uint64_t>(columns), rows));
+    owned->reset(made);
   };
   layout(&plan->b, shape.transpose_b ? shape.k : shape.n, shape.transpose_b ? shape.n : shape.k);
   layout(&plan->a, shape.transpose_a ? shape.m : shape.k, shape.transpose_a ? shape.k : shape.m);
   layout(&plan->c, shape.n, shape.m);
 
-  Descriptor<cublasLtMatmulPreference_t> limits(cublas_.cublasLtMatmulPreferenceDestroy);
-  check(cublas_.cublasLtMatmulPreferenceCreate(limits.address()));
+  cublasLtMatmulPreference_t made = nullptr;
+  check(cublas_.cublasLtMatmulPreferenceCreate(&made));
+  const Owned<cublasLtMatmulPreferenceOpaque_t> limits(made,
+                                                       cublas_.cublasLtMatmulPreferenceDestroy);
   const auto limit = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
     check(cublas_.cublasLtMatmulPreferenceSetAttribute(limits.get(), attribute, &value,
                                                        sizeof(value)));
