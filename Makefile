@@ -259,7 +259,7 @@ $(BUILD)/obj/src/device/cuda_device.o: $(BUILD)/archs.list
 $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags.list $(BUILD)/archs.list | $(generated) backends
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Xcompiler -fPIC$(if $(SANITIZE),,$(comma)-fvisibility=hidden) -Werror all-warnings $(if $(filter src/exchange/%,$<),-fmad=false) -Iinclude -Isrc -gencode "arch=$(ptx),code=[$(subst $(space),$(comma),$(CUDA_ARCHS) $(ptx))]" -MMD -MF $(@:.o=.d) -c $< -o $@
+	$(Q)$(if $(filter ccache,$(CXX)),ccache )$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Xcompiler -fPIC$(if $(SANITIZE),,$(comma)-fvisibility=hidden) -Werror all-warnings $(if $(filter src/exchange/%,$<),-fmad=false) -Iinclude -Isrc -gencode "arch=$(ptx),code=[$(subst $(space),$(comma),$(CUDA_ARCHS) $(ptx))]" -MMD -MF $(@:.o=.d) -c $< -o $@
 
 $(BUILD)/libmillrace.a: $(objects) $(generated_objects) $(BUILD)/sources.list
 	@rm -f $@
