@@ -8,6 +8,21 @@
 //                                  element i; the elements run in any order and at the same time
 //   template <typename Team> MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const
 //                                  row `row`, computed by a team of threads (device/team.h)
+// What makes a kernel faster on a GPU, both optional:
+//   int64_t Extent(int64_t count) const
+//                                  the kernel also takes int32_t in place of int64_t, as a template
+//                                  over the type of index, and is run so if all indices that it
+//                                  computes from 0 <= i < count are less than this number and
+//                                  it is below 2^31; shapes that indices are divided by are
+//                                  Divisors (device/divisor.h)
+//   template <typename Visit> void Elements(Visit visit)
+//                                  calls visit(pointer) for each pointer to an array of 4-byte
+//                                  values of which element i reads and writes value i only;
+//                                  Pointers may be absent if these are all. The
+//                                  kernel may then be run for some elements at a time
+//                                  (device/element_pack.h), on a copy whose arrays hold these:
+//                                  operator()(i), if i serves as index of the arrays only, or else
+//                                  Run(Index i, int at), for element i whose values are at `at`
 //
 // Kernels are defined in headers. The host runs every kernel, in Launch. The file for another type
 // of device registers launchers for them: for CUDA, a NAME_cuda.cu with a RegisterCudaKernels
@@ -18,10 +33,12 @@
 #include <concepts>
 #include <cstdint>
 #include <map>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/host_device.h"
 #include "base/simd.h"
+#include "device/element_pack.h"
 #include "device/team.h"
 #include "millrace/device.h"
 #include "millrace/queue.h"
@@ -52,6 +69,40 @@ class KernelLaunchers {
 
 template <typename Kernel>
 concept ElementKernel = std::invocable<const Kernel&, int64_t>;
+
+// Calls visit(pointer) for each of the kernel's pointers.
+template <typename Kernel, typename Visit>
+void VisitPointers(Kernel& kernel, Visit visit) {
+  if constexpr (requires { kernel.Pointers(visit); }) {
+    kernel.Pointers(visit);
+  } else {
+    kernel.Elements(visit);
+  }
+}
+
+// Whether the kernel has a form with 32-bit indices.
+template <typename Kernel>
+concept NarrowKernel = requires(const Kernel& kernel) {
+  kernel.Extent(int64_t{});
+};
+
+// Calls run(index, packed) once, for the form in which a GPU runs the kernel for [0, count):
+// `index` has the type of index, and `packed` is a std::bool_constant: whether elements run in
+// packs.
+template <typename Kernel, typename Run>
+void ChooseForm(int64_t count, const Kernel& kernel, Run run) {
+  if constexpr (NarrowKernel<Kernel>) {
+    if (count <= INT32_MAX && kernel.Extent(count) <= INT32_MAX) {
+      if constexpr (PackedKernel<Kernel>) {
+        if (HasAlignedElements(kernel)) return run(int32_t{}, std::true_type());
+      }
+      return run(int32_t{}, std::false_type());
+    }
+  } else if constexpr (PackedKernel<Kernel>) {
+    if (HasAlignedElements(kernel)) return run(int64_t{}, std::true_type());
+  }
+  run(int64_t{}, std::false_type());
+}
 
 // Element kernels on the host, in vectors of one instruction set where the compiler finds them.
 #define MILLRACE_RUN_ELEMENTS(Set)                                          \

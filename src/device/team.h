@@ -4,15 +4,22 @@
 #define MILLRACE_DEVICE_TEAM_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "base/host_device.h"
 
 namespace millrace::inline device {
 
+// Two sums over the same values.
+struct TwoSums {
+  double first = 0, second = 0;
+};
+
 // Exchange area of the threads of a team, in memory that they share.
 template <uint32_t kThreads>
 struct TeamArea {
   double part[kThreads];
+  double second_part[kThreads];
 };
 
 // One instance per thread. All threads of a team make the same calls in the same order. The
@@ -28,21 +35,45 @@ class Team {
 
   // Calls step(i) for each i in [0, n), each on one thread. Its writes are visible to the whole
   // team on return.
-  template <typename Step>
-  MILLRACE_HOST_DEVICE void ForEach(int64_t n, Step step) {
-    for (int64_t i = lanes_.index(); i < n; i += Lanes::kThreads) step(i);
+  template <typename Index, typename Step>
+  MILLRACE_HOST_DEVICE void ForEach(Index n, Step step) {
+    ForOwn(lanes_.index(), Lanes::kThreads, n, step);
     lanes_.Sync();
   }
 
   // The sum of value(i) over [0, n), the same on all threads. The order of additions depends only
   // on n and the size of the team.
-  template <typename Value>
-  MILLRACE_HOST_DEVICE double Sum(int64_t n, Value value) {
+  template <typename Index, typename Value>
+  MILLRACE_HOST_DEVICE double Sum(Index n, Value value) {
     double own = 0;
-    for (int64_t i = lanes_.index(); i < n; i += Lanes::kThreads) {
-      own += static_cast<double>(value(i));
-    }
+    ForOwn(lanes_.index(), Lanes::kThreads, n,
+           [&](Index i) { own += static_cast<double>(value(i)); });
     return Combine(own, [](double a, double b) { return a + b; });
+  }
+
+  // Two sums for each of `columns` columns, a power of two: add(column, i, &sums) adds what row i
+  // of [0, n) has; then take(column, sums) is called, on one thread. Threads with neighbouring
+  // numbers take neighbouring columns. The order of additions is fixed as in Sum.
+  template <typename Index, typename Add, typename Take>
+  MILLRACE_HOST_DEVICE void SumColumns(uint32_t columns, Index n, Add add, Take take) {
+    const uint32_t width = columns < Lanes::kThreads ? columns : Lanes::kThreads;
+    const uint32_t index = lanes_.index();
+    for (uint32_t column = index % width; column < columns; column += width) {
+      TwoSums own;
+      ForOwn(index / width, Lanes::kThreads / width, n, [&](Index i) { add(column, i, &own); });
+      area_.part[index] = own.first;
+      area_.second_part[index] = own.second;
+      lanes_.Sync();
+      for (uint32_t step = Lanes::kThreads / 2; step >= width; step /= 2) {
+        if (index < step) {
+          area_.part[index] += area_.part[index + step];
+          area_.second_part[index] += area_.second_part[index + step];
+        }
+        lanes_.Sync();
+      }
+      if (index < width) take(column, TwoSums{area_.part[index], area_.second_part[index]});
+      lanes_.Sync();
+    }
   }
 
   // The largest value(i) over [0, n), n > 0, on all threads; NaN if any is.
@@ -63,6 +94,14 @@ class Team {
   }
 
  private:
+  // Calls step(i) for i = first, first + stride, ... below n. The last sum may be beyond the range
+  // of Index, so it is unsigned.
+  template <typename Index, typename Step>
+  static MILLRACE_HOST_DEVICE void ForOwn(uint32_t first, uint32_t stride, Index n, Step step) {
+    using Unsigned = std::make_unsigned_t<Index>;
+    for (Unsigned i = first; i < static_cast<Unsigned>(n); i += stride) step(static_cast<Index>(i));
+  }
+
   static MILLRACE_HOST_DEVICE double Larger(double a, double b) {
     return a != a ? a : (b != b || b > a ? b : a);
   }

@@ -26,7 +26,7 @@ struct AdaGradUpdate {
   float* weights = nullptr;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(gradients), visit(history), visit(weights);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {

@@ -41,7 +41,7 @@ struct AdamUpdate {
   float* weights = nullptr;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(gradients), visit(history), visit(history2), visit(weights);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {

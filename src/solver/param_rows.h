@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "device/kernel.h"
 #include "solver/sgd_kernels.h"
 
 namespace millrace::inline solver {
@@ -38,14 +39,17 @@ struct UpdateOfRows {
 
   template <typename Visit>
   void Pointers(Visit visit) {
-    kernel.Pointers(visit), visit(rows);
+    VisitPointers(kernel, visit), visit(rows);
   }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const ParamRow at = rows[row];
     Kernel own = kernel;
     SetCoefficients(rate * at.lr_mult, decay * at.decay_mult, l1, &own);
-    team.ForEach(at.count, [&](int64_t i) { own(at.begin + i); });
+    const int64_t packs = HasAlignedElements(own, at.begin) ? at.count / kPack : 0;
+    team.ForEach(packs, [&](int64_t i) { RunPack(own, at.begin + kPack * i); });
+    const int64_t rest = at.begin + kPack * packs;
+    team.ForEach(at.count - kPack * packs, [&](int64_t i) { own(rest + i); });
   }
 };
 

@@ -18,7 +18,7 @@ struct SgdUpdate {
   float* weights;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(gradients), visit(history), visit(weights);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {

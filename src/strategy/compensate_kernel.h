@@ -17,7 +17,7 @@ struct Compensate {
   float* read = nullptr;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(gradients);
     visit(weights);
     visit(read);

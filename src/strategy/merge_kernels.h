@@ -18,7 +18,7 @@ struct TakeDifferences {
   float* differences = nullptr;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(center);
     visit(weights);
     visit(differences);
@@ -37,7 +37,7 @@ struct AddSum {
   float* center = nullptr;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(sum);
     visit(center);
   }
@@ -54,7 +54,7 @@ struct OuterStep {
   float* center = nullptr;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(sum);
     visit(velocity);
     visit(center);

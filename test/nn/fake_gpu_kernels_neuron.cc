@@ -24,8 +24,7 @@ const RegisterFormulas<SigmoidFormula, TanhFormula, EluFormula, SeluFormula, Swi
 const RegisterFakeKernels<
     MapOfChannels<ScaleForward<false, false>>, MapOfChannels<ScaleForward<false, true>>,
     MapOfChannels<ScaleForward<true, false>>, MapOfChannels<ScaleForward<true, true>>,
-    MapOfChannels<ScaleBackward>, SumsOfChannels<ScaleGradients<false>>,
-    SumsOfChannels<ScaleGradients<true>>, MapOfChannels<BiasForward>, MapOfChannels<PreluForward>,
+    MapOfChannels<ScaleBackward>, SumsOfChannels<ScaleGradients>, MapOfChannels<PreluForward>,
     MapOfChannels<PreluBackward>, SumsOfChannels<PreluGradient>, SumsOfChannels<MeanOfChannels>,
     SumsOfChannels<DeviationOfChannels>, SumsOfChannels<VarianceOfChannels>,
     SumsOfChannels<NormalizeSums>, MapOfChannels<NormalizeForward<false>>,

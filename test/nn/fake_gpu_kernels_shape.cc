@@ -5,6 +5,7 @@
 #include "nn/layers/column_kernels.h"
 #include "nn/layers/eltwise_kernels.h"
 #include "nn/layers/interp_kernels.h"
+#include "nn/layers/part_copy_kernels.h"
 #include "nn/layers/reduction_kernels.h"
 #include "nn/layers/row_index_kernels.h"
 #include "nn/layers/stochastic_pooling_kernels.h"
@@ -17,13 +18,14 @@ namespace millrace::test {
 namespace {
 
 const RegisterFakeKernels<
-    CopyElements, CopyRows, EltwiseSum, EltwiseScale, EltwiseProduct, EltwiseQuotientGradient,
-    EltwiseMaxOfTwo, EltwiseMaxOfNext, EltwiseMaxGradient, TileGradient, ReduceRows,
-    ReductionGradient, LargestOfRows, GatherRows, LinkEqualRows, MarkFirstRows, AddGatheredRows,
-    CountInvalidRows, AxpyOfChannels, AxpyFactorGradient, ScaleChannels, ChannelScaleGradient,
-    ImageToColumns, ColumnsToImage, StochasticPoolDraw, StochasticPoolMean,
-    StochasticPoolMeanGradient, UpsampleNearest, UpsampleNearestGradient, UpsampleByMask,
-    UpsampleByMaskGradient, InterpForward, InterpGradient>
+    CopyElements, CopyRows, CopyParts<float, true>, CopyParts<float, false>,
+    CopyParts<ElementPack, true>, CopyParts<ElementPack, false>, EltwiseSum, EltwiseScale,
+    EltwiseProduct, EltwiseQuotientGradient, EltwiseMaxOfTwo, EltwiseMaxOfNext, EltwiseMaxGradient,
+    TileGradient, ReduceRows, ReductionGradient, LargestOfRows, GatherRows, LinkEqualRows,
+    MarkFirstRows, AddGatheredRows, CountInvalidRows, AxpyOfChannels, AxpyFactorGradient,
+    ScaleChannels, ChannelScaleGradient, ImageToColumns, ColumnsToImage, StochasticPoolDraw,
+    StochasticPoolMean, StochasticPoolMeanGradient, UpsampleNearest, UpsampleNearestGradient,
+    UpsampleByMask, UpsampleByMaskGradient, InterpForward, InterpGradient>
     kernels;
 
 }  // namespace

@@ -150,10 +150,11 @@ class FakeLibrary : public GpuLibrary {
 const RegisterGpuLibrary library(kFakeDevice,
                                  [](Queue& queue) { return std::make_unique<FakeLibrary>(queue); });
 const RegisterFakeKernels<
-    AddBias, BiasGradient, DropoutMask, LrnForward, LrnBackward, MaxPoolForward, MaxPoolBackward,
-    AveragePoolTop, AveragePoolBottom, ReluForward, ReluBackward, SoftmaxForward, SoftmaxBackward,
-    LossOfPositions, RightPositions, MeanOfPositions, MeanOfClasses, SoftmaxLossBackward, SplitAdd,
-    UpdateOfRows<SgdUpdate>, SquaresOfRows, SumOfParts>
+    MapOfChannels<BiasForward>, SumsOfChannels<BiasGradient>, MapOfChannels<BiasReluForward>,
+    SumsOfChannels<BiasReluGradient>, DropoutMask, LrnForward, LrnBackward, MaxPoolForward,
+    MaxPoolBackward, AveragePoolTop, AveragePoolBottom, ReluForward, ReluBackward, SoftmaxForward,
+    SoftmaxBackward, LossOfPositions, RightPositions, MeanOfPositions, MeanOfClasses,
+    SoftmaxLossBackward, SplitAdd, UpdateOfRows<SgdUpdate>, SquaresOfRows, SumOfParts>
     kernels;
 
 }  // namespace

@@ -10,20 +10,34 @@
 
 namespace millrace::test {
 
-// Elements run in descending order: code that relies on another order fails.
+// Runs the kernel in the form that a GPU would choose (ChooseForm). Elements run in descending
+// order: code that relies on another order fails.
+template <typename Kernel>
+void RunLikeGpu(int64_t count, const Kernel& kernel) {
+  ChooseForm(count, kernel, [&](auto index, auto packed) {
+    using Index = decltype(index);
+    const auto n = static_cast<Index>(count);
+    if constexpr (!ElementKernel<Kernel>) {
+      TeamArea<SerialLanes::kThreads> area;
+      Team<SerialLanes> team(&area, SerialLanes{});
+      for (Index row = n - 1; row >= 0; --row) kernel(team, row);
+    } else if constexpr (packed) {
+      for (Index i = n - 1; i >= n / kPack * kPack; --i) kernel(i);
+      for (Index i = n / kPack - 1; i >= 0; --i) RunPack(kernel, kPack * i);
+    } else {
+      for (Index i = n - 1; i >= 0; --i) kernel(i);
+    }
+  });
+}
+
+// Enqueues the kernel on the fake device.
 template <typename Kernel>
 void LaunchFake(Queue& queue, int64_t count, const Kernel& kernel) {
   FakeQueue& fake = FakeQueue::Of(queue);
   const auto& device = static_cast<const FakeDevice&>(fake.device());
   fake.Enqueue([kernel = kernel, count, &device]() mutable {
-    kernel.Pointers([&](auto& pointer) { pointer = device.Alias(pointer); });
-    if constexpr (ElementKernel<Kernel>) {
-      for (int64_t i = count - 1; i >= 0; --i) kernel(i);
-    } else {
-      TeamArea<SerialLanes::kThreads> area;
-      Team<SerialLanes> team(&area, SerialLanes{});
-      for (int64_t row = count - 1; row >= 0; --row) kernel(team, row);
-    }
+    VisitPointers(kernel, [&](auto& pointer) { pointer = device.Alias(pointer); });
+    RunLikeGpu(count, kernel);
   });
 }
 

@@ -4,9 +4,9 @@
 #include <span>
 #include <type_traits>
 
-#include "base/locked_blocks.h"
 #include "collective/collective.h"
-#include "nn/layers/channel_kernels.h"
+#include "nn/layers/average_statistics.h"
+#include "nn/layers/channel_launch.h"
 #include "nn/layers/channels_of.h"
 #include "nn/layers/normalize_kernels.h"
 #include "nn/layers/relu_layer.h"
@@ -61,6 +61,7 @@ void BatchNormLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   view_ = x.num_axes() > 1 ? ChannelsOf(x) : ChannelView::Plain(1, 1, x.count());
   top[0]->ReshapeLike(x);
   kept_.Reshape(x, *top[0]);
+  ChannelSumsMemory(context_);
   for (Blob* each : {&mean_, &inverse_, &diff_mean_, &product_mean_, &mean_sum_, &variance_sum_}) {
     if (each->shape() != Shape{channels}) each->Reshape({channels});
   }
@@ -94,13 +95,11 @@ void BatchNormLayer::PreparePass() {
 }
 
 void BatchNormLayer::ComputeOwn(const float* bottom) {
-  Queue& queue = *context_.queue;
   const bool averages = Averages();
-  LaunchSums(queue, view_, MeanOfChannels{view_.per_channel(), bottom, mean_.data(), nullptr});
-  LaunchSums(queue, view_,
-             VarianceOfChannels{view_.per_channel(), eps_, sum_decay(), bottom, mean_.data(),
-                                inverse_.data(), averages ? mean_sum_.data() : nullptr,
-                                averages ? variance_sum_.data() : nullptr});
+  LaunchStatistics(context_, view_,
+                   VarianceOfChannels{view_.per_channel(), eps_, sum_decay(), bottom, mean_.data(),
+                                      inverse_.data(), averages ? mean_sum_.data() : nullptr,
+                                      averages ? variance_sum_.data() : nullptr});
 }
 
 // The squares are those of differences from the mean of all members, so that no digits cancel.
@@ -108,9 +107,9 @@ void BatchNormLayer::ComputeSynchronized(const float* bottom) {
   Queue& queue = *context_.queue;
   const bool averages = Averages();
   const int64_t count = view_.per_channel();
-  LaunchSums(queue, view_, MeanOfChannels{count, bottom, mean_.data(), nullptr});
+  LaunchSums(context_, view_, MeanOfChannels{count, bottom, mean_.data(), nullptr});
   AverageOverMembers({&mean_});
-  LaunchSums(queue, view_, MeanSquareOfChannels{count, bottom, mean_.data(), diff_mean_.data()});
+  LaunchSums(context_, view_, MeanSquareOfChannels{count, bottom, mean_.data(), diff_mean_.data()});
   AverageOverMembers({&diff_mean_});
   const double all = static_cast<double>(count) * Others()->size();
   Launch(queue, view_.channels(),
@@ -182,7 +181,7 @@ void BatchNormLayer::Backward(const Blobs& top, const std::vector<bool>& propaga
                      GlobalNormalizeBackward{inverse_.data(), top_diff, bottom[0]->diff()});
   }
   const float* const x = kept_.Values(*bottom[0]);
-  LaunchSums(queue, view_,
+  LaunchSums(context_, view_,
              NormalizeSums{view_.per_channel(), x, mean_.data(), inverse_.data(), top_diff,
                            diff_mean_.data(), product_mean_.data()});
   if (Others() != nullptr) AverageOverMembers({&diff_mean_, &product_mean_});
@@ -243,7 +242,7 @@ void BatchNormLayer::ScaleGradientsOf(const float* top_diff, ChannelGradient sca
   if (global_ && !scale.diff && !bias.diff) return;
   const auto run = [&](auto relu) {
     constexpr bool kRelu = decltype(relu)::value;
-    LaunchSums(*context_.queue, view_,
+    LaunchSums(context_, view_,
                NormalizeScaleSums<kRelu>{Channels<kRelu>(), view_.per_channel(), bottom_, top_diff,
                                          scale, bias, diff_mean_.data(), product_mean_.data()});
   };
@@ -269,24 +268,14 @@ void BatchNormLayer::BackwardOfAll(const float* top_diff, float* bottom_diff) {
 
 void BatchNormLayer::EndIteration() {
   if (batches_ == 0) return;
-  Average(kMean, mean_sum_.data(), 0);
-  Average(kVariance, variance_sum_.data(), 0);
-  Average(kWeight, nullptr, weight_sum_);
+  const int64_t channels = view_.channels();
+  AverageStatistics(*context_.queue, update_lock(), decay_,
+                    {{channels, mean_sum_.data(), 0, params_[kMean].blob->data()},
+                     {channels, variance_sum_.data(), 0, params_[kVariance].blob->data()},
+                     {1, nullptr, weight_sum_, params_[kWeight].blob->data()}});
   weight_sum_ = 0;
   decay_ = 1;
   batches_ = 0;
-}
-
-void BatchNormLayer::Average(int blob, const float* values, float value) {
-  float* const statistics = params_[blob].blob->data();
-  const auto average = [&](int64_t begin, int64_t count) {
-    Launch(*context_.queue, count,
-           AverageInto{decay_, value, values ? values + begin : nullptr, statistics + begin});
-  };
-  // On other devices, the order of the array's changes takes the place of the lock
-  // (Strategy::Write).
-  UpdateLock* const lock = memory().on_host() ? update_lock() : nullptr;
-  ForLockedBlocks(lock, statistics, 0, params_[blob].blob->count(), average);
 }
 
 namespace {

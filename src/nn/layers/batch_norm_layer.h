@@ -105,7 +105,6 @@ class BatchNormLayer : public Layer, public FusesNext, public BackwardReads, pub
   void BackwardOfAll(const float* top_diff, float* bottom_diff);
   template <bool kRelu>
   NormalizeScale<kRelu> Channels() const;
-  void Average(int blob, const float* values, float value);
 
   bool global_ = false;
   float eps_ = 0, fraction_ = 0;

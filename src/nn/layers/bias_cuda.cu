@@ -4,7 +4,9 @@
 namespace millrace::inline nn {
 namespace {
 
-const RegisterCudaKernels<AddBias, BiasGradient> registered;
+const RegisterCudaKernels<MapOfChannels<BiasForward>, SumsOfChannels<BiasGradient>,
+                          MapOfChannels<BiasReluForward>, SumsOfChannels<BiasReluGradient>>
+    registered;
 
 }  // namespace
 }  // namespace millrace::inline nn

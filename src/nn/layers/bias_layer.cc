@@ -1,7 +1,7 @@
 #include "nn/layers/bias_layer.h"
 
-#include "nn/layers/channel_kernels.h"
-#include "nn/layers/scale_kernels.h"
+#include "nn/layers/bias_kernels.h"
+#include "nn/layers/channel_launch.h"
 
 namespace millrace::inline nn {
 
@@ -20,6 +20,7 @@ void BiasLayer::SetUp(const Blobs& bottom, const Blobs&) {
 void BiasLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   view_ = axes_.View(*bottom[0], BiasOf(bottom).shape());
   top[0]->ReshapeLike(*bottom[0]);
+  ChannelSumsMemory(context_);
 }
 
 void BiasLayer::Forward(const Blobs& bottom, const Blobs& top) {
@@ -38,7 +39,7 @@ void BiasLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_do
     bias = {params_[0].blob->diff(), *params_[0].has_gradient};
   }
   if (bias.diff != nullptr) {
-    LaunchSums(queue, view_, ScaleGradients<false>{nullptr, top_diff, {nullptr, false}, bias});
+    LaunchSums(context_, view_, BiasGradient{top_diff, bias});
   }
   if (propagate_down[0] && bottom[0] != top[0]) {
     queue.Copy(bottom[0]->diff(), top_diff, bottom[0]->count() * sizeof(float));

@@ -3,8 +3,9 @@
 #define MILLRACE_NN_LAYERS_BLOB_PARTS_H_
 
 #include <cstdint>
+#include <vector>
 
-#include "millrace/blob.h"
+#include "millrace/layer.h"
 #include "nn/layers/strided_copy.h"
 
 namespace millrace::inline nn {
@@ -29,6 +30,21 @@ class BlobPart {
  private:
   int64_t begin_;
   StridedCopy insert_;
+};
+
+// The parts make up the whole, in order. Up to 8 parts are copied by one kernel.
+class BlobParts {
+ public:
+  BlobParts() = default;
+  BlobParts(const Blob& whole, const Blobs& parts, int axis);
+
+  // Enqueue copies. `parts`: an array for each part; null where it is not copied.
+  void Join(Queue& queue, const std::vector<const float*>& parts, float* whole) const;
+  void Divide(Queue& queue, const float* whole, const std::vector<float*>& parts) const;
+
+ private:
+  int64_t outer_ = 0;           // rows
+  std::vector<int64_t> sizes_;  // of a row of each part
 };
 
 }  // namespace millrace::inline nn

@@ -12,24 +12,30 @@
 
 namespace millrace::inline nn {
 
-// The variance of a channel, biased. Also takes mean and variance into the sums of the passes of
-// this iteration: sum = kept * sum + share * value.
+// For LaunchStatistics: the variance of a channel, biased. Also takes mean and variance into the
+// sums of the passes of this iteration: sum = kept * sum + share * value.
 struct BnVariance {
+  static constexpr bool kStatistics = true;
+
   int64_t count;
   float eps;
   float kept;  // factor of the sums of earlier passes; 0: there are none
   float share;
   const float* bottom;
-  const float* mean;
+  float* mean;
   float* inverse;
   float* variance;  // may be null
   float* mean_sum;  // null: no sums
   float* variance_sum;
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(bottom);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
-    visit(bottom), visit(mean), visit(inverse), visit(variance);
-    visit(mean_sum), visit(variance_sum);
+    Elements(visit);
+    visit(mean), visit(inverse), visit(variance), visit(mean_sum), visit(variance_sum);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
     const float centered = bottom[i] - mean[channel];

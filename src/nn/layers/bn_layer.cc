@@ -2,9 +2,9 @@
 
 #include <type_traits>
 
-#include "base/locked_blocks.h"
+#include "nn/layers/average_statistics.h"
 #include "nn/layers/bn_kernels.h"
-#include "nn/layers/channel_kernels.h"
+#include "nn/layers/channel_launch.h"
 #include "nn/layers/channels_of.h"
 #include "nn/layers/normalize_kernels.h"
 #include "nn/layers/normalize_scale_kernels.h"
@@ -84,6 +84,7 @@ void BnLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   top[0]->ReshapeLike(x);
   for (size_t i = 1; i < top.size(); ++i) top[i]->Reshape({1, channels, 1, 1});
   kept_.Reshape(x, *top[0]);
+  ChannelSumsMemory(context_);
   for (Blob* each : {&mean_, &inverse_, &diff_mean_, &product_mean_, &mean_sum_, &variance_sum_}) {
     if (each->shape() != Shape{channels}) each->Reshape({channels});
   }
@@ -96,9 +97,8 @@ void BnLayer::ComputeStatistics(const float* bottom, const Blobs& top) {
                   BnOfAverages{eps_, params_[kMean].blob->data(), params_[kVariance].blob->data(),
                                mean_.data(), inverse_.data()});
   }
-  LaunchSums(queue, view_, MeanOfChannels{view_.per_channel(), bottom, mean_.data(), nullptr});
-  LaunchSums(
-      queue, view_,
+  LaunchStatistics(
+      context_, view_,
       BnVariance{view_.per_channel(), eps_, batches_ <= 1 ? 0 : momentum_, 1 - momentum_, bottom,
                  mean_.data(), inverse_.data(), top.size() > 2 ? top[2]->data() : nullptr,
                  averages_ ? mean_sum_.data() : nullptr,
@@ -154,13 +154,13 @@ void BnLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_down
   const bool learns = slope.diff != nullptr || bias.diff != nullptr;
   float* const dx = propagate_down[0] ? bottom[0]->diff() : nullptr;
   if (statistics_ == Statistics::kNone) {
-    if (learns) LaunchSums(queue, view_, ScaleGradients<true>{x, d, slope, bias});
+    if (learns) LaunchSums(context_, view_, ScaleGradients{x, d, slope, bias});
     if (dx != nullptr) LaunchMap(queue, view_, ScaleBackward{d, slope_data, dx});
     return;
   }
   const bool of_batch = statistics_ == Statistics::kBatch;
   if (learns || (dx != nullptr && of_batch)) {
-    LaunchSums(queue, view_,
+    LaunchSums(context_, view_,
                NormalizeScaleSums<false>{Channels(), view_.per_channel(), x, d, slope, bias,
                                          diff_mean_.data(), product_mean_.data()});
   }
@@ -175,21 +175,12 @@ void BnLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_down
 
 void BnLayer::EndIteration() {
   if (batches_ == 0) return;
-  Average(kMean, mean_sum_.data());
-  Average(kVariance, variance_sum_.data());
+  const int64_t channels = view_.channels();
+  AverageStatistics(*context_.queue, update_lock(), decay_,
+                    {{channels, mean_sum_.data(), 0, params_[kMean].blob->data()},
+                     {channels, variance_sum_.data(), 0, params_[kVariance].blob->data()}});
   decay_ = 1;
   batches_ = 0;
-}
-
-void BnLayer::Average(int blob, const float* sums) {
-  float* const averages = params_[blob].blob->data();
-  // On other devices, the order of the array's changes takes the place of the lock
-  // (Strategy::Write).
-  UpdateLock* const lock = memory().on_host() ? update_lock() : nullptr;
-  ForLockedBlocks(
-      lock, averages, 0, params_[blob].blob->count(), [&](int64_t begin, int64_t count) {
-        Launch(*context_.queue, count, AverageInto{decay_, 0, sums + begin, averages + begin});
-      });
 }
 
 namespace {

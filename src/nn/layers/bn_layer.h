@@ -64,7 +64,6 @@ class BnLayer : public Layer, public PreparesPass {
   void ComputeStatistics(const float* bottom, const Blobs& top);
   NormalizeScale<false> Channels() const;
   ChannelGradient GradientOf(int param) const;
-  void Average(int blob, const float* sums);
 
   bool averages_ = false;  // four arrays
   Statistics statistics_ = Statistics::kBatch;

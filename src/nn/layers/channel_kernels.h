@@ -2,14 +2,19 @@
 // numbers per channel: scales, means. A layer defines operations, structs of numbers and pointers
 // to memory that the device can access, which are run for every value:
 //
-//   template <typename Visit> void Pointers(Visit visit)     as of a kernel
+//   template <typename Visit> void Elements(Visit visit)     as of a kernel: the arrays of values
+//   template <typename Visit> void Pointers(Visit visit)     as of a kernel, with those of Elements
 //   void operator()(int64_t i, int64_t channel) const        for LaunchMap: value i in memory
 //   ChannelSums Term(int64_t i, int64_t channel) const       for LaunchSums: what value i adds
 //   void Finish(int64_t channel, double first, double second) const
 //                                                            for LaunchSums: takes a channel's sums
 //
-// On the host both run in vectors, whatever the memory order: along a channel, or across the
-// channels that lie next to each other.
+// LaunchStatistics also computes the `mean` of the values `bottom`, two pointers of the operation,
+// which has
+//   static constexpr bool kStatistics = true
+// and whose Term is the square of the difference from the mean.
+//
+// channel_launch.h launches them.
 #ifndef MILLRACE_NN_LAYERS_CHANNEL_KERNELS_H_
 #define MILLRACE_NN_LAYERS_CHANNEL_KERNELS_H_
 
@@ -17,7 +22,7 @@
 #include <cstdint>
 
 #include "base/host_device.h"
-#include "base/simd.h"
+#include "device/divisor.h"
 #include "device/kernel.h"
 #include "nn/layers/channel_view.h"
 
@@ -27,177 +32,224 @@ struct ChannelSums {
   float first, second;
 };
 
+// An operation for LaunchSums: means.
+struct MeanOfChannels {
+  int64_t count;  // values of a channel
+  const float* bottom;
+  float* mean;
+  float* inverse;  // receives 1; may be null
+
+  template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(bottom);
+  }
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(bottom), visit(mean), visit(inverse);
+  }
+  MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t) const { return {bottom[i], 0}; }
+  MILLRACE_HOST_DEVICE void Finish(int64_t channel, double sum, double) const {
+    mean[channel] = static_cast<float>(sum / static_cast<double>(count));
+    if (inverse != nullptr) inverse[channel] = 1;
+  }
+};
+
+// Finds channels and values, for kernels. Indices are int32_t or int64_t.
+struct ChannelIndex {
+  Divisor row, blocks, area, inner;  // row: values of a block
+
+  explicit ChannelIndex(const ChannelView& view)
+      : row(view.area * view.inner), blocks(view.blocks), area(view.area), inner(view.inner) {}
+
+  // The channel of the value at index i in memory.
+  template <typename Index>
+  MILLRACE_HOST_DEVICE Index ChannelOf(Index i) const {
+    return i / row % blocks * inner + i % inner;
+  }
+  // The index in memory of value k of a channel, k < view.per_channel().
+  template <typename Index>
+  MILLRACE_HOST_DEVICE Index At(Index channel, Index k) const {
+    const Index place = (k / area * blocks + channel / inner) * area + k % area;
+    return place * inner + channel % inner;
+  }
+};
+
 // An element is a value.
 template <typename Op>
 struct MapOfChannels {
-  ChannelView view;
+  ChannelIndex view;
   Op op;
 
+  static int64_t Extent(int64_t count) { return count; }
+  template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    op.Elements(visit);
+  }
   template <typename Visit>
   void Pointers(Visit visit) {
-    op.Pointers(visit);
+    VisitPointers(op, visit);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const { op(i, view.ChannelOf(i)); }
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
+    op(i, view.ChannelOf(i));
+  }
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void Run(Index i, int at) const {
+    op(at, view.ChannelOf(i));
+  }
 };
 
-// A row is a channel.
+// An operation that LaunchStatistics takes.
+template <typename Op>
+concept ChannelStatistics = requires {
+  requires Op::kStatistics;
+};
+
+// How the sums of channels are divided among teams: each adds up a part of the values of some
+// channels that lie next to each other. The division depends on the shape only, and with it the
+// order of additions.
+struct ChannelParts {
+  static constexpr int64_t kMaxLanes = 32;  // channels of a team
+  // Enough teams to fill any GPU, and enough values for each.
+  static constexpr int64_t kTeams = 1024, kMinValues = 4096;
+  // Memory for the sums of all parts.
+  static constexpr size_t kMaxBytes = kTeams * kMaxLanes * sizeof(TwoSums);
+
+  int64_t channels, per_channel;
+  int64_t lanes;   // a power of two
+  int64_t values;  // of a channel in a part, a multiple of kPack
+  int64_t parts;   // of a channel
+
+  explicit ChannelParts(const ChannelView& view)
+      : channels(view.channels()), per_channel(view.per_channel()), lanes(1) {
+    while (lanes < kMaxLanes && lanes < view.inner) lanes *= 2;
+    const int64_t most = (per_channel * lanes + kMinValues - 1) / kMinValues;
+    const int64_t wanted = std::max<int64_t>(1, std::min(kTeams / groups(), most));
+    values = ((per_channel + wanted - 1) / wanted + kPack - 1) / kPack * kPack;
+    parts = values == 0 ? 1 : (per_channel + values - 1) / values;
+  }
+
+  // Groups of `lanes` channels.
+  int64_t groups() const { return (channels + lanes - 1) / lanes; }
+};
+
+// A row is a part of a group of channels. If there are several parts, a second launch, with
+// `totals`, adds up the sums of a channel in each row.
 template <typename Op>
 struct SumsOfChannels {
-  ChannelView view;
+  ChannelIndex view;
+  int64_t channels, per_channel, count;
+  int64_t lanes, values;  // as in ChannelParts
+  Divisor parts;
+  bool packs;  // values of a channel lie in packs
+  bool totals = false;
+  TwoSums* sums;  // [parts][channels]; null: there is one part
   Op op;
 
+  // `sums`: see above, ChannelParts::kMaxBytes.
+  SumsOfChannels(const ChannelView& of, const ChannelParts& divided, TwoSums* memory,
+                 const Op& operation)
+      : view(of),
+        channels(divided.channels),
+        per_channel(divided.per_channel),
+        count(of.count()),
+        lanes(divided.lanes),
+        values(divided.values),
+        parts(divided.parts),
+        packs(of.inner == 1 && of.area % kPack == 0 && HasAlignedElements(operation)),
+        sums(divided.parts > 1 ? memory : nullptr),
+        op(operation) {}
+
+  int64_t Extent(int64_t) const { return count; }
   template <typename Visit>
   void Pointers(Visit visit) {
-    op.Pointers(visit);
+    VisitPointers(op, visit), visit(sums);
   }
-  template <typename Team>
-  MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t channel) const {
-    const int64_t count = view.outer * view.area;
-    const double first = team.Sum(
-        count, [&](int64_t k) { return op.Term(view.IndexOf(channel, k), channel).first; });
-    const double second = team.Sum(
-        count, [&](int64_t k) { return op.Term(view.IndexOf(channel, k), channel).second; });
-    team.Once([&] { op.Finish(channel, first, second); });
+  template <typename Team, typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Team& team, Index row) const {
+    const auto all = static_cast<Index>(channels);
+    if (totals) {
+      return team.SumColumns(
+          1, static_cast<Index>(parts),
+          [&](uint32_t, Index part, TwoSums* own) {
+            own->first += sums[part * all + row].first;
+            own->second += sums[part * all + row].second;
+          },
+          [&](uint32_t, const TwoSums& sum) { Finish(row, sum); });
+    }
+    const Index part = row % parts, begin = part * static_cast<Index>(values);
+    const Index from = row / parts * static_cast<Index>(lanes);
+    const auto rest = static_cast<Index>(per_channel) - begin, most = static_cast<Index>(values);
+    const Index n = rest < most ? rest : most;
+    const auto take = [&](uint32_t lane, const TwoSums& sum) {
+      const Index channel = from + static_cast<Index>(lane);
+      if (channel >= all) return;
+      if (sums == nullptr) return Finish(channel, sum);
+      sums[part * all + channel] = sum;
+    };
+    if (packs) {
+      return team.SumColumns(
+          1, n / kPack,
+          [&](uint32_t, Index k, TwoSums* own) {
+            AddPack(view.At(from, begin + kPack * k), from, own);
+          },
+          take);
+    }
+    team.SumColumns(
+        static_cast<uint32_t>(lanes), n,
+        [&](uint32_t lane, Index k, TwoSums* own) {
+          const Index channel = from + static_cast<Index>(lane);
+          if (channel < all) Add(view.At(channel, begin + k), channel, own);
+        },
+        take);
+  }
+
+ private:
+  MILLRACE_HOST_DEVICE void Add(int64_t i, int64_t channel, TwoSums* own) const {
+    if constexpr (ChannelStatistics<Op>) {
+      const double value = op.bottom[i];
+      own->first += value;
+      own->second += value * value;
+    } else {
+      const ChannelSums term = op.Term(i, channel);
+      own->first += double{term.first};
+      own->second += double{term.second};
+    }
+  }
+  MILLRACE_HOST_DEVICE void AddPack(int64_t i, int64_t channel, TwoSums* own) const {
+    WithPack(op, i, [&](const Op& pack) {
+      if constexpr (ChannelStatistics<Op>) {
+        // The squares of float values have more digits than a float; those of their differences
+        // from the mean of four, and of that mean as a double, lose none that count.
+        const float* const x = pack.bottom;
+        const float sum = (x[0] + x[1]) + (x[2] + x[3]), mean = sum / kPack;
+        float squares = 0;
+        for (int at = 0; at < kPack; ++at) squares += (x[at] - mean) * (x[at] - mean);
+        own->first += double{sum};
+        own->second += double{squares} + double{sum} * double{mean};
+      } else {
+        ChannelSums sum{0, 0};
+        for (int at = 0; at < kPack; ++at) {
+          const ChannelSums term = pack.Term(at, channel);
+          sum.first += term.first;
+          sum.second += term.second;
+        }
+        own->first += double{sum.first};
+        own->second += double{sum.second};
+      }
+    });
+  }
+  MILLRACE_HOST_DEVICE void Finish(int64_t channel, const TwoSums& sum) const {
+    if constexpr (ChannelStatistics<Op>) {
+      const double mean = sum.first / static_cast<double>(per_channel);
+      const double squares = sum.second - sum.first * mean;
+      op.mean[channel] = static_cast<float>(mean);
+      op.Finish(channel, squares < 0 ? 0 : squares, 0);
+    } else {
+      op.Finish(channel, sum.first, sum.second);
+    }
   }
 };
-
-#ifndef __CUDACC__
-
-// ---- The host's loops -------------------------------------------------------
-
-// Values that are added in float before the sum is added to a double.
-inline constexpr int64_t kChannelRun = 1024;
-
-// `kInner`: view.inner as a constant, or 0.
-template <int kInner, typename Op>
-MILLRACE_HOST_DEVICE void MapInnerLoop(const ChannelView& view, const Op& op) {
-  const int64_t inner = kInner ? kInner : view.inner;
-  for (int64_t row = 0; row < view.outer * view.blocks; ++row) {
-    const int64_t channel = row % view.blocks * inner;
-    for (int64_t a = 0; a < view.area; ++a) {
-      const int64_t begin = (row * view.area + a) * inner;
-#pragma omp simd
-      for (int64_t lane = 0; lane < inner; ++lane) op(begin + lane, channel + lane);
-    }
-  }
-}
-
-template <typename Op>
-MILLRACE_HOST_DEVICE void MapAlongLoop(const ChannelView& view, const Op& op) {
-  for (int64_t row = 0; row < view.outer * view.blocks; ++row) {
-    const int64_t channel = row % view.blocks, begin = row * view.area, end = begin + view.area;
-#pragma omp simd
-    for (int64_t i = begin; i < end; ++i) op(i, channel);
-  }
-}
-
-// `kLanes`: view.inner as a constant, or 0. Sums of the channels of one block at a time, in tiles
-// of at most kTile lanes. Neighbouring rows are added to different sums, so that additions do not
-// wait for each other.
-template <int kLanes, typename Op>
-MILLRACE_HOST_DEVICE void SumInnerLoop(const ChannelView& view, const Op& op) {
-  constexpr int64_t kTile = kLanes ? kLanes : 64, kRows = 4;
-  for (int64_t block = 0; block < view.blocks; ++block) {
-    for (int64_t from = 0; from < view.inner; from += kTile) {
-      const int64_t lanes = kLanes ? kLanes : std::min(kTile, view.inner - from);
-      const int64_t channel = block * view.inner + from;
-      double first[kTile] = {}, second[kTile] = {};
-      for (int64_t o = 0; o < view.outer; ++o) {
-        const int64_t begin = (o * view.blocks + block) * view.area * view.inner + from;
-        for (int64_t run = 0; run < view.area; run += kChannelRun) {
-          float a[kRows][kTile] = {}, b[kRows][kTile] = {};
-          const int64_t end = std::min(run + kChannelRun, view.area);
-          for (int64_t row = run; row < end; ++row) {
-            const int64_t at = begin + row * view.inner, slot = row % kRows;
-#pragma omp simd
-            for (int64_t lane = 0; lane < lanes; ++lane) {
-              const ChannelSums term = op.Term(at + lane, channel + lane);
-              a[slot][lane] += term.first;
-              b[slot][lane] += term.second;
-            }
-          }
-          for (int64_t slot = 0; slot < kRows; ++slot) {
-            for (int64_t lane = 0; lane < lanes; ++lane) {
-              first[lane] += double{a[slot][lane]};
-              second[lane] += double{b[slot][lane]};
-            }
-          }
-        }
-      }
-      for (int64_t lane = 0; lane < lanes; ++lane) {
-        op.Finish(channel + lane, first[lane], second[lane]);
-      }
-    }
-  }
-}
-
-template <typename Op>
-MILLRACE_HOST_DEVICE void SumAlongLoop(const ChannelView& view, const Op& op) {
-  for (int64_t channel = 0; channel < view.blocks; ++channel) {
-    double first = 0, second = 0;
-    for (int64_t o = 0; o < view.outer; ++o) {
-      const int64_t row = (o * view.blocks + channel) * view.area;
-      for (int64_t run = 0; run < view.area; run += kChannelRun) {
-        const int64_t end = row + std::min(run + kChannelRun, view.area);
-        float a = 0, b = 0;
-#pragma omp simd reduction(+ : a, b)
-        for (int64_t i = row + run; i < end; ++i) {
-          const ChannelSums term = op.Term(i, channel);
-          a += term.first;
-          b += term.second;
-        }
-        first += double{a};
-        second += double{b};
-      }
-    }
-    op.Finish(channel, first, second);
-  }
-}
-
-// `own` is a copy, so that the compiler knows that its pointers and numbers do not change.
-#define MILLRACE_CHANNEL_LOOPS(Set)                                    \
-  template <typename Op>                                               \
-  MILLRACE_KERNEL(Set)                                                 \
-  void MapChannelsOnHost(Set, const ChannelView& view, const Op& op) { \
-    const Op own = op;                                                 \
-    if (view.inner == 1) return MapAlongLoop(view, own);               \
-    if (view.inner == 16) return MapInnerLoop<16>(view, own);          \
-    if (view.inner == 8) return MapInnerLoop<8>(view, own);            \
-    MapInnerLoop<0>(view, own);                                        \
-  }                                                                    \
-  template <typename Op>                                               \
-  MILLRACE_KERNEL(Set)                                                 \
-  void SumChannelsOnHost(Set, const ChannelView& view, const Op& op) { \
-    const Op own = op;                                                 \
-    if (view.inner == 1) return SumAlongLoop(view, own);               \
-    if (view.inner == 16) return SumInnerLoop<16>(view, own);          \
-    if (view.inner == 8) return SumInnerLoop<8>(view, own);            \
-    SumInnerLoop<0>(view, own);                                        \
-  }
-MILLRACE_CHANNEL_LOOPS(Sse)
-MILLRACE_CHANNEL_LOOPS(Avx2)
-MILLRACE_CHANNEL_LOOPS(Avx512)
-#undef MILLRACE_CHANNEL_LOOPS
-
-// Enqueues op(i, channel) for every value. The calls run in any order and at the same time.
-template <typename Op>
-void LaunchMap(Queue& queue, const ChannelView& view, const Op& op) {
-  if (queue.device().type() == DeviceType::kCpu) {
-    return VisitSimd(BestSimd(), [&](auto set) { MapChannelsOnHost(set, view, op); });
-  }
-  Launch(queue, view.count(), MapOfChannels<Op>{view, op});
-}
-
-// Enqueues op.Finish(channel, ...) with the sums of op.Term over all values of each channel.
-template <typename Op>
-void LaunchSums(Queue& queue, const ChannelView& view, const Op& op) {
-  if (queue.device().type() == DeviceType::kCpu) {
-    return VisitSimd(BestSimd(), [&](auto set) { SumChannelsOnHost(set, view, op); });
-  }
-  Launch(queue, view.channels(), SumsOfChannels<Op>{view, op});
-}
-
-#endif  // __CUDACC__
 
 }  // namespace millrace::inline nn
 

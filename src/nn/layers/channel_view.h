@@ -4,8 +4,6 @@
 
 #include <cstdint>
 
-#include "base/host_device.h"
-
 namespace millrace::inline nn {
 
 // In memory, values are [outer][blocks][area][inner]; the channel is block * inner + the innermost
@@ -22,16 +20,6 @@ struct ChannelView {
   int64_t channels() const { return blocks * inner; }
   int64_t per_channel() const { return outer * area; }
   int64_t count() const { return channels() * per_channel(); }
-
-  // The channel of the value at index i in memory.
-  MILLRACE_HOST_DEVICE int64_t ChannelOf(int64_t i) const {
-    return i / inner / area % blocks * inner + i % inner;
-  }
-  // The index in memory of value k of a channel, k < per_channel().
-  MILLRACE_HOST_DEVICE int64_t IndexOf(int64_t channel, int64_t k) const {
-    const int64_t row = (k / area * blocks + channel / inner) * area + k % area;
-    return row * inner + channel % inner;
-  }
 };
 
 }  // namespace millrace::inline nn

@@ -9,18 +9,29 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "device/divisor.h"
 
 namespace millrace::inline nn {
 
 struct ColumnShape {
   static constexpr int kMostAxes = 6;
 
+  // The largest array for `count` values of the columns or of the image. Positions that padding
+  // makes lie before and behind a plane.
+  int64_t Extent(int64_t count, int64_t channel) const {
+    int64_t padded = 1;
+    for (int axis = 0; axis < axes; ++axis) padded *= in[axis] + 2 * pad[axis];
+    const int64_t columns = taps * windows;
+    return (count / channel + 1) * (columns > padded ? columns : padded);
+  }
+
   int axes;         // spatial ones
-  int64_t taps;     // of a window on one channel
-  int64_t windows;  // of an image
-  int64_t plane;    // values of a channel of an image
-  int64_t in[kMostAxes], out[kMostAxes];
-  int64_t kernel[kMostAxes], stride[kMostAxes], pad[kMostAxes], dilation[kMostAxes];
+  Divisor taps;     // of a window on one channel
+  Divisor windows;  // of an image
+  Divisor plane;    // values of a channel of an image
+  Divisor in[kMostAxes], out[kMostAxes];
+  Divisor kernel[kMostAxes], stride[kMostAxes];
+  int64_t pad[kMostAxes], dilation[kMostAxes];
 };
 
 // An element is a value of the columns.
@@ -29,23 +40,26 @@ struct ImageToColumns {
   const float* image;
   float* columns;
 
+  int64_t Extent(int64_t count) const { return shape.Extent(count, shape.taps * shape.windows); }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(image), visit(columns);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    int64_t window = i % shape.windows, tap = i / shape.windows % shape.taps;
-    const int64_t channel = i / (shape.windows * shape.taps);
-    int64_t at = 0, step = 1;
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
+    const Index row = i / shape.windows, channel = row / shape.taps;
+    Index window = i - row * shape.windows, tap = row - channel * shape.taps;
+    Index at = 0, step = 1;
     bool inside = true;
     for (int axis = shape.axes - 1; axis >= 0; --axis) {
-      const int64_t place = window % shape.out[axis] * shape.stride[axis] - shape.pad[axis] +
-                            tap % shape.kernel[axis] * shape.dilation[axis];
-      window /= shape.out[axis];
-      tap /= shape.kernel[axis];
-      inside = inside && place >= 0 && place < shape.in[axis];
+      const Index place = window % shape.out[axis] * shape.stride[axis] -
+                          static_cast<Index>(shape.pad[axis]) +
+                          tap % shape.kernel[axis] * static_cast<Index>(shape.dilation[axis]);
+      window = window / shape.out[axis];
+      tap = tap / shape.kernel[axis];
+      inside = inside && place >= 0 && place < static_cast<Index>(shape.in[axis]);
       at += place * step;
-      step *= shape.in[axis];
+      step = step * shape.in[axis];
     }
     columns[i] = inside ? image[channel * shape.plane + at] : 0.0f;
   }
@@ -57,26 +71,29 @@ struct ColumnsToImage {
   const float* columns;
   float* image;
 
+  int64_t Extent(int64_t count) const { return shape.Extent(count, shape.plane); }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(columns), visit(image);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t channel = i / shape.plane;
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
+    const Index channel = i / shape.plane, taps = static_cast<Index>(shape.taps);
     float sum = 0;
-    for (int64_t tap = 0; tap < shape.taps; ++tap) {
-      int64_t place = i % shape.plane, rest = tap, window = 0, step = 1;
+    for (Index tap = 0; tap < taps; ++tap) {
+      Index place = i - channel * shape.plane, rest = tap, window = 0, step = 1;
       bool covered = true;
       for (int axis = shape.axes - 1; axis >= 0; --axis) {
-        const int64_t shifted = place % shape.in[axis] + shape.pad[axis] -
-                                rest % shape.kernel[axis] * shape.dilation[axis];
-        const int64_t number = shifted / shape.stride[axis];
-        covered = covered && shifted >= 0 && shifted % shape.stride[axis] == 0 &&
-                  number < shape.out[axis];
+        const Index shifted = place % shape.in[axis] + static_cast<Index>(shape.pad[axis]) -
+                              rest % shape.kernel[axis] * static_cast<Index>(shape.dilation[axis]);
+        covered = covered && shifted >= 0;
+        const Index number = (shifted < 0 ? 0 : shifted) / shape.stride[axis];
+        covered = covered && number * shape.stride[axis] == shifted &&
+                  number < static_cast<Index>(shape.out[axis]);
         window += number * step;
-        step *= shape.out[axis];
-        place /= shape.in[axis];
-        rest /= shape.kernel[axis];
+        step = step * shape.out[axis];
+        place = place / shape.in[axis];
+        rest = rest / shape.kernel[axis];
       }
       if (covered) sum += columns[(channel * shape.taps + tap) * shape.windows + window];
     }

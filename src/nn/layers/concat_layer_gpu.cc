@@ -11,27 +11,24 @@ class ConcatGpu : public ConcatLayer {
 
   void Reshape(const Blobs& bottom, const Blobs& top) override {
     ConcatLayer::Reshape(bottom, top);
-    parts_.clear();
-    int64_t offset = 0;
-    for (const Blob* blob : bottom) {
-      parts_.emplace_back(*top[0], *blob, axis_, offset);
-      offset += blob->dim(axis_);
-    }
+    parts_ = BlobParts(*top[0], bottom, axis_);
   }
   void Forward(const Blobs& bottom, const Blobs& top) override {
-    for (size_t i = 0; i < bottom.size(); ++i) {
-      parts_[i].Insert(*context_.queue, bottom[i]->data(), top[0]->data());
-    }
+    std::vector<const float*> values;
+    for (const Blob* blob : bottom) values.push_back(blob->data());
+    parts_.Join(*context_.queue, values, top[0]->data());
   }
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override {
+    std::vector<float*> diffs;
     for (size_t i = 0; i < bottom.size(); ++i) {
-      if (propagate_down[i]) parts_[i].Extract(*context_.queue, top[0]->diff(), bottom[i]->diff());
+      diffs.push_back(propagate_down[i] ? bottom[i]->diff() : nullptr);
     }
+    parts_.Divide(*context_.queue, top[0]->diff(), diffs);
   }
 
  private:
-  std::vector<BlobPart> parts_;
+  BlobParts parts_;
 };
 
 const RegisterGpuLayer<ConcatGpu> registered("Concat");

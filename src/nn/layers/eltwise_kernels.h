@@ -16,7 +16,7 @@ struct EltwiseSum {
   float* sum;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(first), visit(second), visit(sum);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
@@ -31,7 +31,7 @@ struct EltwiseScale {
   float* out;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(in), visit(out);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const { out[i] = factor * in[i]; }
@@ -44,7 +44,7 @@ struct EltwiseProduct {
   float* product;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(first), visit(second), visit(product);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const { product[i] = first[i] * second[i]; }
@@ -58,7 +58,7 @@ struct EltwiseQuotientGradient {
   float* bottom_diff;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(top), visit(bottom), visit(top_diff), visit(bottom_diff);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
@@ -74,7 +74,7 @@ struct EltwiseMaxOfTwo {
   int32_t* chosen;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(first), visit(second), visit(top), visit(chosen);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
@@ -93,7 +93,7 @@ struct EltwiseMaxOfNext {
   int32_t* chosen;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom), visit(top), visit(chosen);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
@@ -112,7 +112,7 @@ struct EltwiseMaxGradient {
   float* bottom_diff;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(chosen), visit(top_diff), visit(bottom_diff);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {

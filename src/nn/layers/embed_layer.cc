@@ -3,6 +3,7 @@
 #include "device/kernel.h"
 #include "nn/filler.h"
 #include "nn/layers/bias_kernels.h"
+#include "nn/layers/channel_launch.h"
 #include "nn/layers/shape_field.h"
 
 namespace millrace::inline nn {
@@ -33,6 +34,7 @@ void EmbedLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   Shape shape = bottom[0]->shape();
   shape.push_back(width_);
   top[0]->Reshape(shape);
+  ChannelSumsMemory(context_);
   gather_.Reserve(*context_.queue, param_.embed_param().input_dim(), width_, bottom[0]->count());
 }
 
@@ -52,9 +54,8 @@ void EmbedLayer::Backward(const Blobs& top, const std::vector<bool>&, const Blob
   }
   if (has_bias() && params_[1].wanted) {
     Param& bias = params_[1];
-    Launch(queue, width_,
-           BiasGradient{bottom[0]->count(), width_, 1, *bias.has_gradient, top_diff,
-                        bias.blob->diff()});
+    LaunchSums(context_, ChannelView::Plain(bottom[0]->count(), width_, 1),
+               BiasGradient{top_diff, {bias.blob->diff(), *bias.has_gradient}});
     *bias.has_gradient = true;
   }
 }

@@ -1,19 +1,22 @@
-#include "device/kernel.h"
 #include "nn/gpu/gpu_layer.h"
 #include "nn/gpu/gpu_library.h"
-#include "nn/layers/bias_kernels.h"
+#include "nn/layers/biased_top.h"
+#include "nn/layers/channel_launch.h"
 #include "nn/layers/inner_product_layer.h"
+#include "nn/layers/layer_fusion.h"
 
 namespace millrace::inline nn {
 namespace {
 
-class InnerProductGpu : public InnerProductLayer {
+// Takes in a ReLU.
+class InnerProductGpu : public InnerProductLayer, public FusesNext {
  public:
   using InnerProductLayer::InnerProductLayer;
 
   void Reshape(const Blobs& bottom, const Blobs& top) override {
     top[0]->Reshape(TopShape(bottom[0]->shape()));
     GpuLibraryOf(*context_.queue);  // made now, so that the passes do not allocate
+    ChannelSumsMemory(context_);
   }
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
@@ -22,18 +25,23 @@ class InnerProductGpu : public InnerProductLayer {
     const float *const in = bottom[0]->data(), *const w = weights().blob->data();
     const float* const bias = bias_ ? params_[1].blob->data() : nullptr;
     float* const out = top[0]->data();
-    if (bias_ && library().MultiplyWithBias(false, !transpose(), rows, outputs_, inputs_, in, w,
-                                            bias, out)) {
-      return;
+    const bool with_bias = bias_ && library().MultiplyWithBias(false, !transpose(), rows, outputs_,
+                                                               inputs_, in, w, bias, out);
+    if (!with_bias) {
+      library().Multiply(false, !transpose(), rows, outputs_, inputs_, in, w, false, out);
     }
-    library().Multiply(false, !transpose(), rows, outputs_, inputs_, in, w, false, out);
-    if (bias_) Launch(*context_.queue, rows * outputs_, AddBias{outputs_, 1, bias, out});
+    output_.Forward(context_, ChannelView::Plain(rows, outputs_, 1), with_bias ? nullptr : bias,
+                    out);
   }
 
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override {
     const int64_t rows = this->rows(*bottom[0]);
-    const float* const top_diff = top[0]->diff();
+    float* const top_diff = top[0]->diff();
+    ChannelGradient bias{nullptr, false};
+    if (bias_ && params_[1].wanted) bias = {params_[1].blob->diff(), *params_[1].has_gradient};
+    output_.Backward(context_, ChannelView::Plain(rows, outputs_, 1), top[0]->data(), top_diff,
+                     bias);
     if (params_[0].wanted) {
       const bool add = *weights().has_gradient;
       float* const diff = weights().blob->diff();
@@ -46,18 +54,17 @@ class InnerProductGpu : public InnerProductLayer {
       }
       FinishWeightGradient();
     }
-    if (bias_ && params_[1].wanted) {
-      Launch(*context_.queue, outputs_,
-             BiasGradient{rows, outputs_, 1, *params_[1].has_gradient, top_diff,
-                          params_[1].blob->diff()});
-    }
     if (!propagate_down[0]) return;
     library().Multiply(false, transpose(), rows, inputs_, outputs_, top_diff,
                        weights().blob->data(), false, bottom[0]->diff());
   }
+  bool TryFuse(Layer* next) override { return output_.TryFuse(next); }
+  void UnfuseAll() override { output_.Unfuse(); }
 
  private:
   GpuLibrary& library() const { return GpuLibraryOf(*context_.queue); }
+
+  BiasedTop output_;
 };
 
 const RegisterGpuLayer<InnerProductGpu> registered("InnerProduct");

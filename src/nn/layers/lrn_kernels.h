@@ -6,30 +6,34 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "device/divisor.h"
 
 namespace millrace::inline nn {
 
 // The region around a value: `reach` channels on each side, or `reach` rows and columns.
 struct LrnRegion {
   bool across;  // channels
-  int64_t channels, height, width, reach;
+  Divisor channels, height, width;
+  int64_t reach;
 
   // The sum of term(j) over the region of value i.
-  template <typename Term>
-  MILLRACE_HOST_DEVICE float Sum(int64_t i, Term term) const {
-    const int64_t plane = height * width;
+  template <typename Index, typename Term>
+  MILLRACE_HOST_DEVICE float Sum(Index i, Term term) const {
+    const auto most = static_cast<Index>(reach);
     float sum = 0;
     if (across) {
-      const int64_t c = i / plane % channels;
-      const int64_t begin = c < reach ? -c : -reach;
-      const int64_t end = c + reach < channels ? reach : channels - 1 - c;
-      for (int64_t k = begin; k <= end; ++k) sum += term(i + k * plane);
+      const Index plane = static_cast<Index>(height) * width;
+      const Index c = i / width / height % channels;
+      const Index first = c < most ? c : most, last = static_cast<Index>(channels) - 1 - c;
+      Index j = i - first * plane;
+      for (Index k = -first; k <= (last < most ? last : most); ++k, j += plane) sum += term(j);
       return sum;
     }
-    const int64_t x = i % width, y = i / width % height;
-    for (int64_t dy = y < reach ? -y : -reach; dy <= reach && y + dy < height; ++dy) {
-      for (int64_t dx = x < reach ? -x : -reach; dx <= reach && x + dx < width; ++dx) {
-        sum += term(i + dy * width + dx);
+    const Index x = i % width, y = i / width % height;
+    const auto columns = static_cast<Index>(width), rows = static_cast<Index>(height);
+    for (Index dy = y < most ? -y : -most; dy <= most && y + dy < rows; ++dy) {
+      for (Index dx = x < most ? -x : -most; dx <= most && x + dx < columns; ++dx) {
+        sum += term(i + dy * columns + dx);
       }
     }
     return sum;
@@ -43,12 +47,14 @@ struct LrnForward {
   float* scale;  // k + alpha/n * sum of squares
   float* top;
 
+  static int64_t Extent(int64_t count) { return count; }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(bottom), visit(scale), visit(top);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const float squares = region.Sum(i, [&](int64_t j) { return bottom[j] * bottom[j]; });
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
+    const float squares = region.Sum(i, [&](Index j) { return bottom[j] * bottom[j]; });
     scale[i] = k + alpha_by_n * squares;
     top[i] = bottom[i] * powf(scale[i], -beta);
   }
@@ -65,6 +71,7 @@ struct LrnBackward {
   const float* top_diff;
   float* bottom_diff;
 
+  static int64_t Extent(int64_t count) { return count; }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(bottom), visit(scale), visit(top_diff), visit(bottom_diff);
@@ -73,8 +80,9 @@ struct LrnBackward {
   MILLRACE_HOST_DEVICE float TopByScale(int64_t i) const {
     return top ? top[i] / scale[i] : bottom[i] * powf(scale[i], -beta - 1);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const float sum = region.Sum(i, [&](int64_t j) { return top_diff[j] * TopByScale(j); });
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
+    const float sum = region.Sum(i, [&](Index j) { return top_diff[j] * TopByScale(j); });
     bottom_diff[i] = top_diff[i] * powf(scale[i], -beta) - 2 * alpha_by_n * beta * bottom[i] * sum;
   }
 };

@@ -8,11 +8,12 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "device/divisor.h"
 
 namespace millrace::inline nn {
 
 struct LstmForward {
-  int64_t cells;          // D
+  Divisor cells;          // D
   const float* inputs;    // {N, 4D}: sums of the gates
   const float* previous;  // {N, D}: c of the step before
   const float* cont;      // {N}
@@ -20,27 +21,30 @@ struct LstmForward {
   float* cell;            // {N, D}: c
   float* hidden;          // {N, D}: h
 
+  static int64_t Extent(int64_t count) { return 4 * count; }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(inputs), visit(previous), visit(cont), visit(gates), visit(cell), visit(hidden);
   }
   static MILLRACE_HOST_DEVICE float Sigmoid(float x) { return 1 / (1 + expf(-x)); }
-  MILLRACE_HOST_DEVICE void operator()(int64_t at) const {
-    const int64_t stream = at / cells, first = stream * 4 * cells + at % cells;
-    const float i = Sigmoid(inputs[first]), f = Sigmoid(inputs[first + cells]);
-    const float o = Sigmoid(inputs[first + 2 * cells]), g = tanhf(inputs[first + 3 * cells]);
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index at) const {
+    const Index stream = at / cells, first = at + stream * 3 * cells;
+    const auto gate = static_cast<Index>(cells);
+    const float i = Sigmoid(inputs[first]), f = Sigmoid(inputs[first + gate]);
+    const float o = Sigmoid(inputs[first + 2 * gate]), g = tanhf(inputs[first + 3 * gate]);
     const float c = cont[stream] * f * previous[at] + i * g;
     gates[first] = i;
-    gates[first + cells] = f;
-    gates[first + 2 * cells] = o;
-    gates[first + 3 * cells] = g;
+    gates[first + gate] = f;
+    gates[first + 2 * gate] = o;
+    gates[first + 3 * gate] = g;
     cell[at] = c;
     hidden[at] = o * tanhf(c);
   }
 };
 
 struct LstmBackward {
-  int64_t cells;
+  Divisor cells;
   const float* gates;  // of LstmForward
   const float* previous;
   const float* cont;
@@ -52,15 +56,18 @@ struct LstmBackward {
   float* input_diff;              // {N, 4D}; null: not wanted
   float* previous_diff;           // {N, D}; may be `cell_diff`; null: not wanted
 
+  static int64_t Extent(int64_t count) { return 4 * count; }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(gates), visit(previous), visit(cont), visit(cell), visit(cell_diff), visit(hidden_diff);
     visit(next_cont), visit(next_hidden_diff), visit(input_diff), visit(previous_diff);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t at) const {
-    const int64_t stream = at / cells, first = stream * 4 * cells + at % cells;
-    const float i = gates[first], f = gates[first + cells];
-    const float o = gates[first + 2 * cells], g = gates[first + 3 * cells];
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index at) const {
+    const Index stream = at / cells, first = at + stream * 3 * cells;
+    const auto gate = static_cast<Index>(cells);
+    const float i = gates[first], f = gates[first + gate];
+    const float o = gates[first + 2 * gate], g = gates[first + 3 * gate];
     const float tanh_c = tanhf(cell[at]);
     float h_diff = hidden_diff[at];
     if (next_cont != nullptr) h_diff += next_cont[stream] * next_hidden_diff[at];
@@ -68,9 +75,9 @@ struct LstmBackward {
     if (cell_diff != nullptr) c_diff += cell_diff[at];
     if (input_diff != nullptr) {
       input_diff[first] = c_diff * g * i * (1 - i);
-      input_diff[first + cells] = c_diff * cont[stream] * previous[at] * f * (1 - f);
-      input_diff[first + 2 * cells] = h_diff * tanh_c * o * (1 - o);
-      input_diff[first + 3 * cells] = c_diff * i * (1 - g * g);
+      input_diff[first + gate] = c_diff * cont[stream] * previous[at] * f * (1 - f);
+      input_diff[first + 2 * gate] = h_diff * tanh_c * o * (1 - o);
+      input_diff[first + 3 * gate] = c_diff * i * (1 - g * g);
     }
     if (previous_diff != nullptr) previous_diff[at] = c_diff * cont[stream] * f;
   }

@@ -1,6 +1,6 @@
 #include "nn/layers/mvn_layer.h"
 
-#include "nn/layers/channel_kernels.h"
+#include "nn/layers/channel_launch.h"
 #include "nn/layers/normalize_kernels.h"
 #include "nn/layout.h"
 
@@ -33,6 +33,7 @@ void MvnLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   shape.resize(4, 1);
   top[0]->Reshape(shape, bottom[0]->layout());
   kept_.Reshape(*bottom[0], *top[0]);
+  ChannelSumsMemory(context_);
   view_ = RowsOf(*top[0], param_.mvn_param().across_channels());
   for (Blob* each : {&mean_, &inverse_, &diff_mean_, &product_mean_}) {
     each->Reshape({view_.channels()});
@@ -43,13 +44,13 @@ void MvnLayer::Forward(const Blobs& bottom, const Blobs& top) {
   Queue& queue = *context_.queue;
   const caffe::MVNParameter& param = param_.mvn_param();
   const float* const x = bottom[0]->data();
-  LaunchSums(queue, view_,
-             MeanOfChannels{view_.per_channel(), x, mean_.data(),
-                            param.normalize_variance() ? nullptr : inverse_.data()});
   if (param.normalize_variance()) {
-    LaunchSums(
-        queue, view_,
+    LaunchStatistics(
+        context_, view_,
         DeviationOfChannels{view_.per_channel(), param.eps(), x, mean_.data(), inverse_.data()});
+  } else {
+    LaunchSums(context_, view_,
+               MeanOfChannels{view_.per_channel(), x, mean_.data(), inverse_.data()});
   }
   kept_.Keep(*bottom[0], queue);
   LaunchMap(queue, view_,
@@ -62,7 +63,7 @@ void MvnLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_dow
   Queue& queue = *context_.queue;
   const float* const x = kept_.Values(*bottom[0]);
   const float* const top_diff = top[0]->diff();
-  LaunchSums(queue, view_,
+  LaunchSums(context_, view_,
              NormalizeSums{view_.per_channel(), x, mean_.data(), inverse_.data(), top_diff,
                            diff_mean_.data(), product_mean_.data()});
   if (!param_.mvn_param().normalize_variance()) {

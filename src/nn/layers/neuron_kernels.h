@@ -15,7 +15,7 @@ struct NeuronForward {
   float* top;  // may be `bottom`
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom), visit(top);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const { top[i] = formula.Value(bottom[i]); }
@@ -30,7 +30,7 @@ struct NeuronBackward {
   float* bottom_diff;  // may be `top_diff`
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom), visit(top), visit(top_diff), visit(bottom_diff);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {

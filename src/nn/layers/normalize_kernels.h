@@ -24,34 +24,24 @@ MILLRACE_HOST_DEVICE void AddToSum(float kept, float value, float* sum) {
   *sum = kept == 0 ? value : kept * *sum + value;
 }
 
-struct MeanOfChannels {
-  int64_t count;  // values of a channel
-  const float* bottom;
-  float* mean;
-  float* inverse;  // receives 1; may be null
-
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(mean), visit(inverse);
-  }
-  MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t) const { return {bottom[i], 0}; }
-  MILLRACE_HOST_DEVICE void Finish(int64_t channel, double sum, double) const {
-    mean[channel] = static_cast<float>(sum / static_cast<double>(count));
-    if (inverse != nullptr) inverse[channel] = 1;
-  }
-};
-
-// inverse = 1 / (deviation + eps), as MVN has it.
+// For LaunchStatistics: inverse = 1 / (deviation + eps), as MVN has it.
 struct DeviationOfChannels {
+  static constexpr bool kStatistics = true;
+
   int64_t count;
   float eps;
   const float* bottom;
-  const float* mean;
+  float* mean;
   float* inverse;
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(bottom);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
-    visit(bottom), visit(mean), visit(inverse);
+    Elements(visit);
+    visit(mean), visit(inverse);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
     return SquareOfDeviation(bottom[i], mean[channel]);
@@ -62,21 +52,28 @@ struct DeviationOfChannels {
   }
 };
 
-// inverse = 1 / sqrt(variance + eps), as batch normalisation has it. Also takes mean and variance
-// into the running sums of the passes of this iteration.
+// For LaunchStatistics: inverse = 1 / sqrt(variance + eps), as batch normalisation has it. Also
+// takes mean and variance into the running sums of the passes of this iteration.
 struct VarianceOfChannels {
+  static constexpr bool kStatistics = true;
+
   int64_t count;
   float eps;
   float kept;  // factor of the sums of earlier passes; 0: there are none
   const float* bottom;
-  const float* mean;
+  float* mean;
   float* inverse;
   float* mean_sum;  // null: no sums
   float* variance_sum;
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(bottom);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
-    visit(bottom), visit(mean), visit(inverse), visit(mean_sum), visit(variance_sum);
+    Elements(visit);
+    visit(mean), visit(inverse), visit(mean_sum), visit(variance_sum);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
     return SquareOfDeviation(bottom[i], mean[channel]);
@@ -98,8 +95,13 @@ struct MeanSquareOfChannels {
   float* mean_square;
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(bottom);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
-    visit(bottom), visit(mean), visit(mean_square);
+    Elements(visit);
+    visit(mean), visit(mean_square);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
     return SquareOfDeviation(bottom[i], mean[channel]);
@@ -141,8 +143,14 @@ struct NormalizeForward {
   float* top;   // may be `bottom`
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(bottom), visit(top);
+    if constexpr (kKeep) visit(copy);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
-    visit(bottom), visit(mean), visit(inverse), visit(copy), visit(top);
+    Elements(visit);
+    visit(mean), visit(inverse);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     const float x = bottom[i];
@@ -162,9 +170,13 @@ struct NormalizeSums {
   float* product_mean;
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(bottom), visit(top_diff);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
-    visit(bottom), visit(mean), visit(inverse), visit(top_diff);
-    visit(diff_mean), visit(product_mean);
+    Elements(visit);
+    visit(mean), visit(inverse), visit(diff_mean), visit(product_mean);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
     const float d = top_diff[i];
@@ -188,9 +200,13 @@ struct NormalizeBackward {
   float* bottom_diff;  // may be `top_diff`
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(bottom), visit(top_diff), visit(bottom_diff);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
-    visit(bottom), visit(mean), visit(inverse), visit(top_diff);
-    visit(diff_mean), visit(product_mean), visit(bottom_diff);
+    Elements(visit);
+    visit(mean), visit(inverse), visit(diff_mean), visit(product_mean);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     const float top = (bottom[i] - mean[channel]) * inverse[channel];
@@ -206,8 +222,13 @@ struct CenterBackward {
   float* bottom_diff;  // may be `top_diff`
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(top_diff), visit(bottom_diff);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
-    visit(top_diff), visit(diff_mean), visit(bottom_diff);
+    Elements(visit);
+    visit(diff_mean);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     bottom_diff[i] = top_diff[i] - diff_mean[channel];
@@ -221,8 +242,13 @@ struct GlobalNormalizeBackward {
   float* bottom_diff;  // may be `top_diff`
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(top_diff), visit(bottom_diff);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
-    visit(inverse), visit(top_diff), visit(bottom_diff);
+    Elements(visit);
+    visit(inverse);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     bottom_diff[i] = inverse[channel] * top_diff[i];
@@ -253,20 +279,33 @@ struct StatisticsOfSums {
   }
 };
 
-// A kernel whose element is a statistic: statistic = kept * statistic + value, atomically.
+// A kernel whose element is a statistic of one of the arrays: statistic = kept * statistic + value,
+// atomically.
 struct AverageInto {
+  struct Array {
+    int64_t count = 0;
+    const float* values = nullptr;
+    float value = 0;  // of every element, if `values` is null
+    float* statistics = nullptr;
+  };
+  static constexpr int kMaxArrays = 3;
+
   float kept;
-  float value;          // of every element, if `values` is null
-  const float* values;  // may be null
-  float* statistics;
+  Array arrays[kMaxArrays];
 
   template <typename Visit>
   void Pointers(Visit visit) {
-    visit(values), visit(statistics);
+    for (Array& each : arrays) visit(each.values), visit(each.statistics);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const float added = values != nullptr ? values[i] : value;
-    AtomicUpdate(statistics + i, [&](float old) { return kept * old + added; });
+    for (const Array& each : arrays) {
+      if (i < each.count) {
+        const float added = each.values != nullptr ? each.values[i] : each.value;
+        AtomicUpdate(each.statistics + i, [&](float old) { return kept * old + added; });
+        return;
+      }
+      i -= each.count;
+    }
   }
 };
 

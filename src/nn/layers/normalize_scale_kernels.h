@@ -54,9 +54,14 @@ struct NormalizeScaleForward {
   float* top;   // may be `bottom`
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(bottom), visit(top);
+    if constexpr (kKeep) visit(copy);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
+    Elements(visit);
     channels.Pointers(visit);
-    visit(bottom), visit(copy), visit(top);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     const float x = bottom[i];
@@ -77,10 +82,14 @@ struct NormalizeScaleSums {
   float* product_mean;  // mean(d * n)
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(bottom), visit(top_diff);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
+    Elements(visit);
     channels.Pointers(visit);
-    visit(bottom), visit(top_diff), visit(scale.diff), visit(bias.diff);
-    visit(diff_mean), visit(product_mean);
+    visit(scale.diff), visit(bias.diff), visit(diff_mean), visit(product_mean);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
     const float d = channels.Diff(top_diff[i], bottom[i], channel);
@@ -106,9 +115,15 @@ struct NormalizeScaleBackward {
   float* bottom_diff;  // may be `top_diff`
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(top_diff), visit(bottom_diff);
+    if constexpr (kRelu || !kGlobal) visit(bottom);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
+    Elements(visit);
     channels.Pointers(visit);
-    visit(bottom), visit(top_diff), visit(diff_mean), visit(product_mean), visit(bottom_diff);
+    visit(diff_mean), visit(product_mean);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     const float factor = channels.inverse[channel] * channels.scale[channel];

@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "device/kernel.h"
-#include "nn/layers/bias_kernels.h"
+#include "nn/layers/channel_launch.h"
 
 namespace millrace::inline nn {
 
@@ -11,11 +10,18 @@ PlannedConvolution::PlannedConvolution(const ConvolutionGeometry& geometry, bool
                                        const LayerContext& context,
                                        std::unique_ptr<ConvolutionPlan> plan)
     : geometry_(geometry), reversed_(reversed), context_(context), plan_(std::move(plan)) {
-  Workspace();  // reserved now, so that the passes do not allocate
+  // Reserved now, so that the passes do not allocate.
+  Workspace();
+  ChannelSumsMemory(context_);
+}
+
+ChannelView PlannedConvolution::ViewOf(const Blob& top) const {
+  const int axis = geometry_.channel_axis;
+  return ChannelView::Plain(top.count(0, axis), top.dim(axis), top.count(axis + 1));
 }
 
 void PlannedConvolution::Forward(const std::vector<Param>& params, const Blobs& bottom,
-                                 const Blobs& top) {
+                                 const Blobs& top, const BiasedTop& output) {
   const float* const weights = params[0].blob->data();
   for (size_t i = 0; i < bottom.size(); ++i) {
     const float* const in = bottom[i]->data();
@@ -25,32 +31,28 @@ void PlannedConvolution::Forward(const std::vector<Param>& params, const Blobs& 
     } else {
       plan_->Forward(in, weights, out, Workspace());
     }
-    if (!geometry_.bias) continue;
-    Launch(*context_.queue, top[i]->count(),
-           AddBias{params[1].blob->count(), top[i]->count(geometry_.channel_axis + 1),
-                   params[1].blob->data(), out});
+    output.Forward(context_, ViewOf(*top[i]), geometry_.bias ? params[1].blob->data() : nullptr,
+                   out);
   }
 }
 
 void PlannedConvolution::Backward(const std::vector<Param>& params, const Blobs& top,
-                                  const std::vector<bool>& propagate_down, const Blobs& bottom) {
+                                  const std::vector<bool>& propagate_down, const Blobs& bottom,
+                                  const BiasedTop& output) {
   const Param& weight = params[0];
   for (size_t i = 0; i < bottom.size(); ++i) {
     const float* const in = bottom[i]->data();
-    const float* const out_diff = top[i]->diff();
+    float* const out_diff = top[i]->diff();
+    ChannelGradient bias{nullptr, false};
+    if (geometry_.bias && params[1].wanted) {
+      bias = {params[1].blob->diff(), *params[1].has_gradient};
+      *params[1].has_gradient = true;
+    }
+    output.Backward(context_, ViewOf(*top[i]), top[i]->data(), out_diff, bias);
     if (weight.wanted) {
       plan_->BackwardWeights(reversed_ ? out_diff : in, reversed_ ? in : out_diff,
                              *weight.has_gradient, weight.blob->diff(), Workspace());
       *weight.has_gradient = true;
-    }
-    if (geometry_.bias && params[1].wanted) {
-      const Param& bias = params[1];
-      const int64_t channels = bias.blob->count();
-      Launch(*context_.queue, channels,
-             BiasGradient{top[i]->count(0, geometry_.channel_axis), channels,
-                          top[i]->count(geometry_.channel_axis + 1), *bias.has_gradient, out_diff,
-                          bias.blob->diff()});
-      *bias.has_gradient = true;
     }
     if (!propagate_down[i]) continue;
     float* const in_diff = bottom[i]->diff();

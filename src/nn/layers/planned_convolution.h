@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "millrace/layer.h"
+#include "nn/layers/biased_top.h"
 #include "nn/layers/convolution_geometry.h"
 #include "nn/layers/convolution_plan.h"
 
@@ -20,12 +21,16 @@ class PlannedConvolution {
   PlannedConvolution(const ConvolutionGeometry& geometry, bool reversed,
                      const LayerContext& context, std::unique_ptr<ConvolutionPlan> plan);
 
-  // The layer's passes. `params` are the weights and, if there is one, the bias.
-  void Forward(const std::vector<Param>& params, const Blobs& bottom, const Blobs& top);
+  // The layer's passes. `params` are the weights and, if there is one, the bias. `output` may have
+  // taken in a layer behind.
+  void Forward(const std::vector<Param>& params, const Blobs& bottom, const Blobs& top,
+               const BiasedTop& output = {});
   void Backward(const std::vector<Param>& params, const Blobs& top,
-                const std::vector<bool>& propagate_down, const Blobs& bottom);
+                const std::vector<bool>& propagate_down, const Blobs& bottom,
+                const BiasedTop& output = {});
 
  private:
+  ChannelView ViewOf(const Blob& top) const;
   void* Workspace() { return context_.scratch->Get(plan_->workspace_bytes()); }
 
   const ConvolutionGeometry geometry_;

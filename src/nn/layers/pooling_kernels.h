@@ -19,24 +19,28 @@ struct MaxPoolForward {
   int32_t* chosen;  // for each value of the top: index in its plane of the bottom, or -1
   float* mask;      // the same; may be null
 
+  int64_t Extent(int64_t count) const {
+    return shape.Extent(count / (shape.out[0] * shape.out[1]));
+  }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(bottom), visit(top), visit(chosen);
     if (mask) visit(mask);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t x = i % shape.out[1], y = i / shape.out[1] % shape.out[0];
-    const float* plane = bottom + i / (shape.out[0] * shape.out[1]) * shape.in[0] * shape.in[1];
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
+    const auto [number, y, x] = PoolingShape::Place<Index>(i, shape.out);
+    const float* plane = bottom + number * shape.in[0] * shape.in[1];
     if (shape.IsEmpty(y, x)) {
       top[i] = -FLT_MAX;
       chosen[i] = -1;
       if (mask) mask[i] = -1;
       return;
     }
-    int64_t best = shape.Begin(0, y) * shape.in[1] + shape.Begin(1, x);
-    for (int64_t row = shape.Begin(0, y); row < shape.End(0, y); ++row) {
-      for (int64_t column = shape.Begin(1, x); column < shape.End(1, x); ++column) {
-        const int64_t at = row * shape.in[1] + column;
+    Index best = shape.Begin(0, y) * shape.in[1] + shape.Begin(1, x);
+    for (Index row = shape.Begin(0, y); row < shape.End(0, y); ++row) {
+      for (Index column = shape.Begin(1, x); column < shape.End(1, x); ++column) {
+        const Index at = row * shape.in[1] + column;
         if (plane[at] > plane[best] || plane[at] != plane[at]) best = at;  // NaN is chosen
       }
     }
@@ -53,18 +57,20 @@ struct MaxPoolBackward {
   const int32_t* chosen;
   float* bottom_diff;
 
+  int64_t Extent(int64_t count) const { return shape.Extent(count / (shape.in[0] * shape.in[1])); }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(top_diff), visit(chosen), visit(bottom_diff);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t x = i % shape.in[1], y = i / shape.in[1] % shape.in[0];
-    const int64_t plane = i / (shape.in[0] * shape.in[1]) * shape.out[0] * shape.out[1];
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
+    const auto [number, y, x] = PoolingShape::Place<Index>(i, shape.in);
+    const Index plane = number * shape.out[0] * shape.out[1];
     const auto self = static_cast<int32_t>(y * shape.in[1] + x);
     float sum = 0;
-    for (int64_t row = shape.FirstOver(0, y); row < shape.EndOver(0, y); ++row) {
-      for (int64_t column = shape.FirstOver(1, x); column < shape.EndOver(1, x); ++column) {
-        const int64_t at = plane + row * shape.out[1] + column;
+    for (Index row = shape.FirstOver(0, y); row < shape.EndOver(0, y); ++row) {
+      for (Index column = shape.FirstOver(1, x); column < shape.EndOver(1, x); ++column) {
+        const Index at = plane + row * shape.out[1] + column;
         if (chosen[at] == self) sum += top_diff[at];
       }
     }
@@ -78,20 +84,24 @@ struct AveragePoolTop {
   const float* bottom;
   float* top;
 
+  int64_t Extent(int64_t count) const {
+    return shape.Extent(count / (shape.out[0] * shape.out[1]));
+  }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(bottom), visit(top);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t x = i % shape.out[1], y = i / shape.out[1] % shape.out[0];
-    const float* plane = bottom + i / (shape.out[0] * shape.out[1]) * shape.in[0] * shape.in[1];
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
+    const auto [number, y, x] = PoolingShape::Place<Index>(i, shape.out);
+    const float* plane = bottom + number * shape.in[0] * shape.in[1];
     float sum = 0;
-    for (int64_t row = shape.Begin(0, y); row < shape.End(0, y); ++row) {
-      for (int64_t column = shape.Begin(1, x); column < shape.End(1, x); ++column) {
+    for (Index row = shape.Begin(0, y); row < shape.End(0, y); ++row) {
+      for (Index column = shape.Begin(1, x); column < shape.End(1, x); ++column) {
         sum += plane[row * shape.in[1] + column];
       }
     }
-    const int64_t size = shape.PaddedSize(0, y) * shape.PaddedSize(1, x);
+    const Index size = shape.PaddedSize(0, y) * shape.PaddedSize(1, x);
     top[i] = shape.IsEmpty(y, x) ? 0.0f : sum / static_cast<float>(size);
   }
 };
@@ -102,16 +112,18 @@ struct AveragePoolBottom {
   const float* top_diff;
   float* bottom_diff;
 
+  int64_t Extent(int64_t count) const { return shape.Extent(count / (shape.in[0] * shape.in[1])); }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(top_diff), visit(bottom_diff);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t x = i % shape.in[1], y = i / shape.in[1] % shape.in[0];
-    const int64_t plane = i / (shape.in[0] * shape.in[1]) * shape.out[0] * shape.out[1];
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
+    const auto [number, y, x] = PoolingShape::Place<Index>(i, shape.in);
+    const Index plane = number * shape.out[0] * shape.out[1];
     float sum = 0;
-    for (int64_t row = shape.FirstOver(0, y); row < shape.EndOver(0, y); ++row) {
-      for (int64_t column = shape.FirstOver(1, x); column < shape.EndOver(1, x); ++column) {
+    for (Index row = shape.FirstOver(0, y); row < shape.EndOver(0, y); ++row) {
+      for (Index column = shape.FirstOver(1, x); column < shape.EndOver(1, x); ++column) {
         sum += top_diff[plane + row * shape.out[1] + column] /
                static_cast<float>(shape.PaddedSize(0, row) * shape.PaddedSize(1, column));
       }

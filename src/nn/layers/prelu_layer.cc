@@ -1,6 +1,6 @@
 #include "nn/layers/prelu_layer.h"
 
-#include "nn/layers/channel_kernels.h"
+#include "nn/layers/channel_launch.h"
 #include "nn/layers/channels_of.h"
 #include "nn/layers/scale_kernels.h"
 
@@ -26,6 +26,7 @@ void PreluLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   view_ = shared ? ChannelView::Plain(1, 1, x.count()) : ChannelsOf(x);
   top[0]->ReshapeLike(x);
   kept_.Reshape(x, *top[0]);
+  ChannelSumsMemory(context_);
 }
 
 void PreluLayer::Forward(const Blobs& bottom, const Blobs& top) {
@@ -41,7 +42,8 @@ void PreluLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_d
   const float* const top_diff = top[0]->diff();
   const Param& slope = params_[0];
   if (slope.wanted) {
-    LaunchSums(queue, view_, PreluGradient{x, top_diff, {slope.blob->diff(), *slope.has_gradient}});
+    LaunchSums(context_, view_,
+               PreluGradient{x, top_diff, {slope.blob->diff(), *slope.has_gradient}});
   }
   if (!propagate_down[0]) return;
   LaunchMap(queue, view_, PreluBackward{x, slope.blob->data(), top_diff, bottom[0]->diff()});

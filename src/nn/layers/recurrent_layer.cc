@@ -3,6 +3,7 @@
 #include "device/kernel.h"
 #include "nn/filler.h"
 #include "nn/layers/bias_kernels.h"
+#include "nn/layers/channel_launch.h"
 #include "nn/layers/recurrent_kernels.h"
 #include "nn/matrix_product.h"
 
@@ -94,6 +95,7 @@ void RecurrentLayer::Reshape(const Blobs& bottom, const Blobs& top) {
     }
   }
   PrepareMultiply(queue);
+  ChannelSumsMemory(context_);
   top[0]->Reshape({steps_, streams_, outputs_});
   for (size_t i = 1; i < top.size(); ++i) top[i]->Reshape({1, streams_, outputs_});
 }
@@ -109,12 +111,13 @@ void RecurrentLayer::Forward(const Blobs& bottom, const Blobs& top) {
   }
   Multiply(queue, false, true, rows, sums, inputs_, bottom[0]->data(), params_[0].blob->data(),
            false, Gates(0));
-  Launch(queue, rows * sums, millrace::AddBias{sums, 1, params_[1].blob->data(), Gates(0)});
+  LaunchMap(queue, ChannelView::Plain(rows, sums, 1),
+            BiasForward{Gates(0), params_[1].blob->data(), Gates(0)});
   if (has_static_) {
     Multiply(queue, false, true, streams_, sums, static_inputs_, bottom[2]->data(),
              params_[2].blob->data(), false, static_sums_.data());
-    Launch(queue, rows * sums,
-           millrace::AddBias{streams_ * sums, 1, static_sums_.data(), Gates(0)});
+    LaunchMap(queue, ChannelView::Plain(steps_, streams_ * sums, 1),
+              BiasForward{Gates(0), static_sums_.data(), Gates(0)});
   }
   for (int64_t t = 0; t < steps_; ++t) {
     const float* const cont = bottom[1]->data() + t * streams_;
@@ -153,8 +156,8 @@ void RecurrentLayer::Backward(const Blobs& top, const std::vector<bool>& propaga
              bottom[0]->diff());
   }
   if (!has_static_ || !(propagate_down[2] || params_[2].wanted)) return;
-  Launch(queue, streams_ * sums,
-         BiasGradient{steps_, streams_ * sums, 1, false, GateDiff(0), static_sums_.diff()});
+  LaunchSums(context_, ChannelView::Plain(steps_, streams_ * sums, 1),
+             BiasGradient{GateDiff(0), {static_sums_.diff(), false}});
   WeightGradient(2, sums, static_inputs_, streams_, static_sums_.diff(), bottom[2]->data());
   if (propagate_down[2]) {
     Multiply(queue, false, false, streams_, static_inputs_, sums, static_sums_.diff(),

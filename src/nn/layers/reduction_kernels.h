@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "device/divisor.h"
 
 namespace millrace::inline nn {
 
@@ -37,18 +38,20 @@ struct ReduceRows {
 
 // An element is a value of the bottom.
 struct ReductionGradient {
-  int64_t length;
+  Divisor length;
   Reduced reduced;
   float factor;
   const float* bottom;
   const float* top_diff;
   float* bottom_diff;
 
+  static int64_t Extent(int64_t count) { return count; }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(bottom), visit(top_diff), visit(bottom_diff);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const float x = bottom[i], diff = factor * top_diff[i / length];
     const float sign = x > 0 ? 1.0f : (x < 0 ? -1.0f : 0.0f);
     bottom_diff[i] = reduced == Reduced::kSquares      ? 2 * x * diff

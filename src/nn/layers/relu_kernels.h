@@ -14,7 +14,7 @@ struct ReluForward {
   float* top;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom), visit(top);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
@@ -30,7 +30,7 @@ struct ReluBackward {
   float* bottom_diff;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom), visit(top_diff), visit(bottom_diff);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {

@@ -2,6 +2,7 @@
 
 #include "device/kernel.h"
 #include "nn/layers/bias_kernels.h"
+#include "nn/layers/channel_launch.h"
 #include "nn/layers/recurrent_kernels.h"
 #include "nn/matrix_product.h"
 
@@ -36,8 +37,8 @@ void RnnLayer::Output(const Blob& top) {
   float* const output = output_.data();
   Multiply(queue, false, true, steps() * streams(), outputs(), outputs(), State(0, 1),
            params_[output_weights_].blob->data(), false, output);
-  Launch(queue, output_.count(),
-         millrace::AddBias{outputs(), 1, params_[output_weights_ + 1].blob->data(), output});
+  LaunchMap(queue, ChannelView::Plain(output_.count() / outputs(), outputs(), 1),
+            BiasForward{output, params_[output_weights_ + 1].blob->data(), output});
   Launch(queue, output_.count(), TanhForward{output, output});
   queue.Copy(top.data(), output, output_.count() * sizeof(float));
 }

@@ -1,4 +1,4 @@
-// Operations (channel_kernels.h) of the Scale, Bias and PReLU layers, whose numbers per channel are
+// Operations (channel_kernels.h) of the Scale and PReLU layers, whose numbers per channel are
 // learned or come from another blob.
 #ifndef MILLRACE_NN_LAYERS_SCALE_KERNELS_H_
 #define MILLRACE_NN_LAYERS_SCALE_KERNELS_H_
@@ -7,6 +7,7 @@
 
 #include "base/host_device.h"
 #include "device/kernel_math.h"
+#include "nn/layers/bias_kernels.h"
 #include "nn/layers/channel_kernels.h"
 
 namespace millrace::inline nn {
@@ -21,8 +22,14 @@ struct ScaleForward {
   float* top;         // may be `bottom`
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(bottom), visit(top);
+    if constexpr (kKeep) visit(copy);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
-    visit(bottom), visit(scale), visit(bias), visit(copy), visit(top);
+    Elements(visit);
+    visit(scale), visit(bias);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     const float x = bottom[i];
@@ -40,63 +47,41 @@ struct ScaleBackward {
   float* bottom_diff;  // may be `top_diff`
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(top_diff), visit(bottom_diff);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
-    visit(top_diff), visit(scale), visit(bottom_diff);
+    Elements(visit);
+    visit(scale);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     bottom_diff[i] = top_diff[i] * scale[channel];
   }
 };
 
-// Where the gradient of a number per channel goes.
-struct ChannelGradient {
-  float* diff;  // null: it is not wanted
-  bool add;     // to what is there
-
-  MILLRACE_HOST_DEVICE void Set(int64_t channel, double sum) const {
-    if (diff == nullptr) return;
-    diff[channel] = static_cast<float>(sum) + (add ? diff[channel] : 0.0f);
-  }
-};
-
 // scale_diff = sum(top_diff * bottom), bias_diff = sum(top_diff)
-template <bool kScale>
 struct ScaleGradients {
-  const float* bottom;  // if kScale
+  const float* bottom;
   const float* top_diff;
-  ChannelGradient scale;  // if kScale
-  ChannelGradient bias;
+  ChannelGradient scale, bias;
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(bottom), visit(top_diff);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
-    visit(bottom), visit(top_diff), visit(scale.diff), visit(bias.diff);
+    Elements(visit);
+    visit(scale.diff), visit(bias.diff);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t) const {
     const float d = top_diff[i];
-    if constexpr (kScale) {
-      return {d * bottom[i], d};
-    } else {
-      return {0, d};
-    }
+    return {d * bottom[i], d};
   }
   MILLRACE_HOST_DEVICE void Finish(int64_t channel, double scales, double biases) const {
-    if constexpr (kScale) scale.Set(channel, scales);
+    scale.Set(channel, scales);
     bias.Set(channel, biases);
-  }
-};
-
-// top = bottom + bias
-struct BiasForward {
-  const float* bottom;
-  const float* bias;
-  float* top;  // may be `bottom`
-
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(bias), visit(top);
-  }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
-    top[i] = bottom[i] + bias[channel];
   }
 };
 
@@ -107,8 +92,13 @@ struct PreluForward {
   float* top;  // may be `bottom`
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(bottom), visit(top);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
-    visit(bottom), visit(slope), visit(top);
+    Elements(visit);
+    visit(slope);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     const float x = bottom[i];
@@ -123,8 +113,13 @@ struct PreluBackward {
   float* bottom_diff;  // may be `top_diff`
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(bottom), visit(top_diff), visit(bottom_diff);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
-    visit(bottom), visit(slope), visit(top_diff), visit(bottom_diff);
+    Elements(visit);
+    visit(slope);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     bottom_diff[i] = top_diff[i] * kernel_math::Select(bottom[i] > 0, 1, slope[channel]);
@@ -138,8 +133,13 @@ struct PreluGradient {
   ChannelGradient slope;
 
   template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(bottom), visit(top_diff);
+  }
+  template <typename Visit>
   void Pointers(Visit visit) {
-    visit(bottom), visit(top_diff), visit(slope.diff);
+    Elements(visit);
+    visit(slope.diff);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t) const {
     const float x = bottom[i];

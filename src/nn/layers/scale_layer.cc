@@ -3,7 +3,7 @@
 #include <type_traits>
 
 #include "nn/layers/batch_norm_layer.h"
-#include "nn/layers/channel_kernels.h"
+#include "nn/layers/channel_launch.h"
 #include "nn/layers/scale_kernels.h"
 
 namespace millrace::inline nn {
@@ -38,6 +38,7 @@ void ScaleLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   }
   top[0]->ReshapeLike(*bottom[0]);
   kept_.Reshape(*bottom[0], *top[0]);
+  ChannelSumsMemory(context_);
 }
 
 bool ScaleLayer::HasNumberPerChannelOf(const ChannelView& channels) const {
@@ -79,9 +80,9 @@ void ScaleLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_d
   }
   if (fused_into_ != nullptr) return fused_into_->ScaleGradientsOf(top_diff, scale, bias);
   if (scale.diff != nullptr) {
-    LaunchSums(queue, view_, ScaleGradients<true>{kept_.Values(*bottom[0]), top_diff, scale, bias});
+    LaunchSums(context_, view_, ScaleGradients{kept_.Values(*bottom[0]), top_diff, scale, bias});
   } else if (bias.diff != nullptr) {
-    LaunchSums(queue, view_, ScaleGradients<false>{nullptr, top_diff, scale, bias});
+    LaunchSums(context_, view_, BiasGradient{top_diff, bias});
   }
   if (!propagate_down[0]) return;
   LaunchMap(queue, view_, ScaleBackward{top_diff, ScaleOf(bottom).data(), bottom[0]->diff()});

@@ -1,4 +1,4 @@
-// The kernels of Scale, Bias and PReLU.
+// The kernels of Scale and PReLU.
 #include "device/cuda_kernel.h"
 #include "nn/layers/scale_kernels.h"
 
@@ -8,8 +8,7 @@ namespace {
 const RegisterCudaKernels<
     MapOfChannels<ScaleForward<false, false>>, MapOfChannels<ScaleForward<false, true>>,
     MapOfChannels<ScaleForward<true, false>>, MapOfChannels<ScaleForward<true, true>>,
-    MapOfChannels<ScaleBackward>, SumsOfChannels<ScaleGradients<false>>,
-    SumsOfChannels<ScaleGradients<true>>, MapOfChannels<BiasForward>, MapOfChannels<PreluForward>,
+    MapOfChannels<ScaleBackward>, SumsOfChannels<ScaleGradients>, MapOfChannels<PreluForward>,
     MapOfChannels<PreluBackward>, SumsOfChannels<PreluGradient>>
     registered;
 

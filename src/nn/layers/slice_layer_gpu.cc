@@ -11,28 +11,23 @@ class SliceGpu : public SliceLayer {
 
   void Reshape(const Blobs& bottom, const Blobs& top) override {
     SliceLayer::Reshape(bottom, top);
-    parts_.clear();
-    int64_t offset = 0;
-    for (const Blob* blob : top) {
-      parts_.emplace_back(*bottom[0], *blob, axis_, offset);
-      offset += blob->dim(axis_);
-    }
+    parts_ = BlobParts(*bottom[0], top, axis_);
   }
   void Forward(const Blobs& bottom, const Blobs& top) override {
-    for (size_t i = 0; i < top.size(); ++i) {
-      parts_[i].Extract(*context_.queue, bottom[0]->data(), top[i]->data());
-    }
+    std::vector<float*> values;
+    for (const Blob* blob : top) values.push_back(blob->data());
+    parts_.Divide(*context_.queue, bottom[0]->data(), values);
   }
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override {
     if (!propagate_down[0]) return;
-    for (size_t i = 0; i < top.size(); ++i) {
-      parts_[i].Insert(*context_.queue, top[i]->diff(), bottom[0]->diff());
-    }
+    std::vector<const float*> diffs;
+    for (const Blob* blob : top) diffs.push_back(blob->diff());
+    parts_.Join(*context_.queue, diffs, bottom[0]->diff());
   }
 
  private:
-  std::vector<BlobPart> parts_;
+  BlobParts parts_;
 };
 
 const RegisterGpuLayer<SliceGpu> registered("Slice");

@@ -8,21 +8,29 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "device/divisor.h"
 
 namespace millrace::inline nn {
 
 // The classes of one position in arrays of an AxisView.
 struct ClassesOfRow {
-  int64_t classes, inner;
+  Divisor classes, inner;
 
-  MILLRACE_HOST_DEVICE int64_t At(int64_t row, int64_t c) const {
+  // Elements of `rows` rows.
+  int64_t Extent(int64_t rows) const { return rows * classes; }
+  template <typename Index>
+  MILLRACE_HOST_DEVICE Index At(Index row, Index c) const {
     return (row / inner * classes + c) * inner + row % inner;
   }
   // The row and the class of element i.
-  MILLRACE_HOST_DEVICE int64_t RowOf(int64_t i) const {
-    return i / (classes * inner) * inner + i % inner;
+  template <typename Index>
+  MILLRACE_HOST_DEVICE Index RowOf(Index i) const {
+    return i / inner / classes * inner + i % inner;
   }
-  MILLRACE_HOST_DEVICE int64_t ClassOf(int64_t i) const { return i / inner % classes; }
+  template <typename Index>
+  MILLRACE_HOST_DEVICE Index ClassOf(Index i) const {
+    return i / inner % classes;
+  }
 };
 
 struct SoftmaxForward {
@@ -30,18 +38,21 @@ struct SoftmaxForward {
   const float* in;
   float* out;  // may be `in`
 
+  int64_t Extent(int64_t rows) const { return view.Extent(rows); }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(in), visit(out);
   }
-  template <typename Team>
-  MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
-    const float largest = team.Max(view.classes, [&](int64_t c) { return in[view.At(row, c)]; });
-    const double sum = team.Sum(view.classes, [&](int64_t c) {
+  template <typename Team, typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Team& team, Index row) const {
+    const float largest =
+        team.Max(static_cast<Index>(view.classes), [&](Index c) { return in[view.At(row, c)]; });
+    const double sum = team.Sum(static_cast<Index>(view.classes), [&](Index c) {
       return out[view.At(row, c)] = expf(in[view.At(row, c)] - largest);
     });
     const auto factor = static_cast<float>(1 / sum);
-    team.ForEach(view.classes, [&](int64_t c) { out[view.At(row, c)] *= factor; });
+    team.ForEach(static_cast<Index>(view.classes),
+                 [&](Index c) { out[view.At(row, c)] *= factor; });
   }
 };
 
@@ -51,16 +62,18 @@ struct SoftmaxBackward {
   const float* top_diff;
   float* bottom_diff;  // may be `top_diff`
 
+  int64_t Extent(int64_t rows) const { return view.Extent(rows); }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(top), visit(top_diff), visit(bottom_diff);
   }
-  template <typename Team>
-  MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
-    const auto dot = static_cast<float>(team.Sum(
-        view.classes, [&](int64_t c) { return top[view.At(row, c)] * top_diff[view.At(row, c)]; }));
-    team.ForEach(view.classes, [&](int64_t c) {
-      const int64_t at = view.At(row, c);
+  template <typename Team, typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Team& team, Index row) const {
+    const auto dot = static_cast<float>(team.Sum(static_cast<Index>(view.classes), [&](Index c) {
+      return top[view.At(row, c)] * top_diff[view.At(row, c)];
+    }));
+    team.ForEach(static_cast<Index>(view.classes), [&](Index c) {
+      const Index at = view.At(row, c);
       bottom_diff[at] = top[at] * (top_diff[at] - dot);
     });
   }
@@ -99,17 +112,19 @@ struct LossOfPositions {
   PositionResult* results;
   float* losses;  // receives the losses, too; may be null
 
+  int64_t Extent(int64_t rows) const { return view.Extent(rows); }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(probability), visit(labels), visit(results);
     if (class_weights) visit(class_weights);
     if (losses) visit(losses);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t row) const {
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index row) const {
     const int64_t label = labels_are.Class(labels[row]);
     PositionResult result{0, 0, label == KernelLabels::kInvalid ? 1.0f : 0.0f};
     if (label >= 0) {
-      const float p = probability[view.At(row, label)];
+      const float p = probability[view.At(row, static_cast<Index>(label))];
       const float loss = -logf(p < FLT_MIN ? FLT_MIN : p);  // NaN stays NaN
       result = {loss * (class_weights ? class_weights[label] : 1.0f), 1, 0};
     }
@@ -127,22 +142,23 @@ struct RightPositions {
   const float* labels;
   PositionResult* results;
 
+  int64_t Extent(int64_t rows) const { return view.Extent(rows); }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(scores), visit(labels), visit(results);
   }
-  template <typename Team>
-  MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
+  template <typename Team, typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Team& team, Index row) const {
     const int64_t label = labels_are.Class(labels[row]);
-    const float own = label >= 0 ? scores[view.At(row, label)] : 0;
+    const float own = label >= 0 ? scores[view.At(row, static_cast<Index>(label))] : 0;
     // The sum also counts the label itself.
-    const double not_worse = team.Sum(
-        view.classes, [&](int64_t c) { return scores[view.At(row, c)] < own ? 0.0f : 1.0f; });
-    team.Once([&] {
-      const float right = label >= 0 && not_worse - 1 < static_cast<double>(top_k) ? 1.0f : 0.0f;
-      results[row] = {right, label >= 0 ? 1.0f : 0.0f,
-                      label == KernelLabels::kInvalid ? 1.0f : 0.0f};
+    const double not_worse = team.Sum(static_cast<Index>(view.classes), [&](Index c) {
+      return scores[view.At(row, c)] < own ? 0.0f : 1.0f;
     });
+    PositionResult result{0, label >= 0 ? 1.0f : 0.0f,
+                          label == KernelLabels::kInvalid ? 1.0f : 0.0f};
+    if (label >= 0 && not_worse - 1 < static_cast<double>(top_k)) result.value = 1;
+    team.Once([&] { results[row] = result; });
   }
 };
 
@@ -214,12 +230,14 @@ struct SoftmaxLossBackward {
   const float* loss_weight;
   float* bottom_diff;
 
+  static int64_t Extent(int64_t count) { return count; }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(probability), visit(labels), visit(totals), visit(loss_weight), visit(bottom_diff);
     if (class_weights) visit(class_weights);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const int64_t c = view.ClassOf(i);
     const int64_t label = labels_are.Class(labels[view.RowOf(i)]);
     const float scale = *loss_weight / totals->normalizer;

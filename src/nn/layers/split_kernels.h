@@ -15,7 +15,7 @@ struct SplitAdd {
   float* sum;
 
   template <typename Visit>
-  void Pointers(Visit visit) {
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(first), visit(second), visit(sum);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const { sum[i] = first[i] + second[i]; }

@@ -15,10 +15,10 @@ namespace millrace::inline nn {
 struct WindowSums {
   float values = 0, squares = 0;
 
-  MILLRACE_HOST_DEVICE WindowSums(const PoolingShape& shape, const float* plane, int64_t y,
-                                  int64_t x) {
-    for (int64_t row = shape.Begin(0, y); row < shape.End(0, y); ++row) {
-      for (int64_t column = shape.Begin(1, x); column < shape.End(1, x); ++column) {
+  template <typename Index>
+  MILLRACE_HOST_DEVICE WindowSums(const PoolingShape& shape, const float* plane, Index y, Index x) {
+    for (Index row = shape.Begin(0, y); row < shape.End(0, y); ++row) {
+      for (Index column = shape.Begin(1, x); column < shape.End(1, x); ++column) {
         const float value = plane[row * shape.in[1] + column];
         values += value;
         squares += value * value;
@@ -35,27 +35,31 @@ struct StochasticPoolDraw {
   float* top;
   int32_t* chosen;  // for each value of the top: index in its plane of the bottom, or -1
 
+  int64_t Extent(int64_t count) const {
+    return shape.Extent(count / (shape.out[0] * shape.out[1]));
+  }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(key), visit(bottom), visit(top), visit(chosen);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t x = i % shape.out[1], y = i / shape.out[1] % shape.out[0];
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
+    const auto [number, y, x] = PoolingShape::Place<Index>(i, shape.out);
     if (shape.IsEmpty(y, x)) {
       top[i] = 0;
       chosen[i] = -1;
       return;
     }
-    const float* plane = bottom + i / (shape.out[0] * shape.out[1]) * shape.in[0] * shape.in[1];
+    const float* plane = bottom + number * shape.in[0] * shape.in[1];
     uint32_t words[4];
     PhiloxBlock(*key, static_cast<uint64_t>(i), 0, words);
     // In (0, 1], as 24 bits.
     const float uniform = static_cast<float>((words[0] >> 8) + 1) * 0x1p-24f;
     const float threshold = uniform * WindowSums(shape, plane, y, x).values;
     float sum = 0;
-    int64_t drawn = -1, last = 0;
-    for (int64_t row = shape.Begin(0, y); row < shape.End(0, y); ++row) {
-      for (int64_t column = shape.Begin(1, x); column < shape.End(1, x); ++column) {
+    Index drawn = -1, last = 0;
+    for (Index row = shape.Begin(0, y); row < shape.End(0, y); ++row) {
+      for (Index column = shape.Begin(1, x); column < shape.End(1, x); ++column) {
         last = row * shape.in[1] + column;
         sum += plane[last];
         if (drawn < 0 && sum >= threshold) drawn = last;
@@ -73,13 +77,17 @@ struct StochasticPoolMean {
   const float* bottom;
   float* top;
 
+  int64_t Extent(int64_t count) const {
+    return shape.Extent(count / (shape.out[0] * shape.out[1]));
+  }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(bottom), visit(top);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t x = i % shape.out[1], y = i / shape.out[1] % shape.out[0];
-    const float* plane = bottom + i / (shape.out[0] * shape.out[1]) * shape.in[0] * shape.in[1];
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
+    const auto [number, y, x] = PoolingShape::Place<Index>(i, shape.out);
+    const float* plane = bottom + number * shape.in[0] * shape.in[1];
     const WindowSums sums(shape, plane, y, x);
     top[i] = sums.values > 0 ? sums.squares / sums.values : 0.0f;
   }
@@ -93,18 +101,19 @@ struct StochasticPoolMeanGradient {
   const float* top_diff;
   float* bottom_diff;
 
+  int64_t Extent(int64_t count) const { return shape.Extent(count / (shape.in[0] * shape.in[1])); }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(bottom), visit(top), visit(top_diff), visit(bottom_diff);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t x = i % shape.in[1], y = i / shape.in[1] % shape.in[0];
-    const int64_t plane = i / (shape.in[0] * shape.in[1]);
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
+    const auto [plane, y, x] = PoolingShape::Place<Index>(i, shape.in);
     const float* values = bottom + plane * shape.in[0] * shape.in[1];
     float sum = 0;
-    for (int64_t row = shape.FirstOver(0, y); row < shape.EndOver(0, y); ++row) {
-      for (int64_t column = shape.FirstOver(1, x); column < shape.EndOver(1, x); ++column) {
-        const int64_t at = (plane * shape.out[0] + row) * shape.out[1] + column;
+    for (Index row = shape.FirstOver(0, y); row < shape.EndOver(0, y); ++row) {
+      for (Index column = shape.FirstOver(1, x); column < shape.EndOver(1, x); ++column) {
+        const Index at = (plane * shape.out[0] + row) * shape.out[1] + column;
         const float of_window = WindowSums(shape, values, row, column).values;
         if (of_window > 0) sum += top_diff[at] * (2 * bottom[i] - top[at]) / of_window;
       }

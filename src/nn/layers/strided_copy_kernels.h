@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "device/divisor.h"
 
 namespace millrace::inline nn {
 
@@ -14,13 +15,15 @@ struct StridedBlock {
   static constexpr int kMostAxes = 8;
 
   int axes = 0;
-  int64_t size[kMostAxes] = {}, from_step[kMostAxes] = {}, to_step[kMostAxes] = {};
+  Divisor size[kMostAxes];
+  int64_t from_step[kMostAxes] = {}, to_step[kMostAxes] = {};
 
   // Adds to *from and *to the offsets of element `index`, row-major over axes [0, count).
-  MILLRACE_HOST_DEVICE void Locate(int count, int64_t index, int64_t* from, int64_t* to) const {
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void Locate(int count, Index index, int64_t* from, int64_t* to) const {
     for (int axis = count - 1; axis >= 0; --axis) {
-      const int64_t place = index % size[axis];
-      index /= size[axis];
+      const Index rest = index / size[axis], place = index - rest * size[axis];
+      index = rest;
       *from += place * from_step[axis];
       *to += place * to_step[axis];
     }
@@ -33,11 +36,13 @@ struct CopyElements {
   const float* from;
   float* to;
 
+  static int64_t Extent(int64_t count) { return count; }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(from), visit(to);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
     int64_t source = 0, destination = 0;
     block.Locate(block.axes, i, &source, &destination);
     to[destination] = from[source];
@@ -50,17 +55,18 @@ struct CopyRows {
   const float* from;
   float* to;
 
+  static int64_t Extent(int64_t count) { return count; }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(from), visit(to);
   }
-  template <typename Team>
-  MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
+  template <typename Team, typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Team& team, Index row) const {
     const int last = block.axes - 1;
     int64_t source = 0, destination = 0;
     block.Locate(last, row, &source, &destination);
     const int64_t from_step = block.from_step[last], to_step = block.to_step[last];
-    team.ForEach(block.size[last],
+    team.ForEach(int64_t{block.size[last]},
                  [&](int64_t i) { to[destination + i * to_step] = from[source + i * from_step]; });
   }
 };

@@ -5,23 +5,28 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "device/divisor.h"
 
 namespace millrace::inline nn {
 
 // The bottom is {outer, inner}, the top {outer, tiles, inner}. An element is a value of the bottom.
 struct TileGradient {
-  int64_t tiles, inner;
+  int64_t tiles;
+  Divisor inner;
   const float* top_diff;
   float* bottom_diff;
 
+  int64_t Extent(int64_t count) const { return count * tiles; }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(top_diff), visit(bottom_diff);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const float* diff = top_diff + i / inner * tiles * inner + i % inner;
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
+    const Index row = i / inner, copies = static_cast<Index>(tiles);
+    const float* diff = top_diff + row * copies * inner + (i - row * inner);
     float sum = 0;
-    for (int64_t t = 0; t < tiles; ++t) sum += diff[t * inner];
+    for (Index t = 0; t < copies; ++t) sum += diff[t * inner];
     bottom_diff[i] = sum;
   }
 };

@@ -5,21 +5,24 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "device/divisor.h"
 
 namespace millrace::inline nn {
 
 // An element is a value of the matrix: unit = value / the length of its row.
 struct ScaleToUnit {
-  int64_t columns;
+  Divisor columns;
   const float* inverse;  // 1 / length, of each row
   const float* values;
   float* unit;
 
+  static int64_t Extent(int64_t count) { return count; }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(inverse), visit(values), visit(unit);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
     unit[i] = values[i] * inverse[i / columns];
   }
 };

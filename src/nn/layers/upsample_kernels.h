@@ -5,17 +5,19 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "device/divisor.h"
 
 namespace millrace::inline nn {
 
 // Every value of the bottom becomes a block of scale_h x scale_w values.
 struct UpsampleShape {
-  int64_t height, width;  // of a plane of the bottom
-  int64_t scale_h, scale_w;
+  Divisor height, width;  // of a plane of the bottom
+  Divisor scale_h, scale_w;
 
   // The position in the top of the first value of a bottom value's block.
-  MILLRACE_HOST_DEVICE int64_t BlockOf(int64_t i) const {
-    const int64_t x = i % width, row = i / width;  // rows of all planes
+  template <typename Index>
+  MILLRACE_HOST_DEVICE Index BlockOf(Index i) const {
+    const Index row = i / width, x = i - row * width;  // rows of all planes
     return (row * scale_h * width + x) * scale_w;
   }
 };
@@ -26,14 +28,16 @@ struct UpsampleNearest {
   const float* bottom;
   float* top;
 
+  static int64_t Extent(int64_t count) { return count; }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(bottom), visit(top);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t top_width = shape.width * shape.scale_w;
-    const int64_t row = i / top_width / shape.scale_h;
-    top[i] = bottom[row * shape.width + i % top_width / shape.scale_w];
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
+    const Index block = i / shape.scale_w;  // of the top's rows, as wide as a value of the bottom
+    const Index row = block / shape.width / shape.scale_h;
+    top[i] = bottom[row * shape.width + block % shape.width];
   }
 };
 
@@ -43,16 +47,19 @@ struct UpsampleNearestGradient {
   const float* top_diff;
   float* bottom_diff;
 
+  int64_t Extent(int64_t count) const { return count * shape.scale_h * shape.scale_w; }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(top_diff), visit(bottom_diff);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const float* block = top_diff + shape.BlockOf(i);
     float sum = 0;
-    for (int64_t y = 0; y < shape.scale_h; ++y) {
-      for (int64_t x = 0; x < shape.scale_w; ++x) {
-        sum += block[y * shape.width * shape.scale_w + x];
+    const Index top_width = static_cast<Index>(shape.width) * shape.scale_w;
+    for (Index y = 0; y < static_cast<Index>(shape.scale_h); ++y) {
+      for (Index x = 0; x < static_cast<Index>(shape.scale_w); ++x) {
+        sum += block[y * top_width + x];
       }
     }
     bottom_diff[i] = sum;
@@ -62,12 +69,14 @@ struct UpsampleNearestGradient {
 // Places in planes of the top: of value i of the bottom, mask[i]. A place out of range stands for
 // place 0 here and is an error of the layer.
 struct MaskedPlaces {
-  int64_t from_plane, to_plane;  // values of a plane of the bottom and of the top
+  Divisor from_plane, to_plane;  // values of a plane of the bottom and of the top
   const float* mask;
 
-  MILLRACE_HOST_DEVICE int64_t At(int64_t i) const {
-    const bool valid = mask[i] >= 0 && mask[i] < static_cast<float>(to_plane);
-    return i / from_plane * to_plane + (valid ? static_cast<int64_t>(mask[i]) : 0);
+  int64_t Extent(int64_t count) const { return count / from_plane * to_plane; }
+  template <typename Index>
+  MILLRACE_HOST_DEVICE Index At(Index i) const {
+    const bool valid = mask[i] >= 0 && mask[i] < static_cast<float>(int64_t{to_plane});
+    return i / from_plane * to_plane + (valid ? static_cast<Index>(mask[i]) : 0);
   }
 };
 
@@ -77,11 +86,15 @@ struct UpsampleByMask {
   const float* bottom;
   float* top;
 
+  int64_t Extent(int64_t count) const { return places.Extent(count); }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(places.mask), visit(bottom), visit(top);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const { top[places.At(i)] = bottom[i]; }
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
+    top[places.At(i)] = bottom[i];
+  }
 };
 
 // An element is a value of the bottom: bottom_diff = top_diff[place].
@@ -90,11 +103,15 @@ struct UpsampleByMaskGradient {
   const float* top_diff;
   float* bottom_diff;
 
+  int64_t Extent(int64_t count) const { return places.Extent(count); }
   template <typename Visit>
   void Pointers(Visit visit) {
     visit(places.mask), visit(top_diff), visit(bottom_diff);
   }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const { bottom_diff[i] = top_diff[places.At(i)]; }
+  template <typename Index>
+  MILLRACE_HOST_DEVICE void operator()(Index i) const {
+    bottom_diff[i] = top_diff[places.At(i)];
+  }
 };
 
 }  // namespace millrace::inline nn
