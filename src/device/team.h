@@ -3,6 +3,7 @@
 #ifndef MILLRACE_DEVICE_TEAM_H_
 #define MILLRACE_DEVICE_TEAM_H_
 
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 
@@ -51,16 +52,17 @@ class Team {
     return Combine(own, [](double a, double b) { return a + b; });
   }
 
-  // Two sums for each of `columns` columns, a power of two: add(column, i, &sums) adds what row i
-  // of [0, n) has; then take(column, sums) is called, on one thread. Threads with neighbouring
-  // numbers take neighbouring columns. The order of additions is fixed as in Sum.
+  // Two sums for each of 2^bits columns: add(column, i, &sums) adds what row i of [0, n) has; then
+  // take(column, sums) is called, on one thread. Threads with neighbouring numbers take
+  // neighbouring columns. The order of additions is fixed as in Sum.
   template <typename Index, typename Add, typename Take>
-  MILLRACE_HOST_DEVICE void SumColumns(uint32_t columns, Index n, Add add, Take take) {
-    const uint32_t width = columns < Lanes::kThreads ? columns : Lanes::kThreads;
-    const uint32_t index = lanes_.index();
-    for (uint32_t column = index % width; column < columns; column += width) {
+  MILLRACE_HOST_DEVICE void SumColumns(int bits, Index n, Add add, Take take) {
+    const int width_bits = bits < kBits ? bits : kBits;
+    const uint32_t columns = 1u << bits, width = 1u << width_bits, index = lanes_.index();
+    for (uint32_t column = index & (width - 1); column < columns; column += width) {
       TwoSums own;
-      ForOwn(index / width, Lanes::kThreads / width, n, [&](Index i) { add(column, i, &own); });
+      ForOwn(index >> width_bits, Lanes::kThreads >> width_bits, n,
+             [&](Index i) { add(column, i, &own); });
       area_.part[index] = own.first;
       area_.second_part[index] = own.second;
       lanes_.Sync();
@@ -94,6 +96,8 @@ class Team {
   }
 
  private:
+  static constexpr int kBits = std::countr_zero(Lanes::kThreads);
+
   // Calls step(i) for i = first, first + stride, ... below n. The last sum may be beyond the range
   // of Index, so it is unsigned.
   template <typename Index, typename Step>

@@ -116,13 +116,14 @@ struct ChannelParts {
   static constexpr size_t kMaxBytes = kTeams * kMaxLanes * sizeof(TwoSums);
 
   int64_t channels, per_channel;
-  int64_t lanes;   // a power of two
-  int64_t values;  // of a channel in a part, a multiple of kPack
-  int64_t parts;   // of a channel
+  int lane_bits = 0;
+  int64_t lanes = 1;  // 2^lane_bits
+  int64_t values;     // of a channel in a part, a multiple of kPack
+  int64_t parts;      // of a channel
 
   explicit ChannelParts(const ChannelView& view)
-      : channels(view.channels()), per_channel(view.per_channel()), lanes(1) {
-    while (lanes < kMaxLanes && lanes < view.inner) lanes *= 2;
+      : channels(view.channels()), per_channel(view.per_channel()) {
+    while (lanes < kMaxLanes && lanes < view.inner) lanes = int64_t{1} << ++lane_bits;
     const int64_t most = (per_channel * lanes + kMinValues - 1) / kMinValues;
     const int64_t wanted = std::max<int64_t>(1, std::min(kTeams / groups(), most));
     values = ((per_channel + wanted - 1) / wanted + kPack - 1) / kPack * kPack;
@@ -139,7 +140,8 @@ template <typename Op>
 struct SumsOfChannels {
   ChannelIndex view;
   int64_t channels, per_channel, count;
-  int64_t lanes, values;  // as in ChannelParts
+  int lane_bits;  // as in ChannelParts
+  int64_t values;
   Divisor parts;
   bool packs;  // values of a channel lie in packs
   bool totals = false;
@@ -153,7 +155,7 @@ struct SumsOfChannels {
         channels(divided.channels),
         per_channel(divided.per_channel),
         count(of.count()),
-        lanes(divided.lanes),
+        lane_bits(divided.lane_bits),
         values(divided.values),
         parts(divided.parts),
         packs(of.inner == 1 && of.area % kPack == 0 && HasAlignedElements(operation)),
@@ -170,7 +172,7 @@ struct SumsOfChannels {
     const auto all = static_cast<Index>(channels);
     if (totals) {
       return team.SumColumns(
-          1, static_cast<Index>(parts),
+          0, static_cast<Index>(parts),
           [&](uint32_t, Index part, TwoSums* own) {
             own->first += sums[part * all + row].first;
             own->second += sums[part * all + row].second;
@@ -178,7 +180,7 @@ struct SumsOfChannels {
           [&](uint32_t, const TwoSums& sum) { Finish(row, sum); });
     }
     const Index part = row % parts, begin = part * static_cast<Index>(values);
-    const Index from = row / parts * static_cast<Index>(lanes);
+    const Index from = row / parts << lane_bits;
     const auto rest = static_cast<Index>(per_channel) - begin, most = static_cast<Index>(values);
     const Index n = rest < most ? rest : most;
     const auto take = [&](uint32_t lane, const TwoSums& sum) {
@@ -189,14 +191,14 @@ struct SumsOfChannels {
     };
     if (packs) {
       return team.SumColumns(
-          1, n / kPack,
+          0, n / kPack,
           [&](uint32_t, Index k, TwoSums* own) {
             AddPack(view.At(from, begin + kPack * k), from, own);
           },
           take);
     }
     team.SumColumns(
-        static_cast<uint32_t>(lanes), n,
+        lane_bits, n,
         [&](uint32_t lane, Index k, TwoSums* own) {
           const Index channel = from + static_cast<Index>(lane);
           if (channel < all) Add(view.At(channel, begin + k), channel, own);
@@ -219,14 +221,16 @@ struct SumsOfChannels {
   MILLRACE_HOST_DEVICE void AddPack(int64_t i, int64_t channel, TwoSums* own) const {
     WithPack(op, i, [&](const Op& pack) {
       if constexpr (ChannelStatistics<Op>) {
-        // The squares of float values have more digits than a float; those of their differences
-        // from the mean of four, and of that mean as a double, lose none that count.
+        // Differences from the first of the four, and squares of differences from their mean, lose
+        // no digits that count; what is large is squared as a double.
         const float* const x = pack.bottom;
-        const float sum = (x[0] + x[1]) + (x[2] + x[3]), mean = sum / kPack;
-        float squares = 0;
-        for (int at = 0; at < kPack; ++at) squares += (x[at] - mean) * (x[at] - mean);
-        own->first += double{sum};
-        own->second += double{squares} + double{sum} * double{mean};
+        const float b = x[1] - x[0], c = x[2] - x[0], d = x[3] - x[0];
+        const float beyond = (b + c) + d, mean = beyond / kPack;
+        const float squares = (mean * mean + (b - mean) * (b - mean)) +
+                              ((c - mean) * (c - mean) + (d - mean) * (d - mean));
+        const double sum = kPack * double{x[0]} + double{beyond};
+        own->first += sum;
+        own->second += double{squares} + sum * sum / kPack;
       } else {
         ChannelSums sum{0, 0};
         for (int at = 0; at < kPack; ++at) {
