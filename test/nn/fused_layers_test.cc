@@ -1,7 +1,9 @@
-// BatchNorm that does the work of the Scale and ReLU behind it: the same values and gradients as of
-// the layers one by one.
+// Layers that do the work of those behind them (BatchNorm that of Scale and ReLU; on GPUs,
+// convolutions and inner products that of a ReLU): the same values and gradients as of the layers
+// one by one.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -65,8 +67,9 @@ Result Pass(const std::string& text, Device& device, const BuiltNetOptions& give
   net.BindWeights(weights.get<float>());
   net.FillWeights();
   // Statistics of earlier batches, for those that use them.
-  for (int i = 0; i < 3; ++i) {
-    const Blob& blob = *net.FindLayer("bn")->params()[i].blob;
+  Layer* const norm = net.FindLayer("bn");
+  for (int i = 0; norm != nullptr && i < 3; ++i) {
+    const Blob& blob = *norm->params()[i].blob;
     Floats values(blob.count());
     for (size_t k = 0; k < values.size(); ++k) values[k] = i == 2 ? 2 : 1 + 0.1f * k;
     net.queue().Synchronize();
@@ -191,6 +194,96 @@ TEST(FusedLayers, ComputeOnAnyDeviceAsOnTheHost) {
       ExpectSame(Pass(text, device, options), Pass(text, HostDevice(), options));
     }
   }
+}
+
+// A layer with a bias and a ReLU in place behind it.
+std::string WithRelu(const std::string& layer, const std::string& param, float slope) {
+  return StrCat(
+      "force_backward: true "
+      "layer { name: 'in' type: 'Input' top: 'in' input_param { shape { dim: 3 dim: 4 dim: 5 dim: "
+      "3 } } }"
+      "layer { name: 'first' type: '",
+      layer, "' bottom: 'in' top: 'x' ", param,
+      " }"
+      "layer { name: 'relu' type: 'ReLU' bottom: 'x' top: 'x' relu_param { negative_slope: ",
+      slope,
+      " } }"
+      "layer { name: 'exp' type: 'Exp' bottom: 'x' top: 'y' exp_param { scale: 0.5 } loss_weight: 1"
+      " }");
+}
+
+std::vector<std::string> NetsWithRelu() {
+  const std::string filler =
+      " weight_filler { type: 'xavier' } bias_filler { type: 'uniform' min: -1 max: 1 }";
+  std::vector<std::string> nets;
+  for (const float slope : {0.0f, 0.25f, -0.5f}) {
+    for (const char* const rest : {"", "bias_term: false"}) {
+      for (const int size : {1, 2}) {
+        const std::string convolution = StrCat(
+            "convolution_param { num_output: 5 kernel_size: ", size, filler, " ", rest, " }");
+        nets.push_back(WithRelu("Convolution", convolution, slope));
+        nets.push_back(WithRelu("Deconvolution", convolution, slope));
+      }
+      for (const int axis : {1, 3}) {  // 60 and 3 inputs
+        nets.push_back(WithRelu(
+            "InnerProduct",
+            StrCat("inner_product_param { num_output: 7 axis: ", axis, filler, " ", rest, " }"),
+            slope));
+      }
+    }
+    nets.push_back(WithRelu("Convolution",
+                            "param { } param { lr_mult: 0 } convolution_param { num_output: 4 "
+                            "kernel_size: 2" +
+                                filler + " }",
+                            slope));
+  }
+  return nets;
+}
+
+TEST(FusedLayers, AddBiasesWithTheReluBehindThem) {
+  for (const FakeMode mode : {FakeMode::kAtOnce, FakeMode::kLate}) {
+    for (const std::string& text : NetsWithRelu()) {
+      SCOPED_TRACE(text);
+      FakeDevice device({.mode = mode});
+      BuiltNetOptions options = InPhase(caffe::TRAIN);
+      options.layout = Layout::kPlain;
+      ExpectSame(Pass(text, device, options), Pass(text, HostDevice(), options));
+    }
+  }
+}
+
+// The smallest value that the first layer leaves in its top.
+float SmallestOfFirst(const std::string& text, const BuiltNetOptions& given) {
+  FakeDevice device;
+  BuiltNetOptions options = given;
+  options.device = &device;
+  caffe::NetParameter param;
+  SourceMap source;
+  ParseText(text, "net.prototxt", &param, &source);
+  BuiltNet net(param, source, options);
+  Buffer weights(device.memory(), net.layout().size() * sizeof(float));
+  net.BindWeights(weights.get<float>());
+  net.FillWeights();
+  Blob x(net.FindBlob("in")->shape());
+  FillRandom(&x, 3);
+  net.FindBlob("in")->CopyDataFromHost(x.data());
+  for (size_t n = 0; n == 0 || net.nodes()[n - 1].layer->name() != "first"; ++n) net.ForwardNode(n);
+  net.queue().Synchronize();
+  const Blob& top = *net.FindBlob("x");
+  Floats values(top.count());
+  top.CopyDataToHost(values.data());
+  return *std::min_element(values.begin(), values.end());
+}
+
+TEST(FusedLayers, TakeInAReluWhoseValuesHaveTheSignsOfItsBottom) {
+  const std::string param =
+      "convolution_param { num_output: 5 kernel_size: 1 weight_filler { type: 'xavier' } }";
+  BuiltNetOptions options = InPhase(caffe::TRAIN);
+  EXPECT_EQ(SmallestOfFirst(WithRelu("Convolution", param, 0), options), 0);
+  const float steep = SmallestOfFirst(WithRelu("Convolution", param, -0.5f), options);
+  EXPECT_LT(steep, 0);
+  options.fuse = false;
+  EXPECT_EQ(SmallestOfFirst(WithRelu("Convolution", param, 0), options), steep);
 }
 
 }  // namespace

@@ -15,6 +15,12 @@ std::string OfTwo(const std::string& type, const std::string& param, const std::
   return StrCat("layer { name: '", type, "' type: '", type, "' bottom: 'a' bottom: 'b' top: '", top,
                 "' ", param, " }");
 }
+// Of 'a' and 'b' in turn.
+std::string Elevenfold(const std::string& type) {
+  std::string bottoms;
+  for (int i = 0; i < 11; ++i) bottoms += i % 2 == 0 ? " bottom: 'a'" : " bottom: 'b'";
+  return StrCat("layer { name: 'm' type: '", type, "'", bottoms, " top: 'y' }");
+}
 std::string OfThree(const std::string& param) {
   return TwoBlobs() +
          "layer { name: 'c' type: 'Dropout' bottom: 'x' top: 'c' }"
@@ -37,6 +43,15 @@ const RegisterGpuCases cases({
      TwoBlobs() + OfTwo("Concat", "concat_param { axis: 0 }", "c") +
          LayerText("Reshape", "reshape_param { shape { dim: 4 dim: -1 } }", "c")},
     {"ConcatOfColumns", TwoBlobs() + OfTwo("Concat", "concat_param { axis: 3 }")},
+    {"ConcatInPacks", TwoBlobs() + OfTwo("Concat", ""), "3 5 2 6"},
+    {"ConcatOfEleven", TwoBlobs() + Elevenfold("Concat")},
+    {"ConcatOfElevenInPacks", TwoBlobs() + Elevenfold("Concat"), "3 5 2 6"},
+    {"ConcatWithoutAGradientOfOne",
+     LayerText("Dropout", "", "x", "a") +
+         "layer { name: 'b' type: 'DummyData' top: 'b' dummy_data_param {"
+         " shape { dim: 4 dim: 2 dim: 7 dim: 9 } data_filler { value: 2 } } }" +
+         OfTwo("Concat", "")},
+    {"SliceInPacks", Sliced("slice_point: 2"), "3 5 2 6"},
     {"Slice", Sliced("slice_point: 2")},
     {"SliceOfRows", Sliced("axis: 2 slice_point: 3")},
     {"EltwiseSum", TwoBlobs() + OfTwo("Eltwise", "")},
