@@ -17,9 +17,9 @@ ColumnShape ColumnsOf(const ConvolutionGeometry& g, const Shape& bottom, const S
     shape.stride[axis] = g.stride[axis];
     shape.pad[axis] = g.pad[axis];
     shape.dilation[axis] = g.dilation[axis];
-    shape.taps *= g.kernel[axis];
-    shape.windows *= top[2 + axis];
-    shape.plane *= bottom[2 + axis];
+    shape.taps = shape.taps * g.kernel[axis];
+    shape.windows = shape.windows * top[2 + axis];
+    shape.plane = shape.plane * bottom[2 + axis];
   }
   return shape;
 }

@@ -61,7 +61,7 @@ struct FocalBackward {
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const int64_t label = terms.labels.At(row);
     const float factor = label < 0 ? 0.0f : scale.Get() * terms.Slope(row, label);
-    team.ForEach(terms.view.classes, [&](int64_t c) {
+    team.ForEach(int64_t{terms.view.classes}, [&](int64_t c) {
       const int64_t at = terms.view.At(row, c);
       diff[at] = label < 0 ? 0.0f : factor * (terms.probability[at] - (c == label ? 1.0f : 0.0f));
     });
