@@ -33,8 +33,8 @@ MILLRACE_HOST_DEVICE bool HasAlignedElements(const Kernel& kernel, int64_t first
   return aligned;
 }
 
-// Values of one array.
-struct alignas(16) ElementPack {
+// Values of one array, of any type of 4 bytes.
+struct alignas(16) __attribute__((may_alias)) ElementPack {
   uint32_t bits[kPack];
 };
 
