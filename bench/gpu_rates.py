@@ -21,8 +21,9 @@ import zoo_nets  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = os.path.join(os.environ.get("RESULTS", "results"), "rates")
 ROUNDS = 3
-SETTINGS = {"fp32": [], "tf32": ["--precision=tf32"], "bf16": ["--precision=bf16"],
-            "tf32, graphs": ["--precision=tf32", "--cuda_graphs=auto"]}
+SETTINGS = {"fp32": ["--cuda_graphs=off"], "tf32": ["--precision=tf32", "--cuda_graphs=off"],
+            "bf16": ["--precision=bf16", "--cuda_graphs=off"],
+            "tf32, graphs": ["--precision=tf32", "--cuda_graphs=on"]}
 
 
 class Failed(Exception):

@@ -17,8 +17,10 @@ DEFINE_string(solver, "", "the solver: a prototxt file");
 DEFINE_int32(cpu, 1, "solver threads on processors that share the weights (with --gpu: default 0)");
 DEFINE_double(gpu_max_mbps, 0,
               "Mbit/s between a GPU's weights and the host's, in each direction (0: no limit)");
-DEFINE_string(cuda_graphs, "off",
-              "training passes on GPUs as CUDA graphs: auto (where the net allows them) or off");
+DEFINE_string(
+    cuda_graphs, "auto",
+    "training iterations on GPUs as CUDA graphs: auto (where the net allows it), on (else "
+    "an error) or off");
 DEFINE_string(snapshot, "", "continue from this .solverstate file");
 DEFINE_string(metrics, "", "append loss, rate and test results to this file, as JSON lines");
 DEFINE_string(

@@ -10,6 +10,7 @@ void CudaFailure::Check(cudaError_t status) {
   std::lock_guard lock(mutex_);
   if (status != cudaSuccess) {
     cudaGetLastError();  // clears the error, which the next call would report again
+    if (recording_ && line_.empty()) throw DeviceError(CudaErrorText(status));
     // Callers take back the memory of enqueued work when they see the error. A refused call does
     // not stop the work before it, so wait for that; a device that has stopped does not make us
     // wait.
@@ -120,6 +121,28 @@ void CudaQueue::Wait(const Event& event) {
     return Check(cudaStreamWaitEvent(stream_, mark->get(), 0));
   }
   event.Synchronize();
+}
+
+Event CudaQueue::MakeMark() {
+  Select();
+  return Event(marks_.emplace_back(std::make_shared<Mark>(failure_)));
+}
+
+cudaEvent_t CudaQueue::Handle(const Event& mark) {
+  return static_cast<const Mark*>(mark.state())->get();
+}
+
+void CudaQueue::RecordAgain(const Event& mark) {
+  Select();
+  Check(cudaEventRecord(Handle(mark), stream_));
+}
+
+void CudaQueue::RecordInGraph(const Event& mark) {
+  Check(cudaEventRecordWithFlags(Handle(mark), stream_, cudaEventRecordExternal));
+}
+
+void CudaQueue::WaitInGraph(const Event& mark) {
+  Check(cudaStreamWaitEvent(stream_, Handle(mark), cudaEventWaitExternal));
 }
 
 // cudaStreamSynchronize would spin and take a processor from the solvers on it.

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -20,12 +21,15 @@ class CudaFailure {
   // Stores the failure unless `status` is success or a failure is known already; then throws Error
   // with the stored failure, if there is one.
   void Check(cudaError_t status);
+  // While work is recorded, which nothing runs yet, a refused call throws Error, but is no failure.
+  void set_recording(bool recording) { recording_ = recording; }
   const std::string& device() const { return device_; }
 
  private:
   const std::string device_;
   std::mutex mutex_;
   std::string line_;  // "" until the first failure
+  std::atomic<bool> recording_{false};
 };
 
 class CudaQueue final : public Queue {
@@ -54,8 +58,20 @@ class CudaQueue final : public Queue {
   void Wait(const Event& event) override;
   void Synchronize() override;
 
+  // ---- For work that is recorded (device/work_graph.h) ----
+  // An event of this queue, reached at first, for the calls below.
+  Event MakeMark();
+  // Marks the end of this queue's work by `mark`, which then no longer denotes another point.
+  void RecordAgain(const Event& mark);
+  // While stream() records: the recorded work marks its present end by `mark`, or waits for it.
+  void RecordInGraph(const Event& mark);
+  void WaitInGraph(const Event& mark);
+  // Whether stream() records: a call that is refused meanwhile is no failure of the device.
+  void set_recording(bool recording) { failure_->set_recording(recording); }
+
  private:
   class Mark;
+  static cudaEvent_t Handle(const Event& mark);
 
   const int ordinal_;
   const std::shared_ptr<CudaFailure> failure_;

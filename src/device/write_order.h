@@ -21,9 +21,17 @@ class WriteOrder {
   // the work of all earlier calls has completed. Throws Error as `queue` does.
   template <typename Enqueue>
   void Write(Queue& queue, Enqueue enqueue) {
+    WriteAfter(queue, [&](const Event& last) {
+      queue.Wait(last);
+      enqueue();
+    });
+  }
+  // As Write, for work of which only a part changes the array: enqueue(last) makes that part wait
+  // for `last`.
+  template <typename Enqueue>
+  void WriteAfter(Queue& queue, Enqueue enqueue) {
     std::lock_guard lock(mutex_);
-    queue.Wait(last_);
-    enqueue();
+    enqueue(last_);
     last_ = queue.Record();
   }
 

@@ -10,7 +10,7 @@ class AdaDeltaRule final : public ElementRule<AdaDeltaUpdate> {
   explicit AdaDeltaRule(const UpdateContext& context) : ElementRule(context) {}
 
  protected:
-  AdaDeltaUpdate Coefficients() override {
+  AdaDeltaUpdate Coefficients() const override {
     AdaDeltaUpdate kernel;
     kernel.momentum = param().momentum();
     kernel.delta = param().delta();

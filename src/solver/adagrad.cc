@@ -10,7 +10,7 @@ class AdaGradRule final : public ElementRule<AdaGradUpdate> {
   explicit AdaGradRule(const UpdateContext& context) : ElementRule(context) { RefuseMomentum(); }
 
  protected:
-  AdaGradUpdate Coefficients() override {
+  AdaGradUpdate Coefficients() const override {
     AdaGradUpdate kernel;
     kernel.delta = param().delta();
     return kernel;

@@ -10,15 +10,17 @@ class AdamRule final : public ElementRule<AdamUpdate> {
   explicit AdamRule(const UpdateContext& context) : ElementRule(context, true) {}
 
  protected:
-  AdamUpdate Coefficients() override {
+  AdamUpdate Coefficients() const override {
     AdamUpdate kernel;
-    const double t = static_cast<double>(CountUpdate());
     kernel.beta1 = param().momentum();
     kernel.beta2 = param().momentum2();
-    kernel.correction = static_cast<float>(std::sqrt(1 - std::pow(double{kernel.beta2}, t)) /
-                                           (1 - std::pow(double{kernel.beta1}, t)));
     kernel.delta = param().delta();
     return kernel;
+  }
+  float Correction() override {
+    const double t = static_cast<double>(CountUpdate());
+    const double beta1 = param().momentum(), beta2 = param().momentum2();
+    return static_cast<float>(std::sqrt(1 - std::pow(beta2, t)) / (1 - std::pow(beta1, t)));
   }
 };
 

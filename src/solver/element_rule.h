@@ -24,7 +24,7 @@ __attribute__((noinline)) void HogwildUpdateElements(int64_t count, const Kernel
 // A Kernel has the arrays, rate and gradient of AdaGradUpdate (adagrad.h), with a second slot those
 // of AdamUpdate (adam.h), and coefficients of its own.
 template <typename Kernel>
-class ElementRule : public UpdateRule {
+class ElementRule : public UpdateRule, public RecordableRule {
  public:
   // `counts` is that of UpdateRule.
   explicit ElementRule(const UpdateContext& context, bool counts = false)
@@ -35,34 +35,42 @@ class ElementRule : public UpdateRule {
   // The step does not depend on whether others train: it is that of Caffe.
   void Apply(float rate, bool /*together*/, const float* gradients, float* weights) final {
     Kernel kernel = Coefficients();
-    kernel.gradient.scale = GradientScale(gradients);
+    UpdateNumbers numbers{.rate = rate, .correction = Correction()};
     const float decay = param().weight_decay();
     if (gpu_params_) {
-      return gpu_params_->Update(From(kernel, 0, gradients, weights), rate, decay, l1_);
+      return gpu_params_->Update(From(kernel, 0, gradients, weights), numbers, decay, l1_);
     }
+    numbers.scale = GradientScale(gradients);
     for (const UpdateParam& each : params()) {
       if (each.lr_mult == 0) continue;
-      SetCoefficients(rate * each.lr_mult, decay * each.decay_mult, l1_, &kernel);
+      numbers.rate = rate * each.lr_mult;
+      SetCoefficients(numbers, decay * each.decay_mult, l1_, &kernel);
       ForBlocks(each, weights, [&](int64_t begin, int64_t count) {
         HogwildUpdateElements(count, From(kernel, begin, gradients, weights));
       });
     }
   }
 
+  // On devices.
+  void PrepareUpdate(float rate, bool /*together*/) final {
+    gpu_params_->Store({.rate = rate, .correction = Correction()});
+  }
+  void EnqueueUpdate(const float* gradients, float* weights, const LossGuard& guard) final {
+    gpu_params_->UpdateByStored(From(Coefficients(), 0, gradients, weights), param().weight_decay(),
+                                l1_, guard);
+  }
+
  protected:
-  // The coefficients of the next update; called once for each.
-  virtual Kernel Coefficients() = 0;
+  // The coefficients that all updates have in common.
+  virtual Kernel Coefficients() const = 0;
+  // UpdateNumbers::correction of the next update; called once for each.
+  virtual float Correction() { return 1; }
 
   // Throws FieldError if the solver file asks for momentum.
   void RefuseMomentum() const {
     if (param().momentum() == 0) return;
     throw FieldError("momentum", param().momentum(), " given, ", param().type(),
                      " has none, expected 0");
-  }
-
-  double SumOfSquares(int64_t count, const float* gradients) final {
-    return gpu_params_ ? gpu_params_->SumOfSquares(gradients)
-                       : UpdateRule::SumOfSquares(count, gradients);
   }
 
  private:

@@ -4,15 +4,16 @@
 
 #include <atomic>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 
 namespace millrace::inline solver {
 namespace {
 
-std::atomic<bool> wanted{false};
+std::atomic<GraphUse> use{GraphUse::kAuto};
 
-constexpr int kPassesBefore = 2;
+constexpr int kIterationsBefore = 2;
 
 // Layers whose passes enqueue the same work each time, as long as shapes and memory stay: their
 // code for GPUs keeps nothing of a pass on the host, and takes no number of the host that changes,
@@ -95,28 +96,29 @@ class ByCaller {
 
 }  // namespace
 
-void SetPassGraphs(bool value) { wanted = value; }
+void SetPassGraphs(GraphUse value) { use = value; }
 
-bool ParsePassGraphs(const std::string& text) {
-  if (text == "auto") return true;
-  if (text == "off") return false;
-  throw Error("--cuda_graphs=", text, ": expected auto or off");
+GraphUse ParsePassGraphs(const std::string& text) {
+  if (text == "auto") return GraphUse::kAuto;
+  if (text == "on") return GraphUse::kOn;
+  if (text == "off") return GraphUse::kOff;
+  throw Error("--cuda_graphs=", text, ": expected auto, on or off");
 }
 
 PassGraphs* PassGraphs::Of(BuiltNet* net, const SolverConfig& config, bool sums_gradients) {
-  if (!wanted || GraphRecorders::Find(net->device().type()) == nullptr) return nullptr;
+  if (use == GraphUse::kOff || GraphRecorders::Find(net->device().type()) == nullptr) {
+    return nullptr;
+  }
   const bool debugs = config.param.debug_info() || config.train.param.debug_info();
-  const char* const why = config.param.iter_size() > 1 ? "iter_size is larger than 1"
-                          : debugs                     ? "debug_info is set"
+  const char* const why = debugs           ? "debug_info is set"
                           : sums_gradients ? "gradients are summed with others' during a pass"
                                            : "";
-  PassGraphs& graphs =
-      net->queue().Attached<PassGraphs>([&] { return std::make_unique<PassGraphs>(net, why); });
-  return *why == '\0' && graphs.why_not().empty() ? &graphs : nullptr;
+  return &net->queue().Attached<PassGraphs>(
+      [&] { return std::make_unique<PassGraphs>(net, config.param.iter_size(), why); });
 }
 
-PassGraphs::PassGraphs(BuiltNet* net, const std::string& why_not)
-    : net_(*net), recorder_(GraphRecorders::Find(net->device().type())) {
+PassGraphs::PassGraphs(BuiltNet* net, int passes, const std::string& why_not)
+    : net_(*net), passes_(passes), recorder_(GraphRecorders::Find(net->device().type())) {
   std::string why = why_not;
   const std::vector<BuiltNet::Node>& nodes = net_.nodes();
   while (first_ < nodes.size() && nodes[first_].bottom.empty()) ++first_;
@@ -130,19 +132,36 @@ PassGraphs::PassGraphs(BuiltNet* net, const std::string& why_not)
 
 void PassGraphs::GiveUp(const std::string& why) {
   why_not_ = why;
-  forward_.reset();
-  backward_.reset();
+  graphs_.clear();
+  if (use == GraphUse::kOn) {
+    throw Error(net_.device().name(),
+                ": --cuda_graphs=on: training passes cannot be recorded: ", why);
+  }
   LOG(INFO) << net_.device().name() << ": the work of training passes is not recorded: " << why;
 }
 
-Event PassGraphs::Enqueue() {
-  if (!why_not_.empty() || passes_ < kPassesBefore) return EnqueueAsItIs();
-  if (Places() != places_ && !Record()) return EnqueueAsItIs();
+PassGraphs::Enqueued PassGraphs::Enqueue(int pass, IterationUpdate* update) {
+  if (!why_not_.empty() || ordinary_ < int64_t{kIterationsBefore} * passes_) {
+    ++ordinary_;
+    return {EnqueueFrom(0)};
+  }
   for (size_t i = 0; i < first_; ++i) net_.ForwardNode(i);
   for (PreparesPass* layer : prepared_) layer->PreparePass();
-  forward_->Enqueue();
-  const Event forward = net_.queue().Record();
-  backward_->Enqueue();
+  const bool updates = pass == passes_ - 1 && update != nullptr && update->why_not().empty();
+  WorkGraph* const graph = Next(pass, updates ? update : nullptr);
+  if (graph == nullptr) {
+    const ByCaller by_caller(prepared_);
+    return {EnqueueFrom(first_)};
+  }
+  if (updates) {
+    update->Prepare();
+    update->order().WriteAfter(net_.queue(), [&](const Event& last) { graph->Enqueue(last); });
+    ++updates_;
+  } else {
+    graph->Enqueue();
+  }
+  ++enqueued_;
+  if (pass == passes_ - 1) LogOnce(update);
   // As the layers' own passes leave it.
   for (const BuiltNet::Node& node : net_.nodes()) {
     if (!node.need_backward) continue;
@@ -150,47 +169,65 @@ Event PassGraphs::Enqueue() {
       if (param.wanted) *param.has_gradient = true;
     }
   }
-  return forward;
+  return {graph->marked(), updates};
 }
 
-Event PassGraphs::EnqueueAsItIs() {
-  ++passes_;
-  for (size_t i = 0; i < net_.nodes().size(); ++i) net_.ForwardNode(i);
+Event PassGraphs::EnqueueFrom(size_t first_node) {
+  for (size_t i = first_node; i < net_.nodes().size(); ++i) net_.ForwardNode(i);
   const Event forward = net_.queue().Record();
   net_.Backward();
   return forward;
 }
 
-// Returns false if that is not possible.
-bool PassGraphs::Record() {
-  const bool is_first = forward_ == nullptr;
-  const size_t count = net_.nodes().size();
+// The graph whose turn it is; null if the pass cannot be recorded.
+WorkGraph* PassGraphs::Next(int pass, IterationUpdate* update) {
+  std::vector<const void*> places = Places();
+  const uint64_t number = update != nullptr ? update->number() : update_;
+  if (places != places_ || number != update_) {
+    // In the graphs that are replaced nothing runs any more.
+    net_.queue().Synchronize();
+    graphs_.clear();
+    places_ = std::move(places);
+    update_ = number;
+  }
+  const std::pair<bool, bool> kind(pass == 0, pass == passes_ - 1);
+  if (update != nullptr) graphs_[kind].next ^= 1;
+  if (const Turns& turns = graphs_[kind]; turns.graphs[turns.next]) {
+    return turns.graphs[turns.next].get();
+  }
+  std::unique_ptr<WorkGraph> graph = Record(pass, update);
+  if (graph == nullptr) return nullptr;
+  Turns& turns = graphs_[kind];
+  turns.graphs[turns.next] = std::move(graph);
+  return turns.graphs[turns.next].get();
+}
+
+void PassGraphs::LogOnce(const IterationUpdate* update) {
+  if (std::exchange(logged_, true)) return;
+  const std::string why = update == nullptr ? "this solver has none" : update->why_not();
+  LOG(INFO) << net_.device().name() << ": the work of training passes is recorded as graphs, "
+            << (why.empty() ? "with updates" : "without updates: " + why);
+}
+
+std::unique_ptr<WorkGraph> PassGraphs::Record(int pass, IterationUpdate* update) {
   std::string why;
-  // In the graphs that are replaced nothing runs any more.
-  net_.queue().Synchronize();
-  const auto forward = [&] {
+  const size_t count = net_.nodes().size();
+  const auto enqueue = [&](GraphPoints& points) {
     const ByCaller by_caller(prepared_);
     for (size_t i = first_; i < count; ++i) net_.ForwardNode(i);
+    points.Mark();
+    for (size_t i = count; i-- > 0;) net_.BackwardNode(i);
+    if (update == nullptr) return;
+    points.Wait();
+    update->Enqueue();
   };
-  forward_ = recorder_(net_.queue(), forward, &why);
-  if (forward_ != nullptr) {
-    backward_ = recorder_(
-        net_.queue(),
-        [&] {
-          for (size_t i = count; i-- > 0;) net_.BackwardNode(i);
-        },
-        &why);
-    net_.ClearGradients();  // nothing has been computed
-  }
-  if (forward_ == nullptr || backward_ == nullptr) {
+  std::unique_ptr<WorkGraph> graph = recorder_(net_.queue(), enqueue, &why);
+  if (pass == 0) net_.ClearGradients();  // nothing has been computed
+  if (graph == nullptr) {
     GiveUp(why);
-    return false;
+    return nullptr;
   }
-  places_ = Places();
-  if (is_first) {
-    LOG(INFO) << net_.device().name() << ": the work of training passes is recorded as graphs";
-  }
-  return true;
+  return graph;
 }
 
 std::vector<const void*> PassGraphs::Places() const {

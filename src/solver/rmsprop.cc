@@ -16,7 +16,7 @@ class RmsPropRule final : public ElementRule<RmsPropUpdate> {
   }
 
  protected:
-  RmsPropUpdate Coefficients() override {
+  RmsPropUpdate Coefficients() const override {
     RmsPropUpdate kernel;
     kernel.rms_decay = param().rms_decay();
     kernel.delta = param().delta();

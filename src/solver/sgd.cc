@@ -15,12 +15,12 @@ SgdRule::SgdRule(const UpdateContext& context)
       l1_(param().regularization_type() == "L1") {}
 
 void SgdRule::Apply(float rate, bool together, const float* gradients, float* weights) {
-  SgdStep step;
-  step.momentum = momentum_;
+  StepAll(rate, AheadOf(together), gradients, weights);
+}
+
+float SgdRule::AheadOf(bool together) const {
   const bool looks = ahead_ == LookAhead::kAlways || (together && ahead_ == LookAhead::kTogether);
-  step.ahead = looks ? momentum_ : 0;
-  step.scale = GradientScale(gradients);
-  StepAll(step, rate, weight_decay_, l1_, gradients, weights);
+  return looks ? momentum_ : 0;
 }
 
 }  // namespace millrace::inline solver

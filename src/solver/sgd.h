@@ -39,10 +39,15 @@ class SgdRule : public UpdateRule {
   // The `type` in the context's parameters is "SGD" or "Nesterov".
   explicit SgdRule(const UpdateContext& context);
 
-  // Enqueues one step for all parameters but those with an lr_mult of 0: `step` with `rate` times
-  // the parameter's lr_mult and `decay` times its decay_mult.
-  virtual void StepAll(const SgdStep& step, float rate, float decay, bool l1,
-                       const float* gradients, float* weights) = 0;
+  // Enqueues one step for all parameters but those with an lr_mult of 0: with `rate` times the
+  // parameter's lr_mult and weight_decay() times its decay_mult.
+  virtual void StepAll(float rate, float ahead, const float* gradients, float* weights) = 0;
+
+  // SgdStep::ahead of an update.
+  float AheadOf(bool together) const;
+  float momentum() const { return momentum_; }
+  float weight_decay() const { return weight_decay_; }
+  bool l1() const { return l1_; }
 
  private:
   enum class LookAhead { kNever, kTogether, kAlways };

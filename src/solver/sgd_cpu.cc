@@ -10,14 +10,16 @@ class SgdRuleCpu final : public SgdRule {
   explicit SgdRuleCpu(const UpdateContext& context) : SgdRule(context) {}
 
  protected:
-  void StepAll(const SgdStep& step, float rate, float decay, bool l1, const float* gradients,
-               float* weights) override {
-    const auto update = l1 ? HogwildUpdateSgdL1 : HogwildUpdateSgdL2;
-    SgdStep own = step;
+  void StepAll(float rate, float ahead, const float* gradients, float* weights) override {
+    const auto update = l1() ? HogwildUpdateSgdL1 : HogwildUpdateSgdL2;
+    SgdStep own;
+    own.momentum = momentum();
+    own.ahead = ahead;
+    own.scale = GradientScale(gradients);
     for (const UpdateParam& each : params()) {
       if (each.lr_mult == 0) continue;
       own.rate = rate * each.lr_mult;
-      own.decay = decay * each.decay_mult;
+      own.decay = weight_decay() * each.decay_mult;
       ForBlocks(each, weights, [&](int64_t begin, int64_t count) {
         update(own, count, gradients + begin, history(0) + begin, weights + begin, BestSimd());
       });

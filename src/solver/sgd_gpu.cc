@@ -6,21 +6,28 @@
 namespace millrace::inline solver {
 namespace {
 
-class SgdRuleGpu final : public SgdRule {
+class SgdRuleGpu final : public SgdRule, public RecordableRule {
  public:
   explicit SgdRuleGpu(const UpdateContext& context) : SgdRule(context), gpu_params_(context) {}
 
- protected:
-  void StepAll(const SgdStep& step, float rate, float decay, bool l1, const float* gradients,
-               float* weights) override {
-    gpu_params_.Update(SgdUpdate{step, l1, gradients, history(0), weights}, rate, decay, l1);
+  void PrepareUpdate(float rate, bool together) override {
+    gpu_params_.Store({.rate = rate, .ahead = AheadOf(together)});
+  }
+  void EnqueueUpdate(const float* gradients, float* weights, const LossGuard& guard) override {
+    gpu_params_.UpdateByStored(KernelOf(gradients, weights), weight_decay(), l1(), guard);
   }
 
-  double SumOfSquares(int64_t, const float* gradients) override {
-    return gpu_params_.SumOfSquares(gradients);
+ protected:
+  void StepAll(float rate, float ahead, const float* gradients, float* weights) override {
+    gpu_params_.Update(KernelOf(gradients, weights), {.rate = rate, .ahead = ahead}, weight_decay(),
+                       l1());
   }
 
  private:
+  SgdUpdate KernelOf(const float* gradients, float* weights) const {
+    return {{.momentum = momentum()}, l1(), gradients, history(0), weights};
+  }
+
   GpuParams gpu_params_;
 };
 

@@ -59,6 +59,7 @@ Solver::Solver(const SolverConfig& config, const LrPolicy& policy, DataService* 
   net_->LockWith(strategy_.lock());
   if (step_ != nullptr) net_->SynchronizeWith(&step_->statistics());
   if (rule_) strategy_.Prepare(rule_.get());
+  if (&net_->device() != &HostDevice()) update_.emplace(net_.get(), &strategy_, rule_.get());
 }
 
 std::optional<StepResult> Solver::Step() {
@@ -68,26 +69,34 @@ std::optional<StepResult> Solver::Step() {
 }
 
 StepResult Solver::Compute(int64_t iteration) {
-  StepResult result{iteration, ComputeGradients(iteration), policy_.Rate(iteration)};
+  StepResult result{.iteration = iteration, .rate = policy_.Rate(iteration)};
+  if (update_) update_->set_rate(result.rate);
+  const Gradients gradients = ComputeGradients(iteration);
+  result.loss = gradients.loss;
   if (step_ != nullptr) step_->SetLoss(result.loss);
-  strategy_.Update(result.rate, net_->gradients(), rule_.get());
+  if (gradients.updated) {
+    update_->Enqueued();
+  } else {
+    strategy_.Update(result.rate, net_->gradients(), rule_.get());
+  }
   if (step_ != nullptr) result.loss = step_->loss();
   strategy_.Write(&net_->queue(), [this] { net_->EndIteration(); });
   strategy_.Complete();
   return result;
 }
 
-float Solver::ComputeGradients(int64_t iteration) {
+Solver::Gradients Solver::ComputeGradients(int64_t iteration) {
   const int passes = config_.param.iter_size();
   net_->ClearGradients();
-  PassGraphs* const graphs =
-      PassGraphs::Of(net_.get(), config_, step_ != nullptr && step_->sums_gradients());
-  float loss = 0;
+  graphs_ = PassGraphs::Of(net_.get(), config_, step_ != nullptr && step_->sums_gradients());
+  Gradients result;
   for (int pass = 0; pass < passes; ++pass) {
     const uint64_t number = static_cast<uint64_t>(iteration) * passes + pass;
     net_->set_pass(step_ == nullptr ? number : number * step_->solvers() + step_->index());
-    if (graphs != nullptr) {
-      graphs->Enqueue().Synchronize();  // for the loss; the backward pass goes on
+    if (graphs_ != nullptr && graphs_->why_not().empty()) {
+      const PassGraphs::Enqueued enqueued = graphs_->Enqueue(pass, update_ ? &*update_ : nullptr);
+      enqueued.forward.Synchronize();  // for the loss; the backward pass goes on
+      result.updated = enqueued.updates;
     } else {
       net_->EnqueueForward();
       if (step_ != nullptr && pass == passes - 1) {
@@ -96,15 +105,17 @@ float Solver::ComputeGradients(int64_t iteration) {
         net_->Backward();
       }
     }
-    loss += net_->Loss();
-    if (!std::isfinite(loss)) {
-      // Throw before the gradient reaches the shared weights.
+    result.loss += net_->Loss();
+    if (!std::isfinite(result.loss)) {
+      // Throw before the gradient reaches the shared weights. An update that has been enqueued
+      // leaves them as they are.
       const std::string where = net_->FindNonFinite();
-      throw NonFiniteLoss("iteration ", iteration, ": the loss is not finite (", loss, "); ",
+      throw NonFiniteLoss("iteration ", iteration, ": the loss is not finite (", result.loss, "); ",
                           where.empty() ? "all layers are finite" : where);
     }
   }
-  return loss / static_cast<float>(passes);
+  result.loss /= static_cast<float>(passes);
+  return result;
 }
 
 History Solver::ExportHistory() const {

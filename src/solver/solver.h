@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "millrace/export.h"
 #include "nn/net.h"
+#include "solver/iteration_update.h"
 #include "solver/lr_policy.h"
 #include "solver/snapshot.h"
 #include "solver/solver_config.h"
@@ -20,6 +21,8 @@
 #include "solver/update_rule.h"
 
 namespace millrace::inline solver {
+
+class PassGraphs;
 
 // A loss or one of its inputs is NaN or infinite.
 class NonFiniteLoss : public Error {
@@ -70,12 +73,15 @@ class Solver {
   std::optional<int64_t> Claim() { return strategy_.Claim(config_.param.max_iter()); }
   StepResult Compute(int64_t iteration);
 
+  // How iterations on a device are recorded; null: not at all, or none has begun.
+  const PassGraphs* graphs() const { return graphs_; }
   BuiltNet& net() { return *net_; }
   const BuiltNet& net() const { return *net_; }
   // The history of the update rule in the file format; empty if another solver has it.
   History ExportHistory() const;
   // Ends the solver: only destruction is allowed afterwards.
   std::unique_ptr<BuiltNet> ReleaseNet() {
+    update_.reset();
     rule_.reset();  // it works on the net's queue
     net_->LockWith(nullptr);
     net_->SynchronizeWith(nullptr);
@@ -83,7 +89,11 @@ class Solver {
   }
 
  private:
-  float ComputeGradients(int64_t iteration);
+  struct Gradients {
+    float loss = 0;
+    bool updated = false;  // the update has been enqueued, too
+  };
+  Gradients ComputeGradients(int64_t iteration);
 
   const SolverConfig& config_;
   const LrPolicy& policy_;
@@ -91,6 +101,8 @@ class Solver {
   std::unique_ptr<BuiltNet> net_;
   SynchronousStep* const step_;       // of strategy_; null: other solvers do not wait for this one
   std::unique_ptr<UpdateRule> rule_;  // null: another solver updates the weights
+  std::optional<IterationUpdate> update_;  // on a device
+  PassGraphs* graphs_ = nullptr;           // of net_
 };
 
 }  // namespace millrace::inline solver

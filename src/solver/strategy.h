@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
+#include "device/write_order.h"
 #include "millrace/device.h"
 #include "proto/run_state.pb.h"
 #include "solver/update_rule.h"
@@ -15,6 +17,21 @@
 namespace millrace::inline solver {
 
 class SynchronousStep;
+
+// What a strategy adds to an update that is enqueued with the passes which compute its gradient.
+class UpdateBehindPasses {
+ public:
+  virtual ~UpdateBehindPasses() = default;
+  // The order of all changes of the strategy's weights.
+  virtual WriteOrder& order() = 0;
+  // `together` of UpdateRule::Apply, for the claimed iteration.
+  virtual bool together() const = 0;
+  // Enqueues what Update does to gradients before the rule is applied, the same work each time, and
+  // returns those to apply.
+  virtual const float* Corrected(const float* gradients) { return gradients; }
+  // The update of the claimed iteration has been enqueued: does the rest of Update.
+  virtual void Enqueued() {}
+};
 
 // One instance belongs to one solver, whose thread calls it.
 class Strategy {
@@ -37,6 +54,12 @@ class Strategy {
   // is laid out like the weights and holds the sum over iter_size batches, once the work on the
   // rule's queue that computes it has completed.
   virtual void Update(float rate, const float* gradients, UpdateRule* rule) = 0;
+  // On a device: in place of Update, the solver may enqueue the update with the passes, before the
+  // gradient is there and before other solvers are asked for. Null, and `*why`, if it may not.
+  virtual UpdateBehindPasses* behind_passes(std::string* why) {
+    *why = "the strategy needs the gradient before";
+    return nullptr;
+  }
   // Calls write(), which makes or enqueues on `queue` further changes of weights(): those of layers
   // that keep statistics there. On a device they have a place in the order of all changes, as
   // updates have.

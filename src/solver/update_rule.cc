@@ -90,10 +90,13 @@ float UpdateRule::GradientScale(const float* gradients) {
   const auto norm = static_cast<float>(std::sqrt(squares));
   // A NaN norm does not scale the gradient: the problem shows in the loss.
   if (!(norm > limit)) return normalization;
-  const float scale = limit / norm;
+  solver::LogClipping(norm, limit);
+  return limit / norm * normalization;
+}
+
+void solver::LogClipping(float norm, float limit) {
   LOG_EVERY_T(INFO, 10) << "Gradient clipping: L2 norm " << norm << " > " << limit << ", scaled by "
-                        << scale;
-  return scale * normalization;
+                        << limit / norm;
 }
 
 double UpdateRule::SumOfSquares(int64_t count, const float* gradients) {

@@ -18,6 +18,9 @@ namespace millrace::inline solver {
 // solverstate.
 std::vector<UpdateParam> UpdateParamsOf(const BuiltNet& net);
 
+// Logs, not too often, that clip_gradients has scaled a gradient of this L2 norm.
+void LogClipping(float norm, float limit);
+
 }  // namespace millrace::inline solver
 
 #endif  // MILLRACE_SOLVER_UPDATE_RULE_H_

@@ -35,7 +35,11 @@ DeviceMergeStrategy::DeviceMergeStrategy(DeviceTeam* team, int index,
 }
 
 void DeviceMergeStrategy::Update(float rate, const float* gradients, UpdateRule* rule) {
-  Write(compute(), [&] { rule->Apply(rate, false, gradients, weights()); });
+  Write(compute(), [&] { rule->Apply(rate, together(), gradients, weights()); });
+  Enqueued();
+}
+
+void DeviceMergeStrategy::Enqueued() {
   merges_ = claimed() % config_.every == 0 || claimed_last();
   if (merges_) WaitForSums();
 }

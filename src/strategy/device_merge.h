@@ -11,7 +11,7 @@
 
 namespace millrace::inline strategy {
 
-class DeviceMergeStrategy : public DeviceTeamStrategy {
+class DeviceMergeStrategy : public DeviceTeamStrategy, private UpdateBehindPasses {
  public:
   // Copies the weights of the team, which outlives this object. Throws OutOfMemory.
   DeviceMergeStrategy(DeviceTeam* team, int index, const SynchronousMergeConfig& config);
@@ -23,6 +23,7 @@ class DeviceMergeStrategy : public DeviceTeamStrategy {
   // Enqueues the update. If the iteration ends with a merge, waits for all solvers. Throws the
   // error of a solver of this process, or of another process, that has failed.
   void Update(float rate, const float* gradients, UpdateRule* rule) override;
+  UpdateBehindPasses* behind_passes(std::string* /*why*/) override { return this; }
   // If it is time to merge, enqueues the differences, waits for their sums, and enqueues the rest.
   // Layers have written their statistics since Update.
   void Complete() override;
@@ -36,6 +37,9 @@ class DeviceMergeStrategy : public DeviceTeamStrategy {
   void RestoreState(const StateReader& leader, const StateReader* own);
 
  private:
+  WriteOrder& order() override { return replica().order(); }
+  bool together() const override { return false; }
+  void Enqueued() override;
   void Merge();
   float* center() const { return center_.get<float>(); }
   bool has_own_weights() const { return config_.rule == SynchronousMergeConfig::Rule::kElastic; }

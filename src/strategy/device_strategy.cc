@@ -7,6 +7,12 @@
 #include "strategy/compensate_kernel.h"
 
 namespace millrace::inline strategy {
+namespace {
+
+// What the frames that a link to the host (cluster/device_link.h) has under way can hold.
+constexpr int64_t kMaxWeightsBehindPasses = int64_t{256} * 8192;
+
+}  // namespace
 
 DeviceStrategy::DeviceStrategy(DeviceWeights* weights, IterationClock* clock,
                                std::function<bool()> has_peers, float lambda, int passes)
@@ -27,18 +33,29 @@ std::optional<int64_t> DeviceStrategy::Claim(int64_t limit) {
 }
 
 void DeviceStrategy::Update(float rate, const float* gradients, UpdateRule* rule) {
-  const bool together = clock_.solvers() > 1 || (has_peers_ && has_peers_());
   // The link's kernels run behind an update that has been enqueued before them. Without this wait,
   // they would stand still for the whole backward pass that the update itself waits for.
   rule->queue().Synchronize();
-  weights_.order().Write(rule->queue(), [&] {
-    if (read_.bytes() > 0) {
-      device::Launch(rule->queue(), weights_.size(),
-                     Compensate{strength_, gradients, weights_.data(), read_.get<float>()});
-      gradients = read_.get<float>();
-    }
-    rule->Apply(rate, together, gradients, weights_.data());
-  });
+  weights_.order().Write(
+      rule->queue(), [&] { rule->Apply(rate, together(), Corrected(gradients), weights_.data()); });
+}
+
+UpdateBehindPasses* DeviceStrategy::behind_passes(std::string* why) {
+  if (weights_.size() <= kMaxWeightsBehindPasses) return this;
+  *why = StrCat("exchanges would wait for whole passes: there are more than ",
+                kMaxWeightsBehindPasses, " weights");
+  return nullptr;
+}
+
+bool DeviceStrategy::together() const {
+  return clock_.solvers() > 1 || (has_peers_ && has_peers_());
+}
+
+const float* DeviceStrategy::Corrected(const float* gradients) {
+  if (read_.bytes() == 0) return gradients;
+  device::Launch(*queue_, weights_.size(),
+                 Compensate{strength_, gradients, weights_.data(), read_.get<float>()});
+  return read_.get<float>();
 }
 
 // The update has been enqueued, so that the kernels which a segment enqueues from now on see it.

@@ -5,6 +5,7 @@
 #define MILLRACE_STRATEGY_DEVICE_STRATEGY_H_
 
 #include <functional>
+#include <string>
 
 #include "millrace/memory_space.h"
 #include "solver/strategy.h"
@@ -13,7 +14,7 @@
 
 namespace millrace::inline strategy {
 
-class DeviceStrategy : public Strategy {
+class DeviceStrategy : public Strategy, private UpdateBehindPasses {
  public:
   // Registers a solver in `clock`, which counts the iterations of all solvers of the run. Both
   // outlive this object. `has_peers`: whether other machines train the run's weights as well; null:
@@ -31,6 +32,9 @@ class DeviceStrategy : public Strategy {
   // Waits until the gradient is there, then enqueues the update in the order of the array's
   // changes. Throws Error if the device has failed.
   void Update(float rate, const float* gradients, UpdateRule* rule) override;
+  // For weights of which an exchange moves all at once. Its kernels then run between two updates;
+  // with larger arrays they would stand still most of the time.
+  UpdateBehindPasses* behind_passes(std::string* why) override;
   void Write(Queue* queue, const std::function<void()>& write) override {
     weights_.order().Write(*queue, write);
   }
@@ -39,6 +43,10 @@ class DeviceStrategy : public Strategy {
   void Flush() override;
 
  private:
+  WriteOrder& order() override { return weights_.order(); }
+  bool together() const override;
+  const float* Corrected(const float* gradients) override;
+
   DeviceWeights& weights_;
   IterationClock& clock_;
   const std::function<bool()> has_peers_;

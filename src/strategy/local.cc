@@ -42,8 +42,7 @@ MergeTime LocalStrategy::Now(int completing) const {
 }
 
 void LocalStrategy::Update(float rate, const float* gradients, UpdateRule* rule) {
-  const bool together = merger_.is_additive() && HasPeers();
-  Write(&rule->queue(), [&] { rule->Apply(rate, together, gradients, weights()); });
+  Write(&rule->queue(), [&] { rule->Apply(rate, together(), gradients, weights()); });
 }
 
 void LocalStrategy::Write(Queue* queue, const std::function<void()>& write) {

@@ -27,7 +27,7 @@ struct LocalConfig : MergerConfig {
   std::function<bool()> has_peers;  // as of HogwildStrategy
 };
 
-class LocalStrategy : public Strategy {
+class LocalStrategy : public Strategy, private UpdateBehindPasses {
  public:
   // Registers a solver in the iteration clock of `shared`, and copies these weights. `replica`: of
   // a solver on a device, its own weights; null: the solver computes on the host. Both outlive this
@@ -44,6 +44,7 @@ class LocalStrategy : public Strategy {
   void Write(Queue* queue, const std::function<void()>& write) override;
   std::optional<int64_t> Claim(int64_t limit) override { return clock_.Claim(limit); }
   void Update(float rate, const float* gradients, UpdateRule* rule) override;
+  UpdateBehindPasses* behind_passes(std::string* /*why*/) override { return this; }
   // Merges if it is time.
   void Complete() override;
   void Flush() override;
@@ -57,6 +58,8 @@ class LocalStrategy : public Strategy {
   // `completing`: iterations that the clock does not count yet.
   MergeTime Now(int completing) const;
   bool HasPeers() const;
+  WriteOrder& order() override { return replica_->order(); }
+  bool together() const override { return merger_.is_additive() && HasPeers(); }
 
   WeightBuffer& shared_;
   IterationClock& clock_;

@@ -142,9 +142,8 @@ void PairAveraging::Prepare(UpdateRule* rule) {
   }
 }
 
-// Each solver's progress counts 1 / N in the mean, so that momentum need not look ahead.
 void PairAveraging::Update(float rate, const float* gradients, UpdateRule* rule) {
-  Write(&rule->queue(), [&] { rule->Apply(rate, false, gradients, weights()); });
+  Write(&rule->queue(), [&] { rule->Apply(rate, together(), gradients, weights()); });
 }
 
 void PairAveraging::Write(Queue* queue, const std::function<void()>& write) {

@@ -77,7 +77,7 @@ class PairTeam {
   std::vector<int> all_;                        // all solvers
 };
 
-class PairAveraging : public Strategy {
+class PairAveraging : public Strategy, private UpdateBehindPasses {
  public:
   // `conditions`: when this solver averages; empty: after each iteration. `replica`: of a solver on
   // a device; null: the solver computes on the host. `clock`, `team` and `replica` outlive this
@@ -94,6 +94,7 @@ class PairAveraging : public Strategy {
   UpdateLock* lock() override { return replica_ ? nullptr : &own_holder_; }
   std::optional<int64_t> Claim(int64_t limit) override { return clock_.Claim(limit); }
   void Update(float rate, const float* gradients, UpdateRule* rule) override;
+  UpdateBehindPasses* behind_passes(std::string* /*why*/) override { return this; }
   void Write(Queue* queue, const std::function<void()>& write) override;
   // Averages if it is time.
   void Complete() override;
@@ -104,6 +105,9 @@ class PairAveraging : public Strategy {
   void RestoreState(const StateReader& stored);
 
  private:
+  WriteOrder& order() override { return replica_->order(); }
+  // Each solver's progress counts 1 / N in the mean, so that momentum need not look ahead.
+  bool together() const override { return false; }
   bool IsDue();
   // Copies the weights to own_.
   void ReadOwn();

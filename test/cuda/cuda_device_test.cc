@@ -1,6 +1,7 @@
 // GPUs of a fake CUDA runtime: which context a call uses, what may be mapped, how threads wait, and
 // what the lines say where a GPU cannot be used.
 #include <glog/logging.h>
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -9,7 +10,9 @@
 #include "device/cuda_status.h"
 #include "millrace/device.h"
 #include "test/cuda/fake_cuda.h"
+#include "test/support/cuda_devices.h"
 #include "test/support/support.h"
+#include "test/support/test_thread.h"
 
 namespace millrace::test {
 namespace {
@@ -160,6 +163,59 @@ TEST_F(CudaDevices, AnErrorOfAFailedGpuIsLoggedOnce) {
     EXPECT_THROW(queue->Synchronize(), DeviceError);
   }
   EXPECT_EQ(log.errors, 1);
+}
+
+// A failure of a kernel stays with the process: it is one line for all who use the GPU, and nothing
+// waits for work that will not end.
+TEST_F(CudaDevices, AFailureThatStaysIsTheSameLineForAllQueuesAndThreads) {
+  const CountedLog log;
+  {
+    Device& gpu = Gpu(1);
+    const Buffer there(gpu.memory(), 64), here(gpu.staging(), 64);
+    std::vector<std::unique_ptr<Queue>> queues;
+    std::vector<Event> events;
+    for (int i = 0; i < 4; ++i) {
+      queues.push_back(gpu.MakeQueue(QueuePriority::kNormal));
+      events.push_back(queues.back()->Record());
+    }
+    cuda_.fails_at = cuda_.calls(), cuda_.sticky = true;
+    const std::string line = "cuda device 1: work has failed: an illegal address was met";
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&, i] {
+        Queue& queue = *queues[i];
+        EXPECT_EQ(ErrorOf([&] { events[i].Synchronize(); }), line);
+        EXPECT_EQ(ErrorOf([&] { events[i].Done(); }), line);
+        EXPECT_EQ(ErrorOf([&] { queue.Fill(there.get(), 1, 64); }), line);
+        EXPECT_EQ(ErrorOf([&] { queue.CopyToHost(here.get(), there.get(), 64); }), line);
+        EXPECT_EQ(ErrorOf([&] { queue.Wait(events[(i + 1) % 4]); }), line);
+        EXPECT_EQ(ErrorOf([&] { queue.Record(); }), line);
+        EXPECT_EQ(ErrorOf([&] { queue.Synchronize(); }), line);
+        EXPECT_CONTAINS(ErrorOf([&] { gpu.memory().CopyToHost(here.get(), there.get(), 64); }),
+                        "cuda device 1: ");
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  EXPECT_EQ(log.errors, 1);
+  EXPECT_EQ(cuda_.streams, 0);
+}
+
+TEST_F(CudaDevices, AFailureThatStaysFailsEachLaterTestBeforeItBegins) {
+  EXPECT_EQ(WhyBrokenCudaDevice(1), "");
+  cuda_.fails_at = cuda_.calls(), cuda_.sticky = true;
+  for (int test = 0; test < 3; ++test) {
+    const uint64_t before = cuda_.calls();
+    EXPECT_FATAL_FAILURE(RequireCudaDevice(1),
+                         "the GPU has failed before this test: cuda device 1: cannot be used: an "
+                         "illegal address was met");
+    EXPECT_LT(cuda_.calls() - before, 5u);
+  }
+}
+
+TEST(TestThreads, TurnAnErrorIntoAFailureOfTheTest) {
+  EXPECT_NONFATAL_FAILURE_ON_ALL_THREADS(TestThread([] { throw Error("the GPU has failed"); }),
+                                         "in a thread of the test: the GPU has failed");
 }
 
 // The n-th call of the runtime fails, for every n: each failure is one line that names the GPU.

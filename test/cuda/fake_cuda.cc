@@ -258,7 +258,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t) {
   FakeCuda::Get().CountWait(true);
   return FakeCuda::Get().CallInContext();
 }
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t, unsigned) {
+// A stream that records accepts events of its own recording, or external ones.
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t, unsigned flags) {
+  const bool records = reinterpret_cast<FakeStream*>(stream)->recorded != nullptr;
+  if (records != (flags == cudaEventWaitExternal)) return cudaErrorStreamCaptureIsolation;
   return millrace::test::Enqueue(stream, "wait");
 }
 cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes, cudaMemcpyKind,
@@ -329,6 +332,11 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t stream) {
   return millrace::test::Enqueue(stream, "event");
+}
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  const bool records = reinterpret_cast<FakeStream*>(stream)->recorded != nullptr;
+  if (flags != cudaEventRecordExternal || !records) return cudaErrorInvalidValue;
+  return cudaEventRecord(event, stream);
 }
 cudaError_t cudaEventQuery(cudaEvent_t) { return FakeCuda::Get().Call(); }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {

@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -62,7 +63,7 @@ class FakeCuda {
   void CountWait(bool spins) { spins ? ++waits_that_spin_ : ++waits_that_sleep_; }
   int streams = 0, events = 0;     // that exist
   int recordings = 0, graphs = 0;  // streams that record; graphs of either kind
-  int waits_for_all_work = 0;
+  std::atomic<int> waits_for_all_work{0};
   uint64_t allocations = 0;  // made so far, since Reset
 
  private:
@@ -73,7 +74,7 @@ class FakeCuda {
   std::set<int> contexts_;
   std::map<const std::byte*, Block> blocks_;
   std::vector<Work> work_;
-  int waits_that_spin_ = 0, waits_that_sleep_ = 0;
+  std::atomic<int> waits_that_spin_{0}, waits_that_sleep_{0};
 };
 
 // The device that the calling thread has selected.

@@ -49,8 +49,8 @@ class QueueContract : public testing::TestWithParam<Kind> {
       return;
     }
     if (GetParam().type == DeviceType::kCuda) {
-      const std::string why = test::WhyNoCudaDevice(GetParam().ordinal);
-      if (!why.empty()) GTEST_SKIP() << why;
+      test::RequireCudaDevice(GetParam().ordinal);
+      if (IsSkipped() || HasFatalFailure()) return;
     }
     device_ = &DeviceRegistry::Get().Find(GetParam().type, GetParam().ordinal);
   }

@@ -11,6 +11,7 @@
 #include "test/gpu/listed_fakes.h"
 #include "test/support/cluster_node.h"
 #include "test/support/free_port.h"
+#include "test/support/test_thread.h"
 #include "test/train/train_support.h"
 #include "transport/loopback/transport.h"
 #include "weights/weight_reader.h"
@@ -219,12 +220,12 @@ class GpuClusterRun : public OnChosenDevice {
   std::vector<Outcome> Train(const caffe::SolverParameter& solver,
                              const std::vector<TrainOptions>& options) {
     std::vector<Outcome> outcomes(options.size());
-    std::vector<std::thread> threads;
+    std::vector<TestThread> threads;
     for (size_t i = 0; i < options.size(); ++i) {
       threads.emplace_back(
           [&, i] { outcomes[i] = RunNamed(work_, options[i].node, solver, options[i]); });
     }
-    for (std::thread& thread : threads) thread.join();
+    threads.clear();  // waits for them
     return outcomes;
   }
   TrainOptions NodeOptions(const std::string& topology, const std::string& node,
@@ -253,7 +254,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, GpuClusterRun, testing::ValuesIn(DeviceChoices()
 
 // On a machine with one GPU both nodes train on it.
 TEST_P(GpuClusterRun, LearnsWithSegmentsOnTheMemoryOfGpus) {
-  Device& other = WhyNoSecond().empty() ? second() : first();
+  Device& other = this->other();
   caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(400), 200);
   solver.set_snapshot(150);
   const std::string topology = Topology(MemoryOf(first()), MemoryOf(other));

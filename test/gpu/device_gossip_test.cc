@@ -1,11 +1,10 @@
 // strategy { type: "gossip" } with solvers on GPUs.
 #include <google/protobuf/text_format.h>
 
-#include <thread>
-
 #include "strategy/pair_averaging.h"
 #include "test/gpu/synchronous_gpus.h"
 #include "test/support/chosen_device.h"
+#include "test/support/test_thread.h"
 
 namespace millrace::test {
 namespace {
@@ -36,16 +35,16 @@ TEST_P(GossipOnChosen, OneGpuTrainsAsACpuDoes) {
   ExpectNear(WeightsOf(*work_, "cpu", 22), WeightsOf(*work_, "gpu", 22), 1e-3f);
 }
 
-// Additions of solvers on two devices and two processors, which average at the same time: the mean
-// has all of them, and so has each solver once all have averaged with all.
+// Additions of solvers with replicas on two devices, or on one, and two processors, which average
+// at the same time: the mean has all of them, and so has each solver once all have averaged with
+// all.
 TEST_P(GossipOnChosen, TheMeanHasAllProgress) {
-  if (const std::string why = WhyNoSecond(); !why.empty()) GTEST_SKIP() << why;
   constexpr int64_t kSize = 10'000;
   constexpr int kSolvers = 4, kIterations = 50;
   const SteadyClock clock;
   const auto run = WeightBuffer::CreatePrivate(FlatLayout(kSize));
   std::fill_n(run->data(), kSize, 3.0f);
-  DeviceWeights replicas[] = {DeviceWeights(&first(), kSize), DeviceWeights(&second(), kSize)};
+  DeviceWeights replicas[] = {DeviceWeights(&first(), kSize), DeviceWeights(&other(), kSize)};
   PairTeam team(run.get(), kSolvers, Seed());
   std::vector<PairAveraging*> strategies;
   std::vector<std::unique_ptr<AddingSolver>> solvers;
@@ -56,14 +55,14 @@ TEST_P(GossipOnChosen, TheMeanHasAllProgress) {
     solvers.push_back(
         std::make_unique<AddingSolver>(std::move(strategy), kSize, static_cast<float>(1 << i)));
   }
-  std::vector<std::thread> threads;
+  std::vector<TestThread> threads;
   for (auto& solver : solvers) {
     threads.emplace_back([&solver] {
       solver->Iterate(kIterations);
       solver->Finish();
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  threads.clear();  // waits for them
   EXPECT_EQ(run->clock().global(), kSolvers * kIterations);
   for (PairAveraging* strategy : strategies) strategy->Flush();
   constexpr float kMean = 3 + kIterations * 15.0f / kSolvers;

@@ -3,17 +3,18 @@
 #include "cluster/device_link.h"
 
 #include "test/gpu/gpu_support.h"
+#include "test/support/test_thread.h"
 
 namespace millrace::test {
 namespace {
 
 constexpr int64_t kSize = 20'000;  // three chunks
 
+// With two devices, or with two replicas on one.
 class Links : public OnChosenDevice {};
 
 TEST_P(Links, DevicesBeginWithTheWeightsOfTheHost) {
-  if (const std::string why = WhyNoSecond(); !why.empty()) GTEST_SKIP() << why;
-  LinkedReplicas replicas(kSize, {&first(), &second()}, 3.5f);
+  LinkedReplicas replicas(kSize, {&first(), &other()}, 3.5f);
   replicas.Join();
   EXPECT_TRUE(replicas.DeviceHolds(0, 3.5f));
   EXPECT_TRUE(replicas.DeviceHolds(1, 3.5f));
@@ -23,11 +24,10 @@ TEST_P(Links, DevicesBeginWithTheWeightsOfTheHost) {
 
 // Solvers on two devices and on the host, each in a thread, add while all links exchange.
 TEST_P(Links, BringTheHostEveryAdditionOnce) {
-  if (const std::string why = WhyNoSecond(); !why.empty()) GTEST_SKIP() << why;
-  LinkedReplicas replicas(kSize, {&first(), &second()}, 1);
+  LinkedReplicas replicas(kSize, {&first(), &other()}, 1);
   replicas.Join();
   const int iterations = 150;
-  std::vector<std::thread> threads;
+  std::vector<TestThread> threads;
   const auto run = [&](auto make) {
     threads.emplace_back([&, make] {
       const auto solver = make();
@@ -42,7 +42,7 @@ TEST_P(Links, BringTheHostEveryAdditionOnce) {
   run([&] { return replicas.DeviceSolver(0, 1); });
   run([&] { return replicas.DeviceSolver(1, 100); });
   run([&] { return replicas.HostSolver(10'000); });
-  for (std::thread& thread : threads) thread.join();
+  threads.clear();  // waits for them
   replicas.Leave();
   EXPECT_TRUE(replicas.HostHolds(1 + iterations * 10101.0f));
   EXPECT_EQ(replicas.host().clock().global(), 3 * iterations);
@@ -51,8 +51,7 @@ TEST_P(Links, BringTheHostEveryAdditionOnce) {
 
 // Also what another device has added: the host's link passes it on.
 TEST_P(Links, BringEveryDeviceWhatTheOthersAdd) {
-  if (const std::string why = WhyNoSecond(); !why.empty()) GTEST_SKIP() << why;
-  LinkedReplicas replicas(kSize, {&first(), &second()});
+  LinkedReplicas replicas(kSize, {&first(), &other()});
   replicas.Join();
   const auto first = replicas.DeviceSolver(0, 1), host = replicas.HostSolver(16);
   first->Iterate(3);
@@ -92,8 +91,7 @@ TEST_P(Links, AreSilentAtRest) {
 }
 
 TEST_P(Links, EndWithAllProgressOfTheDevice) {
-  if (const std::string why = WhyNoSecond(); !why.empty()) GTEST_SKIP() << why;
-  LinkedReplicas replicas(kSize, {&first(), &second()});
+  LinkedReplicas replicas(kSize, {&first(), &other()});
   replicas.Join();
   replicas.DeviceSolver(0, 1)->Iterate(7);
   replicas.DeviceSolver(1, 10)->Iterate(7);
@@ -126,6 +124,11 @@ TEST_P(Links, KeepToTheirRate) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, Links, testing::ValuesIn(DeviceChoices()), DeviceChoiceName);
+INSTANTIATE_TEST_SUITE_P(
+    OneDevice, Links,
+    testing::Values(DeviceChoice{.mode = FakeMode::kLate, .cuda = {}, .alone = true},
+                    DeviceChoice{.mode = FakeMode::kThread, .cuda = {}, .alone = true}),
+    DeviceChoiceName);
 
 TEST(Link, PublishesTheMetricsOfTheHostsEnd) {
   FakeDevice device({.ordinal = 3});

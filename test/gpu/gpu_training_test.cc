@@ -267,6 +267,7 @@ TEST_P(FakeGpuTraining, EndsInOrderWhateverCallFails) {
     } catch (const Error& error) {
       ++failed;
       EXPECT_CONTAINS(error.what(), "fake device 0: an unspecified launch failure");
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
       EXPECT_TRUE(gpu.calls()->failed());
       const std::vector<std::string> files = work_->FilesWith(name + "_iter_");
       saved += !files.empty();

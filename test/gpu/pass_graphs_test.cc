@@ -1,5 +1,5 @@
-// Training passes as graphs: the same work as without them, and ordinary launches where they are
-// not possible.
+// Training iterations as graphs: the same work as without them, and ordinary launches where they
+// are not possible.
 #include "solver/pass_graphs.h"
 
 #include <glog/logging.h>
@@ -35,6 +35,15 @@ class InfoLines : public google::LogSink {
     std::lock_guard lock(mutex_);
     return std::count(lines_.begin(), lines_.end(), line);
   }
+  // The lines with `text`.
+  std::vector<std::string> With(const std::string& text) {
+    std::lock_guard lock(mutex_);
+    std::vector<std::string> found;
+    for (const std::string& line : lines_) {
+      if (line.find(text) != line.npos) found.push_back(line);
+    }
+    return found;
+  }
 
  private:
   const int least_ = FLAGS_minloglevel;  // of the test program
@@ -42,9 +51,37 @@ class InfoLines : public google::LogSink {
   std::vector<std::string> lines_;
 };
 
+const char* const kRecorded = "the work of training passes is recorded as graphs, with updates";
+
+// Why not all solvers of a run have recorded their iterations, as the log says; "" if they have.
+std::string WhyNotRecorded(InfoLines* log, int64_t solvers) {
+  const std::vector<std::string> lines = log->With("the work of training passes is ");
+  if (static_cast<int64_t>(lines.size()) != solvers) {
+    return StrCat(lines.size(), " of ", solvers, " solvers have recorded");
+  }
+  for (const std::string& line : lines) {
+    if (line.find(kRecorded) == line.npos) return line;
+  }
+  return "";
+}
+
+// The same of one solver, which has computed `iterations`.
+std::string WhyNotRecorded(const Solver& solver, int64_t iterations) {
+  const PassGraphs* const graphs = solver.graphs();
+  if (graphs == nullptr) return "graphs are off";
+  if (!graphs->why_not().empty()) return graphs->why_not();
+  const int64_t expected = iterations - 2;
+  if (graphs->updates() == expected) return "";
+  return StrCat(graphs->updates(), " iterations were recorded, expected ", expected);
+}
+
 struct Trained {
   std::vector<float> losses, weights;
-  bool operator==(const Trained&) const = default;
+  std::string error;    // that ended the run early
+  std::string why_not;  // of WhyNotRecorded
+  bool operator==(const Trained& other) const {
+    return losses == other.losses && weights == other.weights && error == other.error;
+  }
 };
 
 // Trains a net like LeNet, or one that a test changes.
@@ -55,11 +92,12 @@ struct GraphTrainer {
     graphs_.Reset();
     net_.convolution = true;
   }
-  ~GraphTrainer() { SetPassGraphs(false); }
+  ~GraphTrainer() { SetPassGraphs(GraphUse::kAuto); }
 
-  // One solver alone, which calls after() behind each iteration.
+  // One solver alone, which calls after() behind each iteration. Ends early if the loss is not
+  // finite.
   Trained Train(bool as_graphs, int iterations, Device* device, const After& after = {}) {
-    SetPassGraphs(as_graphs);
+    SetPassGraphs(as_graphs ? use_ : GraphUse::kOff);
     std::string text = net_.Text();
     text.insert(text.find("layer { name: 'hidden'"), between_);
     work_.WriteNet(text);
@@ -70,14 +108,21 @@ struct GraphTrainer {
                          TrainNetOptions(config, &data, device));
     const auto host = WeightBuffer::CreatePrivate(first.layout());
     DeviceWeights weights(device, host->size());
-    DeviceStrategy strategy(&weights, &host->clock());
+    DeviceStrategy strategy(&weights, &host->clock(), peers_, lambda_,
+                            std::max(1, config.param.iter_size()));
+    replica_ = &weights;
     Solver solver(config, policy, &data, &strategy);
     solver.net().FillWeights();
     Trained result;
-    for (int i = 0; i < iterations; ++i) {
-      result.losses.push_back(solver.Step()->loss);
-      if (after) after(i, &solver);
+    try {
+      for (int i = 0; i < iterations; ++i) {
+        result.losses.push_back(solver.Step()->loss);
+        if (after) after(i, &solver);
+      }
+    } catch (const NonFiniteLoss& error) {
+      result.error = error.what();
     }
+    result.why_not = WhyNotRecorded(solver, iterations);
     solver.net().queue().Synchronize();
     weights.CopyToHost(host->data());
     result.weights.assign(host->data(), host->data() + host->size());
@@ -88,6 +133,10 @@ struct GraphTrainer {
   SmallNet net_ = work_.Net();
   std::string between_;  // layers behind 'pool', in place
   caffe::SolverParameter solver_ = Workspace::Solver(1000);
+  GraphUse use_ = GraphUse::kAuto;
+  std::function<bool()> peers_;
+  float lambda_ = 0;                  // of delay compensation
+  DeviceWeights* replica_ = nullptr;  // of the run
   FakeGraphs& graphs_ = FakeGraphs::Get();
 };
 
@@ -118,10 +167,137 @@ TEST_P(PassGraphRuns, DoTheSameWorkBitForBit) {
   EXPECT_EQ(graphs_.recorded, 0);
   EXPECT_LT(ordinary.losses.back(), ordinary.losses.front() / 2);
   InfoLines log;
-  EXPECT_EQ(Train(true), ordinary);
-  EXPECT_EQ(graphs_.recorded, 2);       // forward and backward
-  EXPECT_EQ(graphs_.replayed, 2 * 48);  // in all iterations but the first two
-  EXPECT_EQ(log.Count("fake device 0: the work of training passes is recorded as graphs"), 1);
+  const Trained graphs = Train(true);
+  EXPECT_EQ(graphs, ordinary);
+  EXPECT_EQ(graphs.why_not, "");
+  EXPECT_EQ(graphs_.recorded, 2);   // which take turns
+  EXPECT_EQ(graphs_.replayed, 48);  // one for each iteration but the first two
+  EXPECT_EQ(log.Count(StrCat("fake device 0: ", kRecorded)), 1);
+  EXPECT_EQ(WhyNotRecorded(&log, 1), "");
+}
+
+// What changes from update to update is not in the recorded work: rates, the count of Adam, factors
+// of clipped gradients; and what only some solvers ask for.
+TEST_P(PassGraphRuns, UpdateAsWithoutGraphsByEachRule) {
+  std::vector<caffe::SolverParameter> solvers = Workspace::AdaptiveSolvers(1000);
+  solvers.push_back(Workspace::Solver(1000));
+  solvers.push_back(solvers.back());
+  solvers.back().set_type("Nesterov");
+  solvers.back().set_regularization_type("L1");
+  for (caffe::SolverParameter& solver : solvers) {
+    solver.set_lr_policy("inv");
+    solver.set_gamma(0.1f);
+    solver.set_power(0.75f);
+    for (const bool clips : {false, true}) {
+      if (clips) solver.set_clip_gradients(0.5f);
+      SCOPED_TRACE(StrCat(solver.type(), clips ? " clips" : ""));
+      graphs_.Reset();
+      solver_ = solver;
+      const Trained ordinary = Train(false, 20), graphs = Train(true, 20);
+      EXPECT_EQ(graphs, ordinary);
+      EXPECT_EQ(graphs.why_not, "");
+      EXPECT_EQ(graphs_.replayed, 18);
+    }
+  }
+}
+
+TEST_P(PassGraphRuns, LogThatGradientsAreClipped) {
+  solver_.set_clip_gradients(1e-3f);
+  InfoLines log;
+  Train(true, 10);
+  EXPECT_FALSE(log.With("Gradient clipping: L2 norm ").empty());
+}
+
+// Other solvers come and go: momentum looks ahead while there are some.
+TEST_P(PassGraphRuns, LookAheadWhileOthersTrain) {
+  const auto train = [&](bool as_graphs) {
+    bool together = false;
+    peers_ = [&] { return together; };
+    return Train(as_graphs, 20, [&](int iteration, Solver*) { together = iteration / 4 % 2 == 1; });
+  };
+  const Trained ordinary = train(false);
+  EXPECT_EQ(train(true), ordinary);
+  peers_ = {};
+  EXPECT_NE(Train(true, 20), ordinary);
+}
+
+TEST_P(PassGraphRuns, CompensateDelays) {
+  lambda_ = 0.5f;
+  const Trained ordinary = Train(false, 12), graphs = Train(true, 12);
+  EXPECT_EQ(graphs, ordinary);
+  EXPECT_EQ(graphs.why_not, "");
+}
+
+// The first pass overwrites gradients, the others add to them, and the update follows the last.
+TEST_P(PassGraphRuns, SumTheGradientsOfSeveralPasses) {
+  between_ =
+      "layer { name: 'l' type: 'BatchNorm' bottom: 'pool' top: 'pool' }\n"
+      "layer { name: 'm' type: 'Dropout' bottom: 'pool' top: 'pool' }\n";
+  for (const int passes : {2, 4}) {
+    solver_.set_iter_size(passes);
+    graphs_.Reset();
+    const Trained ordinary = Train(false, 12), graphs = Train(true, 12);
+    EXPECT_EQ(graphs, ordinary) << passes;
+    EXPECT_EQ(graphs.why_not, "");
+    EXPECT_EQ(graphs_.recorded, passes > 2 ? 4 : 3);  // with two turns of the last
+    EXPECT_EQ(graphs_.replayed, 10 * passes);
+  }
+}
+
+// The update is enqueued before the host knows the loss.
+TEST_P(PassGraphRuns, LeaveTheWeightsAsTheyAreIfTheLossIsNotFinite) {
+  solver_.set_lr_policy("multistep");
+  solver_.add_stepvalue(5);
+  solver_.set_gamma(1e30f);
+  for (const bool two_losses : {false, true}) {
+    if (two_losses) {
+      net_.more_layers =
+          "layer { name: 'second' type: 'SoftmaxWithLoss' bottom: 'scores' bottom: 'label' "
+          "top: 'second' loss_weight: 0.5 }\n";
+    }
+    graphs_.Reset();
+    const Trained ordinary = Train(false, 20), graphs = Train(true, 20);
+    EXPECT_CONTAINS(ordinary.error, "iteration 6: the loss is not finite");
+    EXPECT_EQ(graphs, ordinary);
+    EXPECT_EQ(graphs_.replayed, 5);
+    for (const float weight : graphs.weights) ASSERT_TRUE(std::isfinite(weight));
+  }
+}
+
+// As an exchange does: its kernels begin after the update that was enqueued before them, and the
+// next update after them, also if they run late.
+TEST_P(PassGraphRuns, KeepTheOrderOfAllChangesOfTheWeights) {
+  const auto train = [&](bool as_graphs) {
+    FakeDevice device({.mode = GetParam()});
+    const auto exchange = device.MakeQueue(QueuePriority::kLow);
+    return Train(as_graphs, 20, &device, [&](int, Solver*) {
+      replica_->order().Write(*exchange, [&] {
+        EnqueueKernel(
+            *exchange,
+            [](float* weights) {
+              for (int i = 0; i < 8; ++i) weights[i] = 0.5f * weights[i] + 0.01f;
+            },
+            replica_->data());
+      });
+    });
+  };
+  const Trained ordinary = train(false);
+  EXPECT_EQ(train(true), ordinary);
+  EXPECT_EQ(graphs_.replayed, 18);
+  EXPECT_NE(Train(true, 20), ordinary);
+}
+
+// The host is told the loss when the forward pass has ended.
+TEST(PassGraphMarks, AreReachedBeforeTheBackwardPass) {
+  GraphTrainer run;
+  FakeDevice device({.mode = FakeMode::kLate});
+  run.Train(true, 8, &device, [&](int iteration, Solver* solver) {
+    const FakeQueue& queue = FakeQueue::Of(solver->net().queue());
+    if (iteration < 2) return;
+    // The backward pass, a wait for other changes of the weights, and the update.
+    EXPECT_EQ(queue.enqueued() - queue.run(), 3u) << iteration;
+  });
+  EXPECT_EQ(run.graphs_.replayed, 6);
 }
 
 // Their passes begin on the host: with the key of a draw, or a count of batches.
@@ -141,7 +317,7 @@ TEST_P(PassGraphRuns, PrepareWhatChangesFromPassToPass) {
     graphs_.Reset();
     const Trained ordinary = Train(false, 20);
     EXPECT_EQ(Train(true, 20), ordinary) << layers;
-    EXPECT_EQ(graphs_.replayed, 2 * 18) << layers;
+    EXPECT_EQ(graphs_.replayed, 18) << layers;
   }
 }
 
@@ -156,7 +332,7 @@ TEST_P(PassGraphRuns, DrawAnewInEachPass) {
       "}\n";
   const Trained ordinary = Train(false, 20);
   EXPECT_EQ(Train(true, 20), ordinary);
-  EXPECT_EQ(graphs_.replayed, 2 * 18);
+  EXPECT_EQ(graphs_.replayed, 18);
 }
 
 // One net of many layers whose passes enqueue the same work each time.
@@ -192,7 +368,7 @@ TEST_P(PassGraphRuns, RepeatAllLayersThatAreAlike) {
   )";
   const Trained ordinary = Train(false, 20);
   EXPECT_EQ(Train(true, 20), ordinary);
-  EXPECT_EQ(graphs_.replayed, 2 * 18);
+  EXPECT_EQ(graphs_.replayed, 18);
   EXPECT_LT(ordinary.losses.back(), ordinary.losses.front());
 }
 
@@ -228,8 +404,8 @@ TEST_P(PassGraphRuns, AreRecordedAgainWhenTheMemoryMoves) {
     }
   });
   EXPECT_EQ(moved, ordinary);
-  EXPECT_EQ(graphs_.recorded, 6);
-  EXPECT_EQ(graphs_.replayed, 2 * 10);
+  EXPECT_EQ(graphs_.recorded, 5);  // two, then each turn after a move
+  EXPECT_EQ(graphs_.replayed, 10);
 }
 
 // ---- Nets without graphs ----
@@ -247,25 +423,80 @@ TEST_P(PassGraphRuns, LeaveOutNetsThatAverageOverSolversWithinAPass) {
 }
 
 TEST_P(PassGraphRuns, LeaveOutWhatAsksForTheHostWithinAPass) {
-  solver_.set_iter_size(2);
-  ExpectOrdinary("iter_size is larger than 1");
-  solver_.set_iter_size(1);
   solver_.set_debug_info(true);
   ExpectOrdinary("debug_info is set");
 }
 
+// The assertion of the tests on GPUs: it does not hold if the runtime refuses.
 TEST_P(PassGraphRuns, GoOnWithoutIfARecordingIsRefused) {
   const Trained ordinary = Train(false, 8);
+  EXPECT_EQ(ordinary.why_not, "graphs are off");
   for (const int64_t n : {0, 1}) {
     graphs_.Reset();
     graphs_.refuses_from = n;
     InfoLines log;
-    EXPECT_EQ(Train(true, 8), ordinary);
-    EXPECT_EQ(graphs_.replayed, 0);
-    EXPECT_EQ(log.Count("fake device 0: the work of training passes is not recorded: the recording "
-                        "was refused"),
-              1);
+    const Trained graphs = Train(true, 8);
+    EXPECT_EQ(graphs, ordinary);
+    EXPECT_EQ(graphs.why_not, "the recording was refused");
+    EXPECT_EQ(graphs_.replayed, n);
+    const std::string line =
+        "fake device 0: the work of training passes is not recorded: the recording was refused";
+    EXPECT_EQ(log.Count(line), 1);
+    EXPECT_EQ(WhyNotRecorded(&log, 1), n == 0 ? line : "2 of 1 solvers have recorded");
   }
+}
+
+// The refusal may come after some passes of an iteration.
+TEST_P(PassGraphRuns, GoOnWithinAnIterationIfARecordingIsRefused) {
+  between_ = "layer { name: 'l' type: 'BatchNorm' bottom: 'pool' top: 'pool' }\n";
+  solver_.set_iter_size(3);
+  const Trained ordinary = Train(false, 8);
+  for (const int64_t n : {0, 1, 2, 3}) {
+    graphs_.Reset();
+    graphs_.refuses_from = n;
+    EXPECT_EQ(Train(true, 8), ordinary) << n;
+  }
+}
+
+TEST_P(PassGraphRuns, EndTheRunIfTheyAreAskedForAndRefused) {
+  use_ = GraphUse::kOn;
+  const std::string line = "fake device 0: --cuda_graphs=on: training passes cannot be recorded: ";
+  EXPECT_EQ(Train(true, 8).why_not, "");
+  graphs_.Reset();
+  graphs_.refuses_from = 0;
+  EXPECT_EQ(ErrorOf([&] { Train(true, 8); }), line + "the recording was refused");
+  net_.more_layers = "layer { name: 'most' type: 'ArgMax' bottom: 'scores' top: 'most' }\n";
+  EXPECT_EQ(ErrorOf([&] { Train(true, 8); }), line + "layer 'most' (ArgMax) may need the host");
+}
+
+// ---- Updates that stay outside of the graphs ----
+
+TEST_P(PassGraphRuns, LeaveOutTheUpdateIfItCannotBeRecorded) {
+  const auto expect = [&](const std::string& why) {
+    graphs_.Reset();
+    InfoLines log;
+    const Trained ordinary = Train(false, 8), graphs = Train(true, 8);
+    EXPECT_EQ(graphs, ordinary);
+    EXPECT_EQ(graphs.why_not, "0 iterations were recorded, expected 6");
+    EXPECT_EQ(graphs_.recorded, 1);
+    EXPECT_EQ(graphs_.replayed, 6);
+    const std::string line = StrCat("fake device 0: the work of training passes is recorded as ",
+                                    "graphs, without updates: ", why);
+    EXPECT_EQ(log.Count(line), 1);
+    EXPECT_EQ(WhyNotRecorded(&log, 1), line);
+  };
+  for (int i = 0; i < 4; ++i) {
+    net_.more_layers += StrCat("layer { name: 'loss", i, "' type: 'SoftmaxWithLoss' ",
+                               "bottom: 'scores' bottom: 'label' top: 'loss", i, "' }\n");
+  }
+  expect("the objective is not the sum of at most 4 outputs of one number each");
+  net_.more_layers =
+      "layer { name: 'vector' type: 'Power' bottom: 'scores' top: 'vector' loss_weight: 1e-3 }\n";
+  expect("the objective is not the sum of at most 4 outputs of one number each");
+  net_.more_layers = "";
+  net_.hidden = 60'000;
+  net_.convolution = false;
+  expect("exchanges would wait for whole passes: there are more than 2097152 weights");
 }
 
 // The n-th call of the device fails, for every n, those within the recordings among them.
@@ -277,7 +508,7 @@ TEST(PassGraphFailures, EndWithOneLineWhateverCallFails) {
     run.Train(true, 5, &device);
     calls = device.calls()->count();
   }
-  EXPECT_EQ(run.graphs_.replayed, 6);
+  EXPECT_EQ(run.graphs_.replayed, 3);
   for (uint64_t n = 0; n < calls; ++n) {
     FakeDevice device({.fails_at_call = n});
     try {
@@ -303,12 +534,31 @@ TEST_P(PassGraphsOnChosen, LearnAsWithoutGraphs) {
     // Algorithms of a GPU's libraries may add in any order.
     EXPECT_NEAR(graphs.losses[i], ordinary.losses[i], is_fake() ? 0 : 1e-2) << i;
   }
+  EXPECT_EQ(graphs.why_not, "");
+}
+
+// Layers that draw, count or keep numbers, several passes, clipped gradients.
+TEST_P(PassGraphsOnChosen, LearnAsWithoutGraphsWithAllThatChangesFromPassToPass) {
+  between_ =
+      "layer { name: 'l' type: 'BatchNorm' bottom: 'pool' top: 'pool' }\n"
+      "layer { name: 'm' type: 'Scale' bottom: 'pool' top: 'pool'\n"
+      "  scale_param { bias_term: true } }\n"
+      "layer { name: 'n' type: 'Dropout' bottom: 'pool' top: 'pool' }\n";
+  solver_.set_iter_size(2);
+  solver_.set_clip_gradients(1);
+  solver_.set_lr_policy("exp");
+  solver_.set_gamma(0.99f);
+  const Trained ordinary = Train(false, 30, &first()), graphs = Train(true, 30, &first());
+  for (size_t i = 0; i < 30; ++i) {
+    EXPECT_NEAR(graphs.losses[i], ordinary.losses[i], is_fake() ? 0 : 1e-2) << i;
+  }
+  EXPECT_EQ(graphs.why_not, "");
 }
 
 // Each on a replica of its own, whose links exchange with the host meanwhile.
 TEST_P(PassGraphsOnChosen, LearnOnTwoGpus) {
   if (const std::string why = WhyNoSecond(); !why.empty()) GTEST_SKIP() << why;
-  SetPassGraphs(true);
+  InfoLines log;
   work_.WriteNet(net_);
   TrainOptions options;
   options.gpus = {&first(), &second()};
@@ -316,9 +566,20 @@ TEST_P(PassGraphsOnChosen, LearnOnTwoGpus) {
       RunNamed(work_, "run", Workspace::Tested(Workspace::Solver(160), 80), options);
   EXPECT_EQ(outcome.Losses().size(), 160u);
   EXPECT_GE(outcome.FinalOutput("accuracy"), 0.9);
-  if (is_fake()) {
-    EXPECT_GT(graphs_.replayed, 0);
-  }
+  EXPECT_EQ(WhyNotRecorded(&log, 2), "");
+}
+
+// The default of a run.
+TEST_P(PassGraphsOnChosen, LearnOnOneGpuBesideAProcessor) {
+  InfoLines log;
+  work_.WriteNet(net_);
+  TrainOptions options;
+  options.gpus = {&first()};
+  options.solvers = 1;
+  const Outcome outcome =
+      RunNamed(work_, "run", Workspace::Tested(Workspace::Solver(160), 80), options);
+  EXPECT_GE(outcome.FinalOutput("accuracy"), 0.9);
+  EXPECT_EQ(WhyNotRecorded(&log, 1), "");
 }
 
 // Strategies whose solvers have weights of their own between merges.
@@ -339,11 +600,12 @@ TEST_P(PassGraphsOnChosen, MergeAsWithoutGraphs) {
     }
     std::vector<float> weights[2];
     for (const bool graphs : {false, true}) {
-      SetPassGraphs(graphs);
+      SetPassGraphs(graphs ? GraphUse::kAuto : GraphUse::kOff);
+      InfoLines log;
       const std::string name = StrCat(strategy, graphs ? "graphs" : "kernels");
       RunNamed(work_, name, solver, options);
       weights[graphs] = WeightsOf(LoadModel(work_.Snapshot(name, 20) + ".caffemodel"));
-      EXPECT_EQ(graphs_.replayed > 0, graphs && is_fake()) << strategy;
+      EXPECT_EQ(WhyNotRecorded(&log, graphs), "") << strategy;
     }
     ASSERT_EQ(weights[0].size(), weights[1].size());
     for (size_t i = 0; i < weights[0].size(); ++i) {
@@ -361,15 +623,15 @@ TEST_P(PassGraphsOnChosen, AreNotForSolversThatSumGradients) {
   options.gpus = {&first()};
   caffe::SolverParameter solver = Workspace::Solver(10);
   solver.mutable_strategy()->set_type("allreduce");
-  SetPassGraphs(true);
   RunNamed(work_, "run", solver, options);
   EXPECT_EQ(graphs_.replayed, 0);
 }
 
-TEST(PassGraphFlag, IsAutoOrOff) {
-  EXPECT_TRUE(ParsePassGraphs("auto"));
-  EXPECT_FALSE(ParsePassGraphs("off"));
-  EXPECT_EQ(ErrorOf([] { ParsePassGraphs("on"); }), "--cuda_graphs=on: expected auto or off");
+TEST(PassGraphFlag, IsAutoOnOrOff) {
+  EXPECT_EQ(ParsePassGraphs("auto"), GraphUse::kAuto);
+  EXPECT_EQ(ParsePassGraphs("on"), GraphUse::kOn);
+  EXPECT_EQ(ParsePassGraphs("off"), GraphUse::kOff);
+  EXPECT_EQ(ErrorOf([] { ParsePassGraphs("yes"); }), "--cuda_graphs=yes: expected auto, on or off");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "cluster/termination_detector.h"
 #include "test/gpu/gpu_support.h"
+#include "test/support/test_thread.h"
 
 namespace millrace::test {
 namespace {
@@ -22,7 +23,7 @@ TEST_P(WeightReaders, GiveEachUpdateWholeOrNotAtAll) {
   IterationClock clock;
   std::atomic<bool> reads{true};
   std::atomic<int> updates{0};
-  std::thread thread([&] {
+  TestThread thread([&] {
     AddingSolver solver(std::make_unique<DeviceStrategy>(&weights, &clock), kSize, 1);
     while (reads) {
       solver.Iterate(1);
@@ -44,7 +45,7 @@ TEST_P(WeightReaders, GiveEachUpdateWholeOrNotAtAll) {
     if (HasFailure()) break;
   }
   reads = false;
-  thread.join();
+  thread.Join();
   std::vector<float> copy(kSize);
   reader.Copy(copy.data());
   EXPECT_EQ(copy, std::vector<float>(kSize, static_cast<float>(updates)));

@@ -11,6 +11,7 @@
 #include "nn/layers/relu_kernels.h"
 #include "nn/layers/softmax_kernels.h"
 #include "nn/layers/split_kernels.h"
+#include "nn/layers/write_number_kernels.h"
 #include "solver/param_rows.h"
 #include "test/support/fake_gpu.h"
 
@@ -154,7 +155,8 @@ const RegisterFakeKernels<
     SumsOfChannels<BiasReluGradient>, DropoutMask, LrnForward, LrnBackward, MaxPoolForward,
     MaxPoolBackward, AveragePoolTop, AveragePoolBottom, ReluForward, ReluBackward, SoftmaxForward,
     SoftmaxBackward, LossOfPositions, RightPositions, MeanOfPositions, MeanOfClasses,
-    SoftmaxLossBackward, SplitAdd, UpdateOfRows<SgdUpdate>, SquaresOfRows, SumOfParts>
+    SoftmaxLossBackward, SplitAdd, UpdateOfRows<SgdUpdate>, SquaresOfRows, ClipBySquares,
+    WriteNumber<UpdateNumbers>>
     kernels;
 
 }  // namespace

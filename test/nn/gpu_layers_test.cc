@@ -299,8 +299,8 @@ TEST_P(GpuLayers, AgreeWithTheHost) {
 // Needs a GPU.
 TEST_P(GpuLayers, AgreeWithTheHostOnCuda) {
   for (const int ordinal : CudaOrdinals()) {
-    const std::string why = WhyNoCudaDevice(ordinal);
-    if (!why.empty()) GTEST_SKIP() << why;
+    RequireCudaDevice(ordinal);
+    if (IsSkipped() || HasFatalFailure()) return;
     Compare(DeviceRegistry::Get().Find(DeviceType::kCuda, ordinal), 2e-4f);
   }
 }

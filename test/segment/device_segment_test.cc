@@ -38,9 +38,7 @@ std::vector<DeviceKind> DeviceKinds() {
 class DeviceSegment : public testing::TestWithParam<DeviceKind> {
  protected:
   void SetUp() override {
-    if (GetParam().ordinal < 0) return;
-    const std::string why = WhyNoCudaDevice(GetParam().ordinal);
-    if (!why.empty()) GTEST_SKIP() << why;
+    if (GetParam().ordinal >= 0) RequireCudaDevice(GetParam().ordinal);
   }
 
   ReplicaDevice MakeReplicaDevice() {

@@ -21,8 +21,11 @@ inline std::string ModeName(FakeMode mode) {
 struct DeviceChoice {
   FakeMode mode = FakeMode::kAtOnce;
   std::optional<int> cuda;  // ordinal of a GPU; none: a fake device
+  bool alone = false;       // of fake devices, there is one
 
-  std::string name() const { return cuda ? StrCat("OnCuda", *cuda) : ModeName(mode); }
+  std::string name() const {
+    return cuda ? StrCat("OnCuda", *cuda) : ModeName(mode) + (alone ? "Alone" : "");
+  }
 };
 inline void PrintTo(const DeviceChoice& choice, std::ostream* out) { *out << choice.name(); }
 
@@ -45,9 +48,7 @@ inline std::string DeviceChoiceName(const testing::TestParamInfo<DeviceChoice>& 
 class OnChosenDevice : public testing::TestWithParam<DeviceChoice> {
  protected:
   void SetUp() override {
-    if (!GetParam().cuda) return;
-    const std::string why = WhyNoCudaDevice(*GetParam().cuda);
-    if (!why.empty()) GTEST_SKIP() << why;
+    if (GetParam().cuda) RequireCudaDevice(*GetParam().cuda);
   }
   bool is_fake() const { return !GetParam().cuda; }
   // The chosen device, and another one of its kind.
@@ -55,8 +56,11 @@ class OnChosenDevice : public testing::TestWithParam<DeviceChoice> {
   Device& second() { return is_fake() ? fakes_[1] : Cuda(Other()); }
   // Begin a test that needs them with it: returns why it cannot run, "" if it can.
   std::string WhyNoSecond() const {
-    return is_fake() || CudaOrdinals().size() > 1 ? "" : "this machine has one GPU";
+    const bool has = is_fake() ? !GetParam().alone : CudaOrdinals().size() > 1;
+    return has ? "" : "this machine has one GPU";
   }
+  // For tests that may also use one device twice.
+  Device& other() { return WhyNoSecond().empty() ? second() : first(); }
 
  private:
   static Device& Cuda(int ordinal) {

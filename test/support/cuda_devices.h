@@ -2,6 +2,8 @@
 #ifndef MILLRACE_TEST_SUPPORT_CUDA_DEVICES_H_
 #define MILLRACE_TEST_SUPPORT_CUDA_DEVICES_H_
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -33,6 +35,27 @@ inline std::string WhyNoCudaDevice(int ordinal) {
     return none + error.what();
   }
   return "";
+}
+
+// Why device `ordinal`, which is there, does no work: a failure of a kernel stays with the process,
+// and all later calls report it. "" if it works.
+inline std::string WhyBrokenCudaDevice(int ordinal) {
+  try {
+    DeviceRegistry::Get()
+        .Find(DeviceType::kCuda, ordinal)
+        .MakeQueue(QueuePriority::kNormal)
+        ->Synchronize();
+  } catch (const Error& error) {
+    return StrCat("the GPU has failed before this test: ", error.what());
+  }
+  return "";
+}
+
+// For SetUp of tests on GPUs: skips the test if there is no such device. Once the device has
+// failed, each later test of the process fails here, with the text, before it begins.
+inline void RequireCudaDevice(int ordinal) {
+  if (const std::string why = WhyNoCudaDevice(ordinal); !why.empty()) GTEST_SKIP() << why;
+  if (const std::string why = WhyBrokenCudaDevice(ordinal); !why.empty()) FAIL() << why;
 }
 
 }  // namespace millrace::test

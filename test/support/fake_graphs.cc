@@ -12,31 +12,56 @@ thread_local FakeRecording* current = nullptr;
 
 class FakeGraph : public WorkGraph {
  public:
-  FakeGraph(FakeQueue& queue, std::vector<FakeQueue::Work> work)
-      : queue_(queue), work_(std::move(work)) {}
-  void Enqueue() override {
+  FakeGraph(FakeQueue& queue, std::vector<FakeRecording::Step> steps)
+      : queue_(queue), steps_(std::move(steps)) {}
+  void Enqueue(const Event& other) override {
     ++FakeGraphs::Get().replayed;
-    queue_.Enqueue([work = work_] {
-      for (const FakeQueue::Work& each : work) each();
-    });
+    std::vector<FakeQueue::Work> part;
+    const auto enqueue = [&] {
+      queue_.Enqueue([work = std::exchange(part, {})] {
+        for (const FakeQueue::Work& each : work) each();
+      });
+    };
+    for (const FakeRecording::Step& step : steps_) {
+      if (step.point == FakeRecording::Point::kNone) {
+        part.push_back(step.work);
+        continue;
+      }
+      enqueue();
+      if (step.point == FakeRecording::Point::kMark) {
+        marked_ = queue_.Record();
+      } else {
+        queue_.Wait(other);
+      }
+    }
+    enqueue();
   }
+  Event marked() const override { return marked_; }
 
  private:
   FakeQueue& queue_;
-  const std::vector<FakeQueue::Work> work_;
+  const std::vector<FakeRecording::Step> steps_;
+  Event marked_;
 };
 
-std::unique_ptr<WorkGraph> Record(Queue& queue, const std::function<void()>& enqueue,
+std::unique_ptr<WorkGraph> Record(Queue& queue,
+                                  const std::function<void(GraphPoints& points)>& enqueue,
                                   std::string* why) {
   FakeGraphs& graphs = FakeGraphs::Get();
   FakeRecording recording(&FakeQueue::Of(queue));
-  enqueue();
+  try {
+    enqueue(recording);
+  } catch (const Error& error) {
+    static_cast<FakeDevice&>(queue.device()).calls()->ThrowIfFailed();
+    *why = error.what();
+    return nullptr;
+  }
   if (graphs.recorded >= graphs.refuses_from) {
     *why = "the recording was refused";
     return nullptr;
   }
   ++graphs.recorded;
-  return std::make_unique<FakeGraph>(recording.queue(), std::move(recording.work()));
+  return std::make_unique<FakeGraph>(recording.queue(), std::move(recording.steps()));
 }
 
 const RegisterGraphRecorder registered(kFakeDevice, &Record);
@@ -60,9 +85,9 @@ FakeRecording::FakeRecording(FakeQueue* queue) : queue_(*queue) {
 }
 FakeRecording::~FakeRecording() { current = nullptr; }
 
-void FakeRecording::Take(FakeQueue::Work work) {
+void FakeRecording::Add(Step step) {
   static_cast<FakeDevice&>(queue_.device()).calls()->Count();
-  work_.push_back(std::move(work));
+  steps_.push_back(std::move(step));
 }
 
 }  // namespace millrace::test

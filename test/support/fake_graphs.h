@@ -4,34 +4,47 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "device/work_graph.h"
 #include "test/support/fake_device.h"
 
 namespace millrace::test {
 
 // What the calling thread records. As on a GPU, work on the queue is taken down and not run, and
 // nothing else is allowed on the device.
-class FakeRecording {
+class FakeRecording : public GraphPoints {
  public:
+  // What is not work.
+  enum class Point { kNone, kMark, kWait };
+  struct Step {
+    FakeQueue::Work work;  // none: a point
+    Point point = Point::kNone;
+  };
+
   // Null if the thread records nothing.
   static FakeRecording* Current();
   // Throws Error if the thread records work, which the call named `what` would break.
   static void Refuse(const char* what);
 
   explicit FakeRecording(FakeQueue* queue);
-  ~FakeRecording();
+  ~FakeRecording() override;
   FakeRecording(const FakeRecording&) = delete;
   FakeRecording& operator=(const FakeRecording&) = delete;
 
   FakeQueue& queue() const { return queue_; }
-  // Counts as a call of the device.
-  void Take(FakeQueue::Work work);
-  std::vector<FakeQueue::Work>& work() { return work_; }
+  // Count as calls of the device.
+  void Take(FakeQueue::Work work) { Add({std::move(work)}); }
+  void Mark() override { Add({{}, Point::kMark}); }
+  void Wait() override { Add({{}, Point::kWait}); }
+  std::vector<Step>& steps() { return steps_; }
 
  private:
+  void Add(Step step);
+
   FakeQueue& queue_;
-  std::vector<FakeQueue::Work> work_;
+  std::vector<Step> steps_;
 };
 
 // How fake devices record, and what they have seen. Thread-safe.

@@ -83,8 +83,8 @@ TEST(CommandLine, WithoutGpusTheFlagGivesAWarningAndUsesAProcessor) {
   const std::string model = "--model=" + (work / "net.prototxt");
   ExpectOneLine(Millrace({"train", solver, "--gpu=zero"}), {"--gpu=zero: expected numbers"});
   ExpectOneLine(Millrace({"train", solver, "--gpu_max_mbps=-1"}), {"--gpu_max_mbps=-1: expected"});
-  ExpectOneLine(Millrace({"train", solver, "--cuda_graphs=on"}),
-                {"--cuda_graphs=on: expected auto or off"});
+  ExpectOneLine(Millrace({"train", solver, "--cuda_graphs=yes"}),
+                {"--cuda_graphs=yes: expected auto, on or off"});
   ExpectOneLine(Millrace({"train", solver, "--precision=fp16"}), {"--precision=fp16: expected"});
   ExpectOneLine(Millrace({"train", solver, "--gpu=0", "--cpu=0"}),
                 {"--cpu=0: expected at least 1"});

@@ -168,7 +168,8 @@ struct PositionTotals {
   float invalid;  // number of labels that are not classes
 };
 
-// A kernel of one row: the sum of the values of all positions divided by a normalizer.
+// A kernel of one row: the sum of the values of all positions divided by a normalizer; NaN if there
+// is an invalid label.
 struct MeanOfPositions {
   int64_t positions;
   bool by_counted;   // the normalizer is the number of counted positions, at least 1
@@ -191,7 +192,8 @@ struct MeanOfPositions {
       const double divisor = by_counted ? least : static_cast<double>(normalizer);
       totals->normalizer = static_cast<float>(divisor);
       totals->invalid = static_cast<float>(invalid);
-      *mean = static_cast<float>(sum / divisor);
+      // The host finds the invalid label later (Layer::CheckForward) than a recorded update runs.
+      *mean = invalid > 0 ? NAN : static_cast<float>(sum / divisor);
     });
   }
 };
