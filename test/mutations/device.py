@@ -113,7 +113,7 @@ bool with_diff) const {
 
     # ---- Solvers on devices and their links ---------------------------------
     ("changes-of-two-queues-overlap", [(ORDER, """\
-    queue.Wait(last_);
+      queue.Wait(last);
 """, "")]),
     ("kernels-keep-to-no-order", [(STREAM, """\
     order_ != nullptr ? order_->Write(*queue_, launch_kernel) : launch_kernel();
@@ -121,20 +121,19 @@ bool with_diff) const {
     launch_kernel();
 """)]),
     ("updates-keep-to-no-order", [(STRATEGY, """\
-  weights_.order().Write(rule->queue(), [&] {
-    if (read_.bytes() > 0) {
-""", """\
-  std::invoke([&] {
-    if (read_.bytes() > 0) {
-""")]),
+  weights_.order().Write(
+      rule->queue(), [&] {""", """\
+  std::invoke([&] {""")]),
     ("a-gpu-compensates-no-delay", [(STRATEGY, """\
-      gradients = read_.get<float>();
-""", "")]),
+  return read_.get<float>();
+""", """\
+  return gradients;
+""")]),
     ("all-parameters-have-the-rate-of-the-solver", [("src/solver/param_rows.h", """\
-    SetCoefficients(rate * at.lr_mult, decay""", """\
-    SetCoefficients(rate, decay""")]),
-    ("a-norm-is-added-for-each-parameter", [("src/solver/gpu_params.cc", """\
-  if (!first) return 0;
+    own_numbers.rate *= at.lr_mult;
+""", "")]),
+    ("clipped-gradients-are-as-they-were", [("src/solver/param_rows.h", """\
+    if (scale) own_numbers.scale = *scale;
 """, "")]),
     ("the-net-does-not-wait-for-its-batch", [("src/nn/layers/batch_upload.cc", """\
   net_.Wait(uploaded_);
@@ -298,17 +297,44 @@ void PairAveraging::Publish() {
 """, "")]),
     # ---- Passes as graphs ---------------------------------------------------
     ("graphs-use-memory-that-has-moved", [(GRAPHS, """\
-  if (Places() != places_ && !Record()) return EnqueueAsItIs();
+  if (places != places_ || number != update_) {
 """, """\
-  if (forward_ == nullptr && !Record()) return EnqueueAsItIs();
+  if (places_.empty()) {
 """)]),
     ("gradients-that-were-only-recorded-count", [(GRAPHS, """\
-    net_.ClearGradients();  // nothing has been computed
+  if (pass == 0) net_.ClearGradients();  // nothing has been computed
 """, "")]),
     ("passes-are-recorded-before-their-memory-is-there", [(GRAPHS, """\
-constexpr int kPassesBefore = 2;
+constexpr int kIterationsBefore = 2;
 """, """\
-constexpr int kPassesBefore = 0;
+constexpr int kIterationsBefore = 0;
+""")]),
+    ("recorded-updates-keep-to-no-order", [(GRAPHS, """\
+    points.Wait();
+""", "")]),
+    ("the-loss-of-a-graph-is-known-at-its-end", [(GRAPHS, """\
+    points.Mark();
+    for (size_t i = count; i-- > 0;) net_.BackwardNode(i);
+""", """\
+    for (size_t i = count; i-- > 0;) net_.BackwardNode(i);
+    points.Mark();
+""")]),
+    ("recorded-updates-repeat-their-numbers", [(GRAPHS, """\
+    update->Prepare();
+""", "")]),
+    ("recorded-updates-do-not-read-the-loss", [("src/solver/param_rows.h", """\
+    if (!guard.IsFinite()) return;
+""", "")]),
+    ("passes-are-prepared-twice-after-a-refusal", [(GRAPHS, """\
+    const ByCaller by_caller(prepared_);
+    return {EnqueueFrom(first_)};
+""", """\
+    return {EnqueueFrom(first_)};
+""")]),
+    ("updates-of-large-weights-hold-up-exchanges", [(STRATEGY, """\
+  if (weights_.size() <= kMaxWeightsBehindPasses) return this;
+""", """\
+  if (weights_.size() > 0) return this;
 """)]),
     # ---- Images as bytes ----------------------------------------------------
     ("the-mean-is-mirrored-with-the-image", [(PIXELS, """\
