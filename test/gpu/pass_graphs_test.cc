@@ -10,6 +10,7 @@
 #include "data/data_service.h"
 #include "solver/solver.h"
 #include "test/gpu/gpu_support.h"
+#include "test/support/eventually.h"
 #include "test/support/fake_graphs.h"
 #include "test/train/train_support.h"
 
@@ -201,13 +202,6 @@ TEST_P(PassGraphRuns, UpdateAsWithoutGraphsByEachRule) {
   }
 }
 
-TEST_P(PassGraphRuns, LogThatGradientsAreClipped) {
-  solver_.set_clip_gradients(1e-3f);
-  InfoLines log;
-  Train(true, 10);
-  EXPECT_FALSE(log.With("Gradient clipping: L2 norm ").empty());
-}
-
 // Other solvers come and go: momentum looks ahead while there are some.
 TEST_P(PassGraphRuns, LookAheadWhileOthersTrain) {
   const auto train = [&](bool as_graphs) {
@@ -267,6 +261,7 @@ TEST_P(PassGraphRuns, LeaveTheWeightsAsTheyAreIfTheLossIsNotFinite) {
 // As an exchange does: its kernels begin after the update that was enqueued before them, and the
 // next update after them, also if they run late.
 TEST_P(PassGraphRuns, KeepTheOrderOfAllChangesOfTheWeights) {
+  if (GetParam() == FakeMode::kThread) GTEST_SKIP() << "passes may read weights at any time";
   const auto train = [&](bool as_graphs) {
     FakeDevice device({.mode = GetParam()});
     const auto exchange = device.MakeQueue(QueuePriority::kLow);
@@ -287,6 +282,18 @@ TEST_P(PassGraphRuns, KeepTheOrderOfAllChangesOfTheWeights) {
   EXPECT_NE(Train(true, 20), ordinary);
 }
 
+// The log has such a line every ten seconds at most.
+TEST(PassGraphLog, SaysThatGradientsAreClipped) {
+  GraphTrainer run;
+  run.solver_.set_clip_gradients(1e-3f);
+  InfoLines log;
+  EXPECT_TRUE(Eventually([&] {
+    FakeDevice device;
+    run.Train(true, 10, &device);
+    return !log.With("Gradient clipping: L2 norm ").empty();
+  }));
+}
+
 // The host is told the loss when the forward pass has ended.
 TEST(PassGraphMarks, AreReachedBeforeTheBackwardPass) {
   GraphTrainer run;
@@ -294,8 +301,9 @@ TEST(PassGraphMarks, AreReachedBeforeTheBackwardPass) {
   run.Train(true, 8, &device, [&](int iteration, Solver* solver) {
     const FakeQueue& queue = FakeQueue::Of(solver->net().queue());
     if (iteration < 2) return;
-    // The backward pass, a wait for other changes of the weights, and the update.
-    EXPECT_EQ(queue.enqueued() - queue.run(), 3u) << iteration;
+    // The backward pass, a wait for other changes of the weights, the update; and the wait of
+    // statistics, which this net has none of.
+    EXPECT_EQ(queue.enqueued() - queue.run(), 4u) << iteration;
   });
   EXPECT_EQ(run.graphs_.replayed, 6);
 }
@@ -494,7 +502,7 @@ TEST_P(PassGraphRuns, LeaveOutTheUpdateIfItCannotBeRecorded) {
       "layer { name: 'vector' type: 'Power' bottom: 'scores' top: 'vector' loss_weight: 1e-3 }\n";
   expect("the objective is not the sum of at most 4 outputs of one number each");
   net_.more_layers = "";
-  net_.hidden = 60'000;
+  net_.hidden = 31'000;
   net_.convolution = false;
   expect("exchanges would wait for whole passes: there are more than 2097152 weights");
 }
