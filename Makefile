@@ -389,6 +389,22 @@ $(BUILD)/bundle/training_test: $(call objects_in,test/gpu) $(call objects_in,tes
 $(BUILD)/bundle/link_bench: $(BUILD)/bench/link_bench
 	@mkdir -p $(@D)
 	$(Q)strip -s -o $@ $<
+# The headers of CUPTI that describe the records which bench/gpu_trace reads.
+cupti_headers := $(if $(use_cuda),$(firstword $(dir $(shell grep -ls 'CUpti_ActivityKernel10;' \
+  $(CUDA_HOME)/include/cupti_activity*.h $(CUDA_HOME)/extras/CUPTI/include/cupti_activity*.h))))
+trace_flags := -std=c++20 -O2 -Wall -Wextra -Werror -fPIC -I. -isystem $(CUDA_HOME)/include \
+  -isystem $(cupti_headers)
+# Loaded by CUDA's driver into the program that it traces, and no part of it.
+$(BUILD)/bundle/libmillrace_trace.so: $(wildcard bench/gpu_trace/*)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(if $(cupti_headers),$(CXX) $(trace_flags) -fvisibility=hidden -shared $(filter %.cc,$^) -ldl -pthread -s -o $@,echo \
+	  "$@: left out: CUPTI's headers with CUpti_ActivityKernel10 are not in $(CUDA_HOME)")
+$(BUILD)/test/fake_cupti.so: test/cuda/cupti/fake_cupti.cc
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(if $(cupti_headers),$(CXX) $(trace_flags) -shared $< -o $@)
+$(BUILD)/test/cuda_test: | $(BUILD)/bundle/libmillrace_trace.so $(BUILD)/test/fake_cupti.so
 # These have lists of objects of their own, which `make tests` proves by linking them.
 bundle_linked := exchange_test device_test segment_test kernel_bench segment_bench
 bundle_programs := $(bundle_linked) training_test link_bench
