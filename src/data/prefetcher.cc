@@ -49,9 +49,7 @@ ReadyBatch* Prefetcher::Next() {
       ReadyBatch& batch = *buffers_.emplace_back(std::make_unique<ReadyBatch>());
       batch.shapes = transform_->first_shapes();
       batch.pixels = pixels_;
-      for (size_t top = 0; top < batch.shapes.size(); ++top) {
-        batch.tops.push_back(Allocated(memory_, batch.bytes(top)));
-      }
+      batch.memory = Allocated(memory_, batch.bytes());
       free_.Push(&batch);
     }
     thread_ = std::make_unique<Thread>(
@@ -117,12 +115,12 @@ void Prefetcher::Fill(ReadyBatch* ready) {
 
 bool Prefetcher::Write(const PixelRule* pixels, ReadyBatch* ready) {
   ready->pixels = pixels;
-  std::vector<float*> tops;
-  for (size_t top = 0; top < ready->shapes.size(); ++top) {
-    const size_t bytes = ready->bytes(top);
-    if (ready->tops[top].bytes() < bytes) ready->tops[top] = Allocated(memory_, bytes);
-    tops.push_back(ready->data(top));
+  if (ready->memory.bytes() < ready->bytes()) {
+    ready->memory.Reset();
+    ready->memory = Allocated(memory_, ready->bytes());
   }
+  std::vector<float*> tops;
+  for (size_t top = 0; top < ready->shapes.size(); ++top) tops.push_back(ready->data(top));
   if (pixels) return transform_->WritePixels(tops.data());
   transform_->Write(tops.data());
   return true;

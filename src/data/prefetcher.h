@@ -1,5 +1,6 @@
 // One solver's thread between a stream of records and its net. It takes batches from the stream,
-// transforms their records into float buffers, and keeps a bounded number of them ready.
+// transforms their records into the memory from which the net, or the copy to its device, takes
+// them, and keeps a bounded number of them ready.
 #ifndef MILLRACE_DATA_PREFETCHER_H_
 #define MILLRACE_DATA_PREFETCHER_H_
 
@@ -8,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/cache_line.h"
 #include "base/queue.h"
 #include "base/thread.h"
 #include "data/batch_stream.h"
@@ -16,18 +18,29 @@
 
 namespace millrace::inline data {
 
-// The values of a batch, in memory that the host accesses.
+// The values of a batch, in one block of memory that the host accesses.
 struct ReadyBatch {
   uint64_t number = 0;        // for BatchStream::MarkConsumed
   uint64_t seeks = 0;         // Batch::seeks
-  std::vector<Buffer> tops;   // record after record; each at least as large as its shape
+  Buffer memory;              // top after top, each record after record; at least bytes()
   std::vector<Shape> shapes;  // of the tops
   // If not null, the first top holds bytes, of which a device computes the values by this rule.
   const PixelRule* pixels = nullptr;
 
-  float* data(size_t top) const { return tops[top].get<float>(); }
-  // That `top` uses of its buffer.
-  size_t bytes(size_t top) const {
+  float* data(size_t top) const {
+    return reinterpret_cast<float*>(memory.get<std::byte>() + offset(top));
+  }
+  // Where a top begins in the memory: at a cache line.
+  size_t offset(size_t top) const {
+    size_t bytes = 0;
+    for (size_t i = 0; i < top; ++i) bytes += WholeCacheLines(bytes_of(i));
+    return bytes;
+  }
+  // Bytes of all tops.
+  size_t bytes() const { return offset(shapes.size()); }
+
+ private:
+  size_t bytes_of(size_t top) const {
     return pixels && top == 0 ? pixels->bytes() : ShapeCount(shapes[top]) * sizeof(float);
   }
 };

@@ -7,6 +7,8 @@
 #include "base/file.h"
 #include "data/data_service.h"
 #include "data/leveldb/leveldb_writer.h"
+#include "data/lmdb_database.h"
+#include "data/prefetcher.h"
 #include "nn/gpu/gpu_transform.h"
 #include "test/data/test_db.h"
 #include "test/support/encode_images.h"
@@ -161,6 +163,84 @@ TEST_F(DataLayerTest, CopiesImagesToADeviceAsBytes) {
   SetGpuTransform(false);
   EXPECT_THROW(pass(), Error);
   SetGpuTransform(true);
+}
+
+// Writes the value of a record's first byte to its first top and the number of the item to its
+// second, and keeps where it was asked to write.
+class NotesPlaces : public RecordTransform {
+ public:
+  explicit NotesPlaces(std::vector<const float*>* places) : places_(*places) {}
+  const std::vector<Shape>& shapes() const override { return shapes_; }
+  void Apply(const std::string&, const RecordView& record, uint64_t item,
+             float* const* tops) override {
+    for (int i = 0; i < 2; ++i) places_.push_back(tops[i]);
+    std::fill_n(tops[0], 3, static_cast<float>(record.value.size()));
+    *tops[1] = static_cast<float>(item);
+  }
+
+ private:
+  const std::vector<Shape> shapes_ = {{3}, {}};
+  std::vector<const float*>& places_;
+};
+
+// From there it is copied to the device: not a value moves within the host.
+TEST_F(DataLayerTest, TransformsRecordsIntoPageLockedMemory) {
+  constexpr uint64_t kBatch = 4;
+  test::FakeDevice device;
+  BatchStreamOptions options;
+  options.layer = "data";
+  options.sources = {LmdbDatabase::Open(path_)};
+  options.batch_size = kBatch;
+  const auto stream = std::make_shared<BatchStream>(options);
+  std::vector<const float*> places;
+  {
+    Prefetcher prefetcher(stream, PerRecord(std::make_unique<NotesPlaces>(&places), kBatch), 2,
+                          device.staging());
+    for (uint64_t n = 0; n < 10; ++n) {
+      ReadyBatch* const batch = prefetcher.Next();
+      device.staging().Require(batch->memory.get(), batch->bytes());
+      EXPECT_EQ(batch->offset(1) % 64, 0u);
+      for (uint64_t i = 0; i < kBatch; ++i) {
+        EXPECT_EQ(batch->data(1)[i], static_cast<float>(n * kBatch + i));
+      }
+      prefetcher.Recycle(batch);
+    }
+  }
+  stream->Stop();
+  for (const float* const place : places) device.staging().Require(place, sizeof(float));
+  EXPECT_GE(places.size(), 10 * kBatch * 2);
+  EXPECT_EQ(device.staging().allocations(), 3u);
+}
+
+// A batch is one copy, whatever its tops; all layers of a net take turns on one queue.
+TEST_F(DataLayerTest, UploadsEachBatchInOneCopy) {
+  constexpr uint64_t kPasses = 10, kBatch = 4, kPrefetch = 2;
+  // Six bytes and a choice for each image, and a label; both in whole cache lines.
+  constexpr uint64_t kBatchBytes = 128 + 64;
+  caffe::LayerParameter param = LayerOver(path_, kBatch);
+  param.mutable_data_param()->set_prefetch(kPrefetch);
+  test::FakeDevice device({.mode = test::FakeMode::kLate});
+  DataService service{DataOptions()};
+  const auto queue = device.MakeQueue(QueuePriority::kNormal);
+  Instance one(param, &service, 2, *queue);
+  param.set_name("other");
+  Instance two(param, &service, 2, *queue);
+  EXPECT_EQ(device.queues().size(), 2u);
+  for (uint64_t pass = 0; pass < kPasses; ++pass) {
+    one.Forward();
+    two.Forward();
+  }
+  // The next batch may be under way.
+  EXPECT_GE(device.uploads(), 2 * kPasses);
+  EXPECT_LE(device.uploads(), 2 * (kPasses + 1));
+  EXPECT_EQ(device.uploaded_bytes(), device.uploads() * kBatchBytes);
+  EXPECT_EQ(device.staging().allocations(), 2 * (kPrefetch + 2));
+  queue->Synchronize();
+  for (Instance* const layer : {&one, &two}) {
+    std::vector<float> labels(kBatch);
+    layer->label.CopyDataToHost(labels.data());
+    EXPECT_EQ(labels, std::vector<float>({16, 17, 18, 19}));  // of the tenth batch of 20 records
+  }
 }
 
 // The next batch travels to the device beside the work of the net.

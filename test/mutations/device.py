@@ -139,7 +139,7 @@ bool with_diff) const {
   net_.Wait(uploaded_);
 """, "")]),
     ("a-batch-overwrites-the-one-before", [("src/nn/layers/batch_upload.cc", """\
-  queue_->Wait(taken_);
+  queue_.Wait(taken_);
 """, "")]),
     ("statistics-keep-to-no-order", [("src/strategy/device_strategy.h", """\
     weights_.order().Write(*queue, write);
@@ -354,11 +354,11 @@ choices[0]""")]),
 """, """\
   const bool whole = !mirrors;
 """)]),
-    ("floats-are-uploaded-as-bytes", [(UPLOAD, """\
-  pixels_ = batch.pixels;
-""", """\
-  if (batch.pixels) pixels_ = batch.pixels;
-""")]),
+    ("an-upload-outlives-its-batch", [(UPLOAD, """\
+    uploaded_.Synchronize();
+    taken_.Synchronize();
+  } catch""", """\
+  } catch""")]),
     ("a-batch-with-floats-is-left-as-it-is", [(FETCH, """\
   if (pixels_ == nullptr || !Write(pixels_, ready)) Write(nullptr, ready);
 """, """\

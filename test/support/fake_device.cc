@@ -370,6 +370,7 @@ void FakeQueue::Copy(void* destination, const void* source, size_t bytes) {
 void FakeQueue::CopyToDevice(void* destination, const void* host, size_t bytes) {
   const bool pageable = fake_.options().copies_pageable;
   if (!pageable) fake_.staging().Require(host, bytes);
+  fake_.CountUpload(bytes);
   Enqueue([=, this] {
     if (!pageable) fake_.staging().Require(host, bytes);
     HostMemory().CopyFromHost(fake_.Alias(destination), host, bytes);

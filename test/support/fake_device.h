@@ -190,6 +190,11 @@ class FakeDevice : public Device {
   FakeQueue& last_queue() const { return *queues_.back(); }
   const std::vector<QueuePriority>& priorities() const { return priorities_; }
 
+  // Copies by queues from the host to the device so far.
+  uint64_t uploads() const { return uploads_; }
+  uint64_t uploaded_bytes() const { return uploaded_bytes_; }
+  void CountUpload(size_t bytes) { ++uploads_, uploaded_bytes_ += bytes; }
+
   bool Owns(const void* pointer) const { return memory_.Owns(pointer); }
   template <typename T>
   T* Alias(T* pointer) const {
@@ -205,6 +210,7 @@ class FakeDevice : public Device {
   const std::shared_ptr<FakeCalls> calls_;
   FakeMemory memory_;
   FakeStaging staging_;
+  std::atomic<uint64_t> uploads_{0}, uploaded_bytes_{0};
   std::mutex mutex_;  // held while a queue is added
   std::vector<FakeQueue*> queues_;
   std::vector<QueuePriority> priorities_;

@@ -77,7 +77,7 @@ void BatchDataLayer::CopyToTops(const Blobs& top) {
     return;
   }
   if (!started_) copied_ = upload_->Start(*current_);
-  upload_->Finish(top);
+  upload_->Finish(*current_, top);
   // The next batch travels while the net computes on this one.
   ahead_ = prefetcher_->TryNext();
   if (ahead_ != nullptr) ahead_copied_ = upload_->Start(*ahead_);

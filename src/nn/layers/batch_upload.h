@@ -11,36 +11,37 @@
 
 namespace millrace::inline nn {
 
-// Batches arrive in buffers beside the tops. Once the net's earlier work no longer needs the tops,
-// a copy within the device's memory, which takes little time, brings the values there, or a kernel
-// computes them from images that arrived as bytes. Not thread-safe.
+// A batch arrives as a whole in a buffer beside the tops. Once the net's earlier work no longer
+// needs the tops, a copy within the device's memory, which takes little time, brings the values
+// there, or a kernel computes them from images that arrived as bytes. All layers of a net share one
+// queue for their copies. Not thread-safe.
 class BatchUpload {
  public:
-  // `net` is the queue of the net, whose device is not the host. It outlives this object. `rule`:
-  // of batches of bytes, if there are any; or null. Throws OutOfMemory, or Error if the device
-  // has failed.
+  // `net` is the queue of the net, whose device is not the host; it outlives the calls of this
+  // object. `rule`: of batches of bytes, if there are any; or null. Throws OutOfMemory, or Error if
+  // the device has failed.
   BatchUpload(Queue* net, const PixelRule* rule);
+  // Waits until the device no longer uses the batch and the buffer.
+  ~BatchUpload();
   BatchUpload(const BatchUpload&) = delete;
   BatchUpload& operator=(const BatchUpload&) = delete;
 
   // Enqueues the copy of `batch` to the device. The batch must not change until the event that it
   // returns is reached. Throws OutOfMemory.
   Event Start(const ReadyBatch& batch);
-  // Enqueues, on the net's queue, the work that writes the values of the last batch that was
-  // started to the tops.
-  void Finish(const Blobs& top);
+  // Enqueues, on the net's queue, the work that writes the values of `batch`, the last that was
+  // started, to the tops.
+  void Finish(const ReadyBatch& batch, const Blobs& top);
 
  private:
   void ComputeValues(const PixelRule& rule, Blob* top);
 
   Queue& net_;
-  Buffer mean_;                        // PixelRule::mean
-  std::vector<Buffer> buffers_;        // one for each top
-  const PixelRule* pixels_ = nullptr;  // of the last batch that was started
-  Event taken_;                        // the values of the buffers are in the tops
-  Event uploaded_;                     // the last batch that was started has arrived in the buffers
-  // The last member: its end waits for the work that uses the buffers.
-  const std::unique_ptr<Queue> queue_;
+  Queue& queue_;
+  Buffer mean_;     // PixelRule::mean
+  Buffer arrived_;  // the last batch that was started
+  Event taken_;     // its values are in the tops
+  Event uploaded_;  // it has arrived
 };
 
 }  // namespace millrace::inline nn

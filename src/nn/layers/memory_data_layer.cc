@@ -39,17 +39,24 @@ void MemoryDataLayer::CheckExamples(int64_t examples, const char* what) const {
               " given, expected a multiple of batch_size, ", batch_size());
 }
 
+MemoryDataLayer::Examples MemoryDataLayer::MakeExamples(size_t count) const {
+  MemorySpace& memory = context_.device->staging();
+  Examples made;
+  made.values = Buffer(memory, count * image_count() * sizeof(float));
+  made.labels = Buffer(memory, count * sizeof(float));
+  made.count = static_cast<int64_t>(count);
+  return made;
+}
+
 void MemoryDataLayer::SetData(std::span<const float> values, std::span<const float> labels) {
   CheckExamples(static_cast<int64_t>(labels.size()), "labels");
   if (values.size() != labels.size() * static_cast<size_t>(image_count())) {
     throw Error("layer '", name(), "': ", values.size(), " values given, expected ", labels.size(),
                 " examples of ", image_count());
   }
-  given_.values = Buffer(context_.device->staging(), values.size_bytes());
-  given_.labels = Buffer(context_.device->staging(), labels.size_bytes());
+  given_ = MakeExamples(labels.size());
   std::copy(values.begin(), values.end(), given_.values.get<float>());
   std::copy(labels.begin(), labels.end(), given_.labels.get<float>());
-  given_.count = static_cast<int64_t>(labels.size());
 }
 
 void MemoryDataLayer::SetData(std::span<const caffe::Datum> datums) {
@@ -69,14 +76,15 @@ void MemoryDataLayer::SetData(std::span<const caffe::Datum> datums) {
                 param.width());
   }
   ImageTransform transform(reader, transformer);
-  std::vector<float> values(datums.size() * image_count()), labels(datums.size());
+  Examples made = MakeExamples(datums.size());
   for (size_t i = 0; i < datums.size(); ++i) {
     const std::string key = std::to_string(i), bytes = datums[i].SerializeAsString();
-    float* const tops[] = {values.data() + i * image_count(), &labels[i]};
+    float* const tops[] = {made.values.get<float>() + i * image_count(),
+                           made.labels.get<float>() + i};
     transform.Apply(what, {key, bytes}, datums_given_ + i, tops);
   }
   datums_given_ += datums.size();
-  SetData(values, labels);
+  given_ = std::move(made);
 }
 
 void MemoryDataLayer::Forward(const Blobs&, const Blobs& top) {

@@ -45,6 +45,7 @@ class MemoryDataLayer : public Layer {
     Buffer values, labels;
     int64_t count = 0;
   };
+  Examples MakeExamples(size_t count) const;
 
   Examples given_;             // not used yet; count is 0: none
   Examples used_;              // the tops may refer to them
