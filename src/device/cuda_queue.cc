@@ -2,9 +2,17 @@
 
 #include <glog/logging.h>
 
+#include "base/clock.h"
 #include "device/cuda_status.h"
+#include "device/spin_until.h"
 
 namespace millrace::inline device {
+namespace {
+
+// A short wait ends without the wake-up of a thread; a long one leaves the processor to solvers.
+constexpr int64_t kSpinNs = 50'000;
+
+}  // namespace
 
 void CudaFailure::Check(cudaError_t status) {
   std::lock_guard lock(mutex_);
@@ -20,7 +28,8 @@ void CudaFailure::Check(cudaError_t status) {
   if (!line_.empty()) throw DeviceError(line_);
 }
 
-// A CUDA event. Waits put the thread to sleep and leave the processor to solvers.
+// A CUDA event. Waits that are not over soon put the thread to sleep and leave the processor to
+// solvers.
 class CudaQueue::Mark : public Event::State {
  public:
   explicit Mark(std::shared_ptr<CudaFailure> failure) : failure_(std::move(failure)) {
@@ -40,7 +49,11 @@ class CudaQueue::Mark : public Event::State {
     failure_->Check(status);
     return true;
   }
-  void Synchronize() override { failure_->Check(cudaEventSynchronize(event_)); }
+  void Synchronize() override {
+    const SteadyClock clock;
+    if (SpinUntil([this] { return Done(); }, clock, kSpinNs)) return;
+    failure_->Check(cudaEventSynchronize(event_));
+  }
 
   cudaEvent_t get() const { return event_; }
 
@@ -145,7 +158,7 @@ void CudaQueue::WaitInGraph(const Event& mark) {
   Check(cudaStreamWaitEvent(stream_, Handle(mark), cudaEventWaitExternal));
 }
 
-// cudaStreamSynchronize would spin and take a processor from the solvers on it.
+// cudaStreamSynchronize would spin to the end and take a processor from the solvers on it.
 void CudaQueue::Synchronize() { Record().Synchronize(); }
 
 }  // namespace millrace::inline device

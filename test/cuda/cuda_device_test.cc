@@ -59,14 +59,34 @@ TEST_F(CudaDevices, AllWorkOfAQueueIsOnItsOwnGpu) {
   EXPECT_EQ(cuda_.streams, 0);
 }
 
-TEST_F(CudaDevices, AThreadThatWaitsSleeps) {
+TEST_F(CudaDevices, AThreadThatWaitsAsksFirstAndThenSleeps) {
   const auto queue = Gpu(0).MakeQueue(QueuePriority::kNormal);
   queue->Synchronize();
-  queue->Synchronize();
   queue->Record().Synchronize();
+  EXPECT_EQ(cuda_.queries, 2u);
+  EXPECT_EQ(cuda_.waits_that_sleep(), 0);
+  for (int wait = 1; wait <= 3; ++wait) {
+    cuda_.late_queries = UINT64_MAX;
+    queue->Synchronize();
+    EXPECT_EQ(cuda_.waits_that_sleep(), wait);
+  }
+  EXPECT_GE(cuda_.queries, 5u);
   EXPECT_EQ(cuda_.waits_that_spin(), 0);
-  EXPECT_EQ(cuda_.waits_that_sleep(), 3);
   EXPECT_EQ(cuda_.events, 1);  // used again
+}
+
+TEST_F(CudaDevices, AWaitReportsAFailureWhileItAsksAndWhileItSleeps) {
+  for (const uint64_t late : {uint64_t{0}, UINT64_MAX}) {
+    const auto queue = Gpu(0).MakeQueue(QueuePriority::kNormal);
+    const Event event = queue->Record();
+    cuda_.late_queries = late;
+    cuda_.failure = cudaErrorIllegalAddress;
+    // The first call; or one that surely comes, of the thread that sleeps or still asks.
+    cuda_.sticky = true, cuda_.fails_at = cuda_.calls() + (late ? 1 : 0);
+    EXPECT_EQ(ErrorOf([&] { event.Synchronize(); }),
+              "cuda device 0: work has failed: an illegal address was met");
+    cuda_.Reset();
+  }
 }
 
 // Work that was enqueued before may still use memory that the caller now takes back.

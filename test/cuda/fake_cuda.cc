@@ -75,6 +75,7 @@ void FakeCuda::Reset() {
   devices = 2, capability = 90, driver = runtime = 13000;
   count_status = cudaSuccess;
   fails_at = UINT64_MAX, failure = cudaErrorIllegalAddress, sticky = false;
+  late_queries = queries = 0;
   calls_ = 0;
   for (const auto& [pointer, block] : blocks_) {
     if (block.owned) std::free(const_cast<std::byte*>(pointer));
@@ -338,10 +339,18 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
   if (flags != cudaEventRecordExternal || !records) return cudaErrorInvalidValue;
   return cudaEventRecord(event, stream);
 }
-cudaError_t cudaEventQuery(cudaEvent_t) { return FakeCuda::Get().Call(); }
+cudaError_t cudaEventQuery(cudaEvent_t) {
+  FakeCuda& cuda = FakeCuda::Get();
+  ++cuda.queries;
+  if (const cudaError_t status = cuda.Call()) return status;
+  if (cuda.late_queries == 0) return cudaSuccess;
+  --cuda.late_queries;
+  return cudaErrorNotReady;
+}
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const unsigned flags = reinterpret_cast<FakeEvent*>(event)->flags;
   FakeCuda::Get().CountWait((flags & cudaEventBlockingSync) == 0);
+  FakeCuda::Get().late_queries = 0;
   return FakeCuda::Get().Call();
 }
 

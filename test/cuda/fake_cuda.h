@@ -41,6 +41,8 @@ class FakeCuda {
   uint64_t fails_at;
   cudaError_t failure;
   bool sticky;
+  // The next queries, this many, find their event not reached. A wait reaches all events.
+  std::atomic<uint64_t> late_queries;
 
   // Counts a call. The result is what it returns.
   cudaError_t Call();
@@ -64,7 +66,8 @@ class FakeCuda {
   int streams = 0, events = 0;     // that exist
   int recordings = 0, graphs = 0;  // streams that record; graphs of either kind
   std::atomic<int> waits_for_all_work{0};
-  uint64_t allocations = 0;  // made so far, since Reset
+  std::atomic<uint64_t> queries = 0;  // of events, since Reset
+  uint64_t allocations = 0;           // made so far, since Reset
 
  private:
   FakeCuda() { Reset(); }
