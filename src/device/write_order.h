@@ -3,8 +3,10 @@
 // A solver's update and an exchange's kernel each read a weight, compute, and write it back. If two
 // of them ran at the same time on one weight, the later write would undo the other's addition.
 // Each therefore begins after the change that was enqueued before it, on whatever queue, has
-// completed. The device waits for that, not the host. Work that only reads (a solver's passes)
-// needs no order.
+// completed. The device waits for that, not the host.
+//
+// Work that only reads holds no change up. The exchange reads what it says that it has: the changes
+// that were enqueued before. A solver's passes need no order.
 #ifndef MILLRACE_DEVICE_WRITE_ORDER_H_
 #define MILLRACE_DEVICE_WRITE_ORDER_H_
 
@@ -31,13 +33,32 @@ class WriteOrder {
   template <typename Enqueue>
   void WriteAfter(Queue& queue, Enqueue enqueue) {
     std::lock_guard lock(mutex_);
-    enqueue(last_);
+    enqueue(writer_ == &queue ? Event() : last_);
     last_ = queue.Record();
+    writer_ = &queue;
+  }
+
+  // As Write, for work that only reads the array: it sees the changes by all earlier calls of
+  // Write, and may see parts of later ones, which do not wait for it.
+  template <typename Enqueue>
+  void Read(Queue& queue, Enqueue enqueue) {
+    {
+      std::lock_guard lock(mutex_);
+      if (writer_ != &queue) queue.Wait(last_);
+    }
+    enqueue();
+  }
+
+  // Whether another queue has changed the array since the last change by `queue`.
+  bool IsChangedByOthers(const Queue& queue) const {
+    std::lock_guard lock(mutex_);
+    return writer_ != nullptr && writer_ != &queue;
   }
 
  private:
-  std::mutex mutex_;
-  Event last_;  // the end of the last change; reached before the first
+  mutable std::mutex mutex_;
+  Event last_;                     // the end of the last change; reached before the first
+  const Queue* writer_ = nullptr;  // of the last change; only compared
 };
 
 }  // namespace millrace::inline device

@@ -34,8 +34,9 @@ std::optional<int64_t> DeviceStrategy::Claim(int64_t limit) {
 
 void DeviceStrategy::Update(float rate, const float* gradients, UpdateRule* rule) {
   // The link's kernels run behind an update that has been enqueued before them. Without this wait,
-  // they would stand still for the whole backward pass that the update itself waits for.
-  rule->queue().Synchronize();
+  // they would stand still for the whole backward pass that the update itself waits for. While no
+  // link changes the weights, the update and the next pass are enqueued at once.
+  if (weights_.order().IsChangedByOthers(rule->queue())) rule->queue().Synchronize();
   weights_.order().Write(
       rule->queue(), [&] { rule->Apply(rate, together(), Corrected(gradients), weights_.data()); });
 }

@@ -29,8 +29,8 @@ class DeviceStrategy : public Strategy, private UpdateBehindPasses {
   float* weights() override { return weights_.data(); }
   void Prepare(UpdateRule* rule) override { queue_ = &rule->queue(); }
   std::optional<int64_t> Claim(int64_t limit) override;
-  // Waits until the gradient is there, then enqueues the update in the order of the array's
-  // changes. Throws Error if the device has failed.
+  // Enqueues the update in the order of the array's changes; if others have changed it since the
+  // last update, waits until the gradient is there first. Throws Error if the device has failed.
   void Update(float rate, const float* gradients, UpdateRule* rule) override;
   // For weights of which an exchange moves all at once. Its kernels then run between two updates;
   // with larger arrays they would stand still most of the time.

@@ -96,19 +96,20 @@ TYPED_TEST(KernelBlocks, ShowWhatOneStepWroteToTheNext) {
   EXPECT_EQ(once, 100u);
 }
 
-// A chain of a sparse take, its merge, a read and refused operations, compared with a team of
-// one thread. Checks barriers; other tests compare the element functions.
+// The whole batch by one block.
 template <typename Lanes>
-void RunChain(const KernelBatch& batch) {
+void RunBlock(const KernelBatch& batch) {
   std::vector<uint64_t> stage(batch.stage_bytes / 8 + 1);
   WarpSums<Lanes> sums;
   test::RunThreaded<Lanes>([&](const Lanes& lanes) {
     KernelBlock<Lanes> block(reinterpret_cast<std::byte*>(stage.data()), &sums, lanes);
     const AdditiveRule rule;
-    KernelBody<KernelBlock<Lanes>, AdditiveRule>(batch, rule, block).RunChain(batch.chains[0]);
+    KernelBody<KernelBlock<Lanes>, AdditiveRule>(batch, rule, block).RunBlock(0, 1);
   });
 }
 
+// A chain of a sparse take, its merge, a read and refused operations, compared with a team of
+// one thread. Checks barriers; other tests compare the element functions.
 struct Chain {
   static constexpr uint32_t kFloats = 101, kOps = 12;
 
@@ -161,8 +162,8 @@ TYPED_TEST(KernelBlocks, CarryAChainAsOneThreadDoes) {
   for (const SparseChoice choice :
        {SparseChoice::kThreshold, SparseChoice::kTop, SparseChoice::kRandom}) {
     Chain alone(choice), together(choice);
-    RunChain<test::ThreadedLanes<1, 1>>(alone.batch);
-    RunChain<TypeParam>(together.batch);
+    RunBlock<test::ThreadedLanes<1, 1>>(alone.batch);
+    RunBlock<TypeParam>(together.batch);
     EXPECT_EQ(together.memory, alone.memory);
     EXPECT_EQ(together.out, alone.out);
     for (uint32_t i = 0; i < Chain::kOps; ++i) {
@@ -178,28 +179,58 @@ TYPED_TEST(KernelBlocks, CarryAChainAsOneThreadDoes) {
 }
 
 // Refused operations have no other barrier: a lane must not write the result while another lane
-// still reads the operation. The thread sanitizer detects violations.
+// still reads the operation, of the same chain or the next. The thread sanitizer detects
+// violations.
 TYPED_TEST(KernelBlocks, ReadAnOperationBeforeItsResultIsWritten) {
   constexpr uint32_t kOps = 200, kFloats = 10;
-  std::vector<KernelOp> ops(kOps);
-  for (uint32_t i = 0; i < kOps; ++i) {
-    ops[i].kind = ChunkOpKind::kMerge;
-    ops[i].count = kFloats;
-    ops[i].in_bytes = 4;
-    ops[i].next = i + 1 < kOps ? i + 1 : kNoOp;
+  for (const uint32_t chains : {1u, kOps}) {
+    std::vector<KernelOp> ops(kOps);
+    std::vector<uint32_t> first(chains);
+    std::iota(first.begin(), first.end(), 0u);
+    for (uint32_t i = 0; i < kOps; ++i) {
+      ops[i].kind = ChunkOpKind::kMerge;
+      ops[i].count = kFloats;
+      ops[i].in_bytes = 4;
+      ops[i].next = chains == 1 && i + 1 < kOps ? i + 1 : kNoOp;
+    }
+    const std::vector<float> before(kFloats, 3);
+    std::vector<float> weights = before;
+    KernelBatch batch;
+    batch.ops = ops.data();
+    batch.chains = first.data();
+    batch.chain_count = chains;
+    batch.weights = weights.data();
+    batch.stage_bytes = StageBytes(kFloats);
+    RunBlock<TypeParam>(batch);
+    for (const KernelOp& op : ops) EXPECT_EQ(op.result, kMalformed);
+    EXPECT_EQ(weights, before);
   }
-  const uint32_t first = 0;
-  const std::vector<float> before(kFloats, 3);
-  std::vector<float> weights = before;
+}
+
+// The stage of a block holds the payload of one chain after the other.
+TYPED_TEST(KernelBlocks, MergeThePayloadsOfTheirChainsOneAfterTheOther) {
+  constexpr uint32_t kChains = 50, kFloats = 100;
+  std::vector<KernelOp> ops(kChains);
+  std::vector<uint32_t> first(kChains);
+  std::iota(first.begin(), first.end(), 0u);
+  std::vector<float> payloads(kChains * kFloats), weights(kChains * kFloats, 1);
+  std::iota(payloads.begin(), payloads.end(), 0.0f);
+  for (uint32_t i = 0; i < kChains; ++i) {
+    ops[i].kind = ChunkOpKind::kMerge;
+    ops[i].begin = i * kFloats;
+    ops[i].count = kFloats;
+    ops[i].in = reinterpret_cast<const std::byte*>(payloads.data() + i * kFloats);
+    ops[i].in_bytes = 4 * kFloats;
+  }
   KernelBatch batch;
   batch.ops = ops.data();
-  batch.chains = &first;
-  batch.chain_count = 1;
+  batch.chains = first.data();
+  batch.chain_count = kChains;
   batch.weights = weights.data();
   batch.stage_bytes = StageBytes(kFloats);
-  RunChain<TypeParam>(batch);
-  for (const KernelOp& op : ops) EXPECT_EQ(op.result, kMalformed);
-  EXPECT_EQ(weights, before);
+  EXPECT_EQ(batch.blocks(), kMaxBlocks);
+  RunBlock<TypeParam>(batch);
+  for (size_t i = 0; i < weights.size(); ++i) ASSERT_EQ(weights[i], payloads[i] + 1) << i;
 }
 
 }  // namespace

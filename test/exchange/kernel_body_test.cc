@@ -313,6 +313,19 @@ TEST_P(Kernels, CarryTheLongestChunkThatIsAllowed) {
   }
 }
 
+// More than a launch has blocks.
+TEST_P(Kernels, CarryManyChainsAsTheHostDoes) {
+  for (const CodecConfig& codec : test::kAllCodecConfigs) {
+    Rng rng(test::Seed(), {5});
+    SCOPED_TRACE(testing::Message() << "codec " << CodecName(codec));
+    Duel duel(GetParam(), 64 * 35, 35, codec, true, &rng);
+    for (int round = 0; round < 6; ++round) {
+      duel.Progress(1);
+      duel.RunRandomBatch();
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(On, Kernels, testing::ValuesIn(test::KernelDevices()),
                          [](const auto& info) { return info.param.name; });
 

@@ -347,6 +347,66 @@ TEST(StreamExecutor, EndsWhenTheDeviceTouchesNothingAnyMore) {
   EXPECT_EQ(replica.arrays.weights[0], 3);
 }
 
+// Beside a solver that writes the weights on a queue of its own.
+class OrderedStreamExecutor : public testing::Test {
+ protected:
+  OrderedStreamExecutor()
+      : executor_(device_, std::make_unique<EmulatedLauncher<>>(), replica_.arrays, {}, {},
+                  &order_),
+        executors_(device_.last_queue()) {}
+
+  void Add(float value) {
+    order_.Write(*solver_, [&] {
+      FakeQueue::Of(*solver_).Enqueue([=, this] { replica_.arrays.weights[0] += value; });
+    });
+  }
+  ChunkOp Reading(ChunkOpKind kind = ChunkOpKind::kRead) {
+    ChunkOp op{.kind = kind, .out_bytes = 4 * kFloats};
+    op.out = reinterpret_cast<std::byte*>(seen_.data());
+    return op;
+  }
+
+  FakeDevice device_{{.mode = FakeMode::kLate}};
+  Replica replica_{kFloats, kFloats};
+  WriteOrder order_;
+  std::vector<float> seen_ = std::vector<float>(kFloats);
+  const std::unique_ptr<Queue> solver_ = device_.MakeQueue(QueuePriority::kNormal);
+  StreamExecutor executor_;
+  FakeQueue& executors_;
+};
+
+TEST_F(OrderedStreamExecutor, ReadsWhatWasWrittenBeforeAndHoldsNothingUp) {
+  Add(1);
+  ChunkOp read = Reading();
+  executor_.Start({&read, 1});
+  Add(2);
+  solver_->Synchronize();
+  EXPECT_EQ(replica_.arrays.weights[0], 3);
+  EXPECT_EQ(executors_.run(), 0u) << "an update has waited for the reading";
+  executor_.Finish();
+  EXPECT_EQ(seen_[0], 3);  // what is newer is as good
+  Add(4);
+  executor_.Start({&read, 1});
+  executor_.Finish();
+  EXPECT_EQ(seen_[0], 7) << "the reading has not waited for the update";
+}
+
+TEST_F(OrderedStreamExecutor, WritesInTheOrderOfAllChangesAlsoIfItReadsAsWell) {
+  Merges merges(1);
+  for (const bool reads : {false, true}) {
+    const float before = replica_.arrays.weights[0];
+    std::vector<ChunkOp> ops = {merges.Set(0, 0, 8)};
+    if (reads) ops.push_back(Reading());
+    const uint64_t run = executors_.run();
+    executor_.Start(ops);
+    Add(1);
+    solver_->Synchronize();
+    EXPECT_GT(executors_.run(), run) << "an update has not waited for the merge";
+    EXPECT_EQ(replica_.arrays.weights[0], before + 9);
+    executor_.Finish();
+  }
+}
+
 TEST(StreamExecutor, WorksOnAQueueBehindThoseOfSolvers) {
   Machine machine({});
   EXPECT_EQ(machine.device.priorities(), std::vector{QueuePriority::kLow});

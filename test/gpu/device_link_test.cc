@@ -216,5 +216,39 @@ TEST(WriteOrder, RunsChangesOfTwoQueuesInTheOrderOfTheirEnqueuing) {
   }
 }
 
+// What an iteration enqueues on `device`, whose work runs late: whether the host has waited for the
+// gradient.
+bool WaitsForGradient(FakeQueue* queue, DeviceStrategy* strategy, UpdateRule* rule) {
+  bool computed = false;
+  queue->Enqueue([&] { computed = true; });
+  strategy->Update(1, nullptr, rule);
+  const bool waited = computed;
+  queue->Synchronize();
+  return waited;
+}
+
+TEST(DeviceStrategy, WaitsForItsGradientOnlyIfOthersChangeTheWeights) {
+  FakeDevice device({.mode = FakeMode::kLate});
+  const auto host = WeightBuffer::CreatePrivate(FlatLayout(10));
+  DeviceWeights weights(&device, 10);
+  const auto queue = device.MakeQueue(QueuePriority::kNormal);
+  const auto link = device.MakeQueue(QueuePriority::kLow);
+  caffe::SolverParameter param;
+  param.set_type("SGD");
+  const auto rule = UpdateRuleRegistry::Get().Create(param, {}, 10, *queue);
+  DeviceStrategy strategy(&weights, &host->clock());
+  strategy.Prepare(rule.get());
+  const auto waits = [&] {
+    return WaitsForGradient(&FakeQueue::Of(*queue), &strategy, rule.get());
+  };
+  EXPECT_FALSE(waits());
+  EXPECT_FALSE(waits());
+  weights.order().Read(*link, [] {});
+  EXPECT_FALSE(waits());
+  weights.order().Write(*link, [] {});
+  EXPECT_TRUE(waits());
+  EXPECT_FALSE(waits());
+}
+
 }  // namespace
 }  // namespace millrace::test

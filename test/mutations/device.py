@@ -116,9 +116,31 @@ bool with_diff) const {
       queue.Wait(last);
 """, "")]),
     ("kernels-keep-to-no-order", [(STREAM, """\
-    order_ != nullptr ? order_->Write(*queue_, launch_kernel) : launch_kernel();
+    if (order_ == nullptr) {
 """, """\
-    launch_kernel();
+    if (true) {
+""")]),
+    ("readings-hold-changes-up", [(STREAM, """\
+      order_->Read(*queue_, launch_kernel);
+""", """\
+      order_->Write(*queue_, launch_kernel);
+""")]),
+    ("changes-count-as-readings", [(STREAM, """\
+  launch.writes_weights |= WritesWeights(op->kind);
+""", "")]),
+    ("readings-miss-changes-before-them", [(ORDER, """\
+      if (writer_ != &queue) queue.Wait(last_);
+    }
+""", """\
+    }
+""")]),
+    ("links-stand-behind-whole-passes", [(STRATEGY, """\
+  if (weights_.order().IsChangedByOthers(rule->queue())) rule->queue().Synchronize();
+""", "")]),
+    ("a-solver-waits-twice-beside-nobody", [(STRATEGY, """\
+  if (weights_.order().IsChangedByOthers(rule->queue())) rule->queue().Synchronize();
+""", """\
+  rule->queue().Synchronize();
 """)]),
     ("updates-keep-to-no-order", [(STRATEGY, """\
   weights_.order().Write(

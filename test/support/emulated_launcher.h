@@ -66,8 +66,8 @@ class EmulatedTeam {
 // Separate function for thread sanitizer suppressions: kernels race with solvers by design.
 template <typename Rule>
 __attribute__((noinline)) void HogwildExchangeEmulate(const KernelBatch& batch, const Rule& rule,
-                                                      EmulatedTeam& team, uint32_t chain) {
-  KernelBody<EmulatedTeam, Rule>(batch, rule, team).RunChain(chain);
+                                                      EmulatedTeam& team, uint32_t block) {
+  KernelBody<EmulatedTeam, Rule>(batch, rule, team).RunBlock(block, batch.blocks());
 }
 
 struct EmulatedOptions {
@@ -98,14 +98,15 @@ class EmulatedLauncher : public KernelLauncher {
     }
     const uint64_t kernel = chain_counts.size();
     chain_counts.push_back(batch.chain_count);
-    std::vector<uint32_t> chains(batch.chains, batch.chains + batch.chain_count);
+    std::vector<uint32_t> blocks(batch.blocks());
+    std::iota(blocks.begin(), blocks.end(), 0u);
     Rng rng(options_.seed, {kernel});
-    for (size_t i = chains.size(); i > 1; --i) std::swap(chains[i - 1], chains[rng.Below(i)]);
-    for (const uint32_t chain : chains) {
-      // A chain must not depend on stage contents left by an earlier one.
+    for (size_t i = blocks.size(); i > 1; --i) std::swap(blocks[i - 1], blocks[rng.Below(i)]);
+    for (const uint32_t block : blocks) {
+      // Undefined at first, and then with what the block's last chain has left there.
       std::vector<std::byte> stage(batch.stage_bytes, std::byte{0x7f});
       EmulatedTeam team(options_.lanes, options_.seed + kernel, stage);
-      HogwildExchangeEmulate(batch, rule_, team, chain);
+      HogwildExchangeEmulate(batch, rule_, team, block);
     }
   }
 

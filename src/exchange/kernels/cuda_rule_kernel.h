@@ -33,12 +33,12 @@ __global__ void __launch_bounds__(kCudaThreads)
   extern __shared__ uint4 stage[];  // uint4 for 16-byte alignment
   __shared__ WarpSums<CudaLanes> sums;
   KernelBlock<CudaLanes> block(reinterpret_cast<std::byte*>(stage), &sums, CudaLanes{});
-  KernelBody<KernelBlock<CudaLanes>, Rule>(batch, rule, block).RunChain(batch.chains[blockIdx.x]);
+  KernelBody<KernelBlock<CudaLanes>, Rule>(batch, rule, block).RunBlock(blockIdx.x, gridDim.x);
 }
 
 template <typename Rule>
 cudaError_t LaunchExchangeKernel(const KernelBatch& batch, const Rule& rule, cudaStream_t stream) {
-  ExchangeKernel<<<batch.chain_count, kCudaThreads, batch.stage_bytes, stream>>>(batch, rule);
+  ExchangeKernel<<<batch.blocks(), kCudaThreads, batch.stage_bytes, stream>>>(batch, rule);
   return cudaGetLastError();
 }
 

@@ -1,6 +1,6 @@
-// Executes one chain of operations (kernel_op.h) in a kernel, on any processor. It uses the element
-// functions of the host executor (codec.h, merge_rule.h), so results are identical bit by bit,
-// except for the payload bits of a NaN weight.
+// Executes chains of operations (kernel_op.h), one after the other, in a kernel, on any processor.
+// It uses the element functions of the host executor (codec.h, merge_rule.h), so results are
+// identical bit by bit, except for the payload bits of a NaN weight.
 //
 // The code is written for a team of lanes, such as a GPU thread block:
 //   team.ForEach(n, step)   calls step(i) for each i in [0, n), on any lane, in any order
@@ -48,6 +48,15 @@ class KernelBody {
   MILLRACE_HOST_DEVICE KernelBody(const KernelBatch& batch, const Rule& rule, Team& team)
       : batch_(batch), rule_(rule), team_(team) {}
 
+  // The part of block `block` of the batch's blocks(): every blocks()-th chain.
+  MILLRACE_HOST_DEVICE void RunBlock(uint32_t block, uint32_t blocks) {
+    for (uint32_t i = block; i < batch_.chain_count; i += blocks) RunChain(batch_.chains[i]);
+  }
+
+ private:
+  enum Flag : uint32_t { kTaken = 1, kRemains = 2 };
+  enum class Pending { kTaken, kCleared, kHeld };
+
   MILLRACE_HOST_DEVICE void RunChain(uint32_t first) {
     for (uint32_t index = first; index != kNoOp;) {
       KernelOp op = batch_.ops[index];
@@ -68,10 +77,6 @@ class KernelBody {
       index = op.next;
     }
   }
-
- private:
-  enum Flag : uint32_t { kTaken = 1, kRemains = 2 };
-  enum class Pending { kTaken, kCleared, kHeld };
 
   static MILLRACE_HOST_DEVICE float* From(float* array, int64_t begin) {
     return array ? array + begin : nullptr;

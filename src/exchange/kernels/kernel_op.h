@@ -14,6 +14,10 @@ namespace millrace::inline exchange {
 
 inline constexpr uint32_t kNoOp = UINT32_MAX;
 
+// Blocks of threads that carry out a batch. Payloads cross the bus to the host, which this many
+// blocks keep busy; all other multiprocessors are left to solvers.
+inline constexpr uint32_t kMaxBlocks = 32;
+
 // One operation. `in` and `out` are addresses valid in the kernel, multiples of 4.
 struct KernelOp {
   const std::byte* in = nullptr;
@@ -50,7 +54,9 @@ struct KernelBatch {
   float* rule_state = nullptr;
   int64_t state_stride = 0;  // from a float of an element's state to the next
   CodecConfig codec = {};    // the parameters of kSparse
-  uint32_t stage_bytes = 0;  // scratch per chain
+  uint32_t stage_bytes = 0;  // scratch per block
+
+  uint32_t blocks() const { return chain_count < kMaxBlocks ? chain_count : kMaxBlocks; }
 };
 
 // Number of words in the bitmap of a chunk.
@@ -64,7 +70,7 @@ MILLRACE_HOST_DEVICE constexpr uint32_t LongestPayloadBytes(int64_t floats) {
   return static_cast<uint32_t>(4 * floats) + SparseBitmapBytes(floats) + kInt8ScaleBytes;
 }
 
-// Scratch of a chain: a payload, then two words per bitmap word.
+// Scratch of a block: a payload, then two words per bitmap word.
 MILLRACE_HOST_DEVICE constexpr uint32_t StageWordsAt(int64_t floats) {
   return (LongestPayloadBytes(floats) + 15) / 16 * 16;
 }

@@ -196,6 +196,7 @@ void StreamExecutor::Add(ChunkOp* op) {
     launch.chains[launch.chain_count++] = index;
   }
   last = {launched_ + 1, index};
+  launch.writes_weights |= WritesWeights(op->kind);
   launch.asked.push_back(op);
   launch.copied_out.push_back(out_bytes > 0 && !out);
 }
@@ -223,7 +224,13 @@ void StreamExecutor::Enqueue() {
   ++launched_;
   Guard([&] {
     const auto launch_kernel = [&] { launcher_->Launch(batch, *queue_); };
-    order_ != nullptr ? order_->Write(*queue_, launch_kernel) : launch_kernel();
+    if (order_ == nullptr) {
+      launch_kernel();
+    } else if (launch.writes_weights) {
+      order_->Write(*queue_, launch_kernel);
+    } else {
+      order_->Read(*queue_, launch_kernel);
+    }
     launch.end = Event();  // the queue uses it again
     launch.end = queue_->Record();
   });
@@ -254,6 +261,7 @@ void StreamExecutor::Conclude(Launch* launch) {
   launch->asked.clear();
   launch->copied_out.clear();
   launch->chain_count = launch->staged_bytes = 0;
+  launch->writes_weights = false;
 }
 
 void StreamExecutor::Finish() {

@@ -32,7 +32,8 @@ class StreamExecutor : public ChunkExecutor {
  public:
   // `arrays` must be accessible to the device's kernels; they and the device outlive the executor.
   // A chunk has at most kMostKernelFloats elements; otherwise throws Error. `order`: of the changes
-  // of the weights, outlives the executor; null if nothing else changes them.
+  // of the weights, outlives the executor; null if nothing else changes them. Launches that only
+  // read weights begin after the changes before them and hold up none behind them.
   StreamExecutor(Device& device, std::unique_ptr<KernelLauncher> launcher,
                  const ReplicaArrays& arrays, const CodecConfig& codec = {},
                  const StreamLimits& limits = {}, WriteOrder* order = nullptr);
@@ -72,6 +73,7 @@ class StreamExecutor : public ChunkExecutor {
     std::byte* stage = nullptr;
     Event end;  // reached once the kernel has written all results and no longer reads the batch
     uint32_t chain_count = 0, staged_bytes = 0;
+    bool writes_weights = false;  // some operation does
     std::vector<ChunkOp*> asked;  // by index in `ops`
     std::vector<bool> copied_out;
     uint32_t size() const { return static_cast<uint32_t>(asked.size()); }
