@@ -22,7 +22,7 @@
 #   make mutants      planted bugs, each of which the tests must notice
 #   make chaos        clusters under every kind of fault, 30 minutes: MINUTES= SEED= ONLY= EXCEPT= (root)
 #   make nightly      what make test leaves out, hours: NIGHTLY="soak chaos" SEEDS= MINUTES=
-# Settings: V=1 (show commands)  BUILD=dir  PCH=on|off  TEST_BATCH=n  CUDA=auto|on|off  VERBS=auto|on|off  ONNX=auto|on|off
+# Settings: V=1 (show commands)  BUILD=dir  WERROR=on|off (warnings are errors)  PCH=on|off  TEST_BATCH=n  CUDA=auto|on|off  VERBS=auto|on|off  ONNX=auto|on|off
 #   MPI=auto|on|off
 #   CUDA_ARCHS="sm_80 sm_90"  (the GPUs to compile for; those of this machine, or sm_90)
 # For arm64 on another machine: BUILD=build-arm64 CUDA=off CXX="aarch64-linux-gnu-g++ --sysroot=DIR"
@@ -40,12 +40,23 @@ V ?=
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 BUILD ?= build$(addprefix -,$(SANITIZE))
+VERBS ?= auto
+
+# Targets that use no rule of the part that builds: they build nothing, or install packages and call
+# make again for what they build. For them that part is not read, because it asks the compiler and
+# other programs, which may not be installed yet.
+no_build := deps quickstart cluster-demo cluster-accuracy time-to-accuracy test asan tsan bench accuracy \
+  fuzz chaos soak scale test-rdma bench-rdma caffe-check mutants nightly layers links pictures format clean
+ifneq ($(filter-out $(no_build),$(or $(MAKECMDGOALS),all)),)
+
 CXX := $(if $(shell command -v ccache),ccache )g++
 CUDA ?= auto
-VERBS ?= auto
 ONNX ?= auto
 MPI ?= auto
 PCH ?= on
+# For developers: another compiler or library than theirs may warn of what is no error.
+WERROR ?= off
+werror := $(if $(filter on 1,$(WERROR)),-Werror)
 CUDA_HOME ?= /usr/local/cuda
 # The GPUs of this machine, or Hopper. For others the driver compiles PTX when a program starts.
 ifndef CUDA_ARCHS
@@ -82,14 +93,17 @@ endif
 
 # The family of processors that the compiler compiles for. Files NAME_x86.cc and NAME_arm64.cc are
 # compiled for one of them only.
-machine := $(firstword $(subst -, ,$(shell $(CXX) -dumpmachine)))
+machine := $(firstword $(subst -, ,$(shell $(CXX) -dumpmachine 2>/dev/null)))
+ifeq ($(machine),)
+  $(error $(CXX) does not run; make deps installs what a build needs)
+endif
 processor := $(patsubst aarch64,arm64,$(patsubst x86_64,x86,$(machine)))
 ifeq ($(filter x86 arm64,$(processor)),)
   $(error $(CXX) compiles for "$(machine)", expected x86_64 or aarch64)
 endif
 other_processors := $(filter-out %_$(processor).cc,$(shell find src -name '*_x86.cc' -o -name '*_arm64.cc'))
 
-CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer -fopenmp-simd -fno-math-errno -Wall -Wextra -Werror -pthread \
+CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer -fopenmp-simd -fno-math-errno -Wall -Wextra $(werror) -pthread \
   -fPIC $(if $(SANITIZE),,-fvisibility=hidden -fvisibility-inlines-hidden) \
   -Iinclude -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
 # In half the time of the default linker.
@@ -259,7 +273,7 @@ $(BUILD)/obj/src/device/cuda_device.o: $(BUILD)/archs.list
 $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags.list $(BUILD)/archs.list | $(generated) backends
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(if $(filter ccache,$(CXX)),ccache )$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Xcompiler -fPIC$(if $(SANITIZE),,$(comma)-fvisibility=hidden) -Werror all-warnings $(if $(filter src/exchange/%,$<),-fmad=false) -Iinclude -Isrc -gencode "arch=$(ptx),code=[$(subst $(space),$(comma),$(CUDA_ARCHS) $(ptx))]" -MMD -MF $(@:.o=.d) -c $< -o $@
+	$(Q)$(if $(filter ccache,$(CXX)),ccache )$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Xcompiler -fPIC$(if $(SANITIZE),,$(comma)-fvisibility=hidden) $(if $(werror),-Werror all-warnings) $(if $(filter src/exchange/%,$<),-fmad=false) -Iinclude -Isrc -gencode "arch=$(ptx),code=[$(subst $(space),$(comma),$(CUDA_ARCHS) $(ptx))]" -MMD -MF $(@:.o=.d) -c $< -o $@
 
 $(BUILD)/libmillrace.a: $(objects) $(generated_objects) $(BUILD)/sources.list
 	@rm -f $@
@@ -321,12 +335,12 @@ $(BUILD)/test/gpu_test: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/nn/fake
 $(BUILD)/test/%.so: test/rdma_vm/preload/%.cc
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CXX) -std=c++20 -O2 -Wall -Wextra -Werror -fPIC -shared $< -o $@
+	$(Q)$(CXX) -std=c++20 -O2 -Wall -Wextra $(werror) -fPIC -shared $< -o $@
 
 $(BUILD)/test/%.so: test/chaos/preload/%.cc
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CXX) -std=c++20 -O2 -Wall -Wextra -Werror -fPIC -shared $< -o $@
+	$(Q)$(CXX) -std=c++20 -O2 -Wall -Wextra $(werror) -fPIC -shared $< -o $@
 
 chaos_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/chaos/program/*.cc) \
   test/chaos/fault_plan.cc test/netns/network.cc test/netns/bad_switch.cc)
@@ -419,6 +433,21 @@ gpu-bundle: $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_programs)) $(
 dist: $(BUILD)/millrace
 	@BUILD=$(BUILD) tools/make-dist $(version)
 
+.PHONY: tests runtest
+tests: all $(test_binaries) $(chaos_programs) $(fuzz_binaries) $(if $(emulated),$(rdma_tests)) $(if $(SANITIZE),,$(plain_bench_binaries) $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_linked))))
+runtest: tests
+	@BUILD=$(BUILD) tools/run-tests $(test_names) $(emulated)
+# What other targets build after they have installed its packages.
+.PHONY: chaos-programs bench-programs rdma-tests rdma-bench-programs
+chaos-programs: all $(chaos_programs)
+bench-programs: all $(bench_binaries)
+rdma-tests: all $(rdma_tests)
+rdma-bench-programs: all $(if $(use_verbs),$(BUILD)/bench/verbs_bench)
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+
+endif  # the part that builds
+
 .PHONY: deps
 deps:
 	@tools/install-deps
@@ -442,10 +471,7 @@ time-to-accuracy: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@BUILD=$(BUILD) tools/time-to-accuracy
 
-.PHONY: test tests runtest asan tsan
-tests: all $(test_binaries) $(chaos_programs) $(fuzz_binaries) $(if $(emulated),$(rdma_tests)) $(if $(SANITIZE),,$(plain_bench_binaries) $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_linked))))
-runtest: tests
-	@BUILD=$(BUILD) tools/run-tests $(test_names) $(emulated)
+.PHONY: test asan tsan
 test: deps
 	@$(if $(filter off 0,$(VERBS)),,tools/install-deps --rdma || echo "test: goes on without what could not be installed")
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
@@ -465,7 +491,7 @@ tsan: deps
 .PHONY: bench accuracy fuzz layers links pictures format clean
 bench:
 	@tools/install-deps --bench
-	@$(MAKE) --no-print-directory -j$$(nproc) all $(bench_binaries)
+	@$(MAKE) --no-print-directory -j$$(nproc) bench-programs
 	@BUILD=$(BUILD) bench/run
 	@BUILD=$(BUILD) bench/cluster
 	@[ ! -e $(BUILD)/caffe-root ] || BUILD=$(BUILD) bench/caffe
@@ -474,11 +500,11 @@ accuracy: deps
 	@BUILD=$(BUILD) examples/mnist/accuracy
 fuzz: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) SANITIZE=address,undefined BUILD=$(BUILD)-asan tests
-	@for binary in $(fuzz_binaries:$(BUILD)/%=$(BUILD)-asan/%); do echo $$binary; $$binary --runs=$${RUNS:-1000000} || exit 1; done
+	@for binary in $(BUILD)-asan/fuzz/*_fuzz; do echo $$binary; $$binary --runs=$${RUNS:-1000000} --seed=random || exit 1; done
 # Needs root and minutes (MINUTES=30); SEED=n repeats one.
 .PHONY: chaos
 chaos: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) all $(chaos_programs)
+	@$(MAKE) --no-print-directory -j$$(nproc) chaos-programs
 	@BUILD=$(BUILD) examples/fashion_mnist/get_data
 	@BUILD=$(BUILD) MINUTES=$(MINUTES) SEED=$(SEED) ONLY=$(ONLY) EXCEPT="$(EXCEPT)" $(BUILD)/test/chaos
 # From the time on unless FIRST_SEED says where, so that no two runs are the same.
@@ -497,18 +523,16 @@ test-rdma:
 	@tools/install-deps --rdma || echo "test-rdma: goes on without what could not be installed"
 	@$(MAKE) --no-print-directory -j$$(nproc) rdma-tests
 	@BUILD=$(BUILD) test/rdma_vm/run
-.PHONY: rdma-tests
-rdma-tests: all $(rdma_tests)
 .PHONY: bench-rdma
 bench-rdma:
 	@tools/install-deps
 	@tools/install-deps --rdma || echo "bench-rdma: goes on without what could not be installed"
-	@$(MAKE) --no-print-directory -j$$(nproc) all $(if $(use_verbs),$(BUILD)/bench/verbs_bench)
+	@$(MAKE) --no-print-directory -j$$(nproc) rdma-bench-programs
 	@BUILD=$(BUILD) bench/rdma
 # Caffe runs in a root folder of Debian 11, which is made once (test/caffe/prepare).
 .PHONY: caffe-check
 caffe-check: deps
-	@tools/install-deps --caffe || echo "caffe-check: goes on without what could not be installed"
+	@tools/install-deps --debootstrap || echo "caffe-check: goes on without what could not be installed"
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@BUILD=$(BUILD) test/caffe/run
 .PHONY: mutants
@@ -527,5 +551,3 @@ format:
 	clang-format -i $$(git ls-files '*.h' '*.cc' '*.cu')
 clean:
 	rm -rf build build-asan build-tsan
-
--include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
