@@ -9,6 +9,7 @@
 
 #include "base/simd.h"
 #include "nn/layers/max_pool_kernel.h"
+#include "nn/onednn/primitive_descs.h"
 
 namespace millrace {
 namespace {
@@ -74,13 +75,14 @@ void MaxPoolOneDnn(benchmark::State& state, const PoolCase& pool) {
                         pool.tag());
   };
   const memory::desc bottom = desc(pool.side), top = desc(pool.pooled_side);
-  const memory::dims stride{pool.stride, pool.stride}, kernel{pool.kernel, pool.kernel};
-  const memory::dims none{0, 0};
+  const onednn::PoolingWindows windows = {.stride = {pool.stride, pool.stride},
+                                          .kernel = {pool.kernel, pool.kernel},
+                                          .padding = {0, 0},
+                                          .padding_end = {0, 0}};
   const auto kind = dnnl::algorithm::pooling_max;
-  const dnnl::pooling_forward::primitive_desc forward(
-      {dnnl::prop_kind::forward_training, kind, bottom, top, stride, kernel, none, none}, engine);
-  const dnnl::pooling_backward::primitive_desc backward(
-      {kind, bottom, top, stride, kernel, none, none}, engine, forward);
+  const onednn::PrimitiveDescs descs(engine, dnnl::primitive_attr());
+  const auto forward = descs.PoolingForward(kind, bottom, top, windows);
+  const auto backward = descs.PoolingBackward(forward, kind, bottom, top, windows);
   const memory workspace(forward.workspace_desc(), engine);
   const memory x(bottom, engine, arrays.bottom.data()), y(top, engine, arrays.top.data());
   const memory dx(bottom, engine, arrays.bottom_diff.data());

@@ -16,6 +16,7 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kChannels = 64, kSide = 56;
+constexpr float kEpsilon = 1e-5f;
 
 Shape ShapeOf(const benchmark::State& state) { return {state.range(0), kChannels, kSide, kSide}; }
 
@@ -72,6 +73,27 @@ void Backward(benchmark::State& state, const char* type, Layout layout, int arra
   CountBytes(state, arrays);
 }
 
+// oneDNN 3 names each array of an operation; oneDNN 2 has one name for those of the same shape.
+template <typename Primitive = dnnl::batch_normalization_forward>
+auto BatchNormForward(const onednn::Desc& data, dnnl::normalization_flags flags) {
+  constexpr auto kKind = dnnl::prop_kind::forward_training;
+  if constexpr (onednn::HasOperationDesc<Primitive>) {
+    return onednn::Descs().Forward<Primitive>(kKind, data, kEpsilon, flags);
+  } else {
+    return onednn::Descs().Forward<Primitive>(kKind, data, data, kEpsilon, flags);
+  }
+}
+template <typename Primitive = dnnl::batch_normalization_backward, typename ForwardDesc>
+auto BatchNormBackward(const ForwardDesc& forward, const onednn::Desc& data,
+                       dnnl::normalization_flags flags) {
+  constexpr auto kKind = dnnl::prop_kind::backward_data;
+  if constexpr (onednn::HasOperationDesc<Primitive>) {
+    return onednn::Descs().Backward<Primitive>(forward, kKind, data, data, kEpsilon, flags);
+  } else {
+    return onednn::Descs().Backward<Primitive>(forward, kKind, data, data, data, kEpsilon, flags);
+  }
+}
+
 void OnednnNormalize(benchmark::State& state, Layout layout, bool backward) {
   using dnnl::batch_normalization_backward, dnnl::batch_normalization_forward;
   omp_set_num_threads(1);
@@ -86,14 +108,10 @@ void OnednnNormalize(benchmark::State& state, Layout layout, bool backward) {
   std::fill_n(variance.data(), kChannels, 1.0f);
   const onednn::Desc data = onednn::DescOf(x), channels = onednn::DescOf(mean);
   const auto flags = dnnl::normalization_flags::none;
-  const batch_normalization_forward::primitive_desc forward(
-      {dnnl::prop_kind::forward_training, data, 1e-5f, flags}, onednn::Attributes(),
-      onednn::Engine());
+  const auto forward = BatchNormForward(data, flags);
   onednn::Op op;
   if (backward) {
-    const batch_normalization_backward::primitive_desc pd(
-        {dnnl::prop_kind::backward_data, data, data, 1e-5f, flags}, onednn::Attributes(),
-        onednn::Engine(), forward);
+    const auto pd = BatchNormBackward(forward, data, flags);
     op = onednn::MakeOp<batch_normalization_backward>(pd,
                                                       {{DNNL_ARG_SRC, data},
                                                        {DNNL_ARG_MEAN, channels},

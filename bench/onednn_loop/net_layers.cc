@@ -5,6 +5,7 @@
 #include "bench/onednn_loop/gemm_conv.h"
 #include "bench/onednn_loop/kernels.h"
 #include "bench/onednn_loop/net.h"
+#include "nn/onednn/primitive_descs.h"
 
 namespace onednn_loop {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 using dnnl::algorithm;
 using dnnl::memory;
 using dnnl::prop_kind;
+using millrace::onednn::PrimitiveDescs;
 using Desc = memory::desc;
 using Dims = memory::dims;
 using Tag = memory::format_tag;
@@ -24,13 +26,23 @@ Desc PlainDesc(const Dims& dims) {
 }
 Desc AnyDesc(const Dims& dims) { return {dims, memory::data_type::f32, Tag::any}; }
 
+template <typename PostOps>
+void AppendRelu(PostOps* after) {
+  constexpr auto kRelu = algorithm::eltwise_relu;
+  if constexpr (requires { after->append_eltwise(1.0f, kRelu, 0.0f, 0.0f); }) {  // oneDNN 2
+    after->append_eltwise(1, kRelu, 0, 0);
+  } else {
+    after->append_eltwise(kRelu, 0, 0);
+  }
+}
+
 // Debian's oneDNN is built without concurrent execution: scratchpads are ours.
 dnnl::primitive_attr Attributes(bool relu = false) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (relu) {
     dnnl::post_ops after;
-    after.append_eltwise(1, algorithm::eltwise_relu, 0, 0);
+    AppendRelu(&after);
     attributes.set_post_ops(after);
   }
   return attributes;
@@ -49,9 +61,15 @@ PoolShape PoolShapeOf(const LayerSpec& layer, const Dims& x, const Dims& y, bool
 }
 
 // Channels innermost in memory; 0 if that is all of them.
-int BlockOf(const Desc& desc) {
-  const auto& blocking = desc.data.format_desc.blocking;
-  return blocking.inner_nblks > 0 ? static_cast<int>(blocking.inner_blks[0]) : 0;
+template <typename MemoryDesc>
+int BlockOf(const MemoryDesc& desc) {
+  if constexpr (requires { desc.get_inner_blks(); }) {  // oneDNN 3
+    const Dims blocks = desc.get_inner_blks();
+    return blocks.empty() ? 0 : static_cast<int>(blocks[0]);
+  } else {
+    const auto& blocking = desc.data.format_desc.blocking;
+    return blocking.inner_nblks > 0 ? static_cast<int>(blocking.inner_blks[0]) : 0;
+  }
 }
 
 }  // namespace
@@ -143,10 +161,11 @@ Net::Tensor Net::AddConv(const LayerSpec& layer, Tensor x, const Param* params,
   const Desc src = x.needs_diff || how_.blocked ? given : ActivationDesc(x.dims);
 
   using Forward = dnnl::convolution_forward;
-  const Forward::primitive_desc forward(
-      Forward::desc(prop_kind::forward_training, algorithm::convolution_direct, src, any, bias, dst,
-                    stride, pad, pad),
-      Attributes(layer.relu), engine_);
+  const PrimitiveDescs descs(engine_, Attributes());
+  const auto forward =
+      PrimitiveDescs(engine_, Attributes(layer.relu))
+          .Forward<Forward>(prop_kind::forward_training, algorithm::convolution_direct, src, any,
+                            bias, dst, stride, pad, pad);
   Tensor y = MakeTensor(y_dims, dst);
   y.relu = layer.relu;
   const memory flat = View(plain, weights_ + params[0].offset);
@@ -173,9 +192,8 @@ Net::Tensor Net::AddConv(const LayerSpec& layer, Tensor x, const Param* params,
   }
   if (x.needs_diff) {
     using Backward = dnnl::convolution_backward_data;
-    const Backward::primitive_desc pd(
-        Backward::desc(algorithm::convolution_direct, src, any, dst, stride, pad, pad),
-        Attributes(), engine_, forward);
+    const auto pd = descs.Backward<Backward>(forward, algorithm::convolution_direct, src, any, dst,
+                                             stride, pad, pad);
     memory w_back = pd.weights_desc() == plain ? flat : w;
     if (pd.weights_desc() != w_back.get_desc()) {
       w_back = Make(pd.weights_desc());
@@ -186,9 +204,8 @@ Net::Tensor Net::AddConv(const LayerSpec& layer, Tensor x, const Param* params,
         {{DNNL_ARG_DIFF_DST, y.diff}, {DNNL_ARG_WEIGHTS, w_back}, {DNNL_ARG_DIFF_SRC, x.diff}});
   }
   using Gradient = dnnl::convolution_backward_weights;
-  const Gradient::primitive_desc pd(
-      Gradient::desc(algorithm::convolution_direct, src, any, bias, dst, stride, pad, pad),
-      Attributes(), engine_, forward);
+  const auto pd = descs.Backward<Gradient>(forward, algorithm::convolution_direct, src, any, bias,
+                                           dst, stride, pad, pad);
   const memory flat_diff = View(plain, gradients_.get() + params[0].offset);
   const bool convert = pd.diff_weights_desc() != plain;
   const memory diff = convert ? Make(pd.diff_weights_desc()) : flat_diff;
@@ -230,22 +247,21 @@ Net::Tensor Net::AddPool(const LayerSpec& layer, const Tensor& x, Steps* back) {
   if (max && how_.hand_pool) return AddHandPool(layer, x, y, back);
 
   const auto kind = max ? algorithm::pooling_max : algorithm::pooling_avg_exclude_padding;
-  const Dims stride = {layer.stride, layer.stride}, kernel = {layer.kernel, layer.kernel};
-  const Dims zero = {0, 0}, right = {overhang, overhang};
-  using Forward = dnnl::pooling_forward;
-  const Forward::primitive_desc forward(
-      Forward::desc(prop_kind::forward_training, kind, src, dst, stride, kernel, zero, right),
-      Attributes(), engine_);
-  using Backward = dnnl::pooling_backward;
-  const Backward::primitive_desc backward(
-      Backward::desc(kind, src, dst, stride, kernel, zero, right), Attributes(), engine_, forward);
+  const millrace::onednn::PoolingWindows windows = {.stride = {layer.stride, layer.stride},
+                                                    .kernel = {layer.kernel, layer.kernel},
+                                                    .padding = {0, 0},
+                                                    .padding_end = {overhang, overhang}};
+  const PrimitiveDescs descs(engine_, Attributes());
+  const auto forward = descs.PoolingForward(kind, src, dst, windows);
+  const auto backward = descs.PoolingBackward(forward, kind, src, dst, windows);
   Args args = {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_DST, y.data}};
   Args back_args = {{DNNL_ARG_DIFF_DST, y.diff}, {DNNL_ARG_DIFF_SRC, x.diff}};
   if (max)
     args[DNNL_ARG_WORKSPACE] = back_args[DNNL_ARG_WORKSPACE] = Make(forward.workspace_desc());
-  AddPrimitive<Forward>(&steps_, layer.name, "fwd", forward, std::move(args));
+  AddPrimitive<dnnl::pooling_forward>(&steps_, layer.name, "fwd", forward, std::move(args));
   if (max && x.relu) AddMask(back, layer.name, y);
-  AddPrimitive<Backward>(back, layer.name, "bwd data", backward, std::move(back_args));
+  AddPrimitive<dnnl::pooling_backward>(back, layer.name, "bwd data", backward,
+                                       std::move(back_args));
   return y;
 }
 
@@ -268,21 +284,17 @@ Net::Tensor Net::AddLrn(const LayerSpec& layer, const Tensor& x, Steps* back) {
   const Desc desc = x.data.get_desc();
   Tensor y = MakeTensor(x.dims, desc);
   const auto kind = algorithm::lrn_across_channels;
-  using Forward = dnnl::lrn_forward;
-  const Forward::primitive_desc forward(
-      Forward::desc(prop_kind::forward_training, kind, desc, kWindow, kAlpha, kBeta, 1),
-      Attributes(), engine_);
-  using Backward = dnnl::lrn_backward;
-  const Backward::primitive_desc backward(
-      Backward::desc(kind, desc, desc, kWindow, kAlpha, kBeta, 1), Attributes(), engine_, forward);
+  const PrimitiveDescs descs(engine_, Attributes());
+  const auto forward = descs.LrnForward(kind, desc, kWindow, kAlpha, kBeta, 1);
+  const auto backward = descs.LrnBackward(forward, kind, desc, kWindow, kAlpha, kBeta, 1);
   Args args = {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_DST, y.data}};
   Args back_args = {
       {DNNL_ARG_SRC, x.data}, {DNNL_ARG_DIFF_DST, y.diff}, {DNNL_ARG_DIFF_SRC, x.diff}};
   if (forward.workspace_desc().get_size() > 0) {
     args[DNNL_ARG_WORKSPACE] = back_args[DNNL_ARG_WORKSPACE] = Make(forward.workspace_desc());
   }
-  AddPrimitive<Forward>(&steps_, layer.name, "fwd", forward, std::move(args));
-  AddPrimitive<Backward>(back, layer.name, "bwd data", backward, std::move(back_args));
+  AddPrimitive<dnnl::lrn_forward>(&steps_, layer.name, "fwd", forward, std::move(args));
+  AddPrimitive<dnnl::lrn_backward>(back, layer.name, "bwd data", backward, std::move(back_args));
   return y;
 }
 
@@ -305,9 +317,9 @@ Net::Tensor Net::AddInnerProduct(const LayerSpec& layer, Tensor x, const Param* 
   Tensor y = MakeTensor(y_dims, dst);
   const memory w = View(weight, weights_ + params[0].offset);
   using Forward = dnnl::inner_product_forward;
-  const Forward::primitive_desc forward(
-      Forward::desc(prop_kind::forward_training, src, weight, bias, dst), Attributes(layer.relu),
-      engine_);
+  const PrimitiveDescs descs(engine_, Attributes());
+  const auto forward = PrimitiveDescs(engine_, Attributes(layer.relu))
+                           .Forward<Forward>(prop_kind::forward_training, src, weight, bias, dst);
   AddPrimitive<Forward>(&steps_, layer.name, "fwd", forward,
                         {{DNNL_ARG_SRC, x.data},
                          {DNNL_ARG_WEIGHTS, w},
@@ -322,14 +334,12 @@ Net::Tensor Net::AddInnerProduct(const LayerSpec& layer, Tensor x, const Param* 
   }
   if (layer.relu) AddMask(back, layer.name, y);
   using Backward = dnnl::inner_product_backward_data;
-  const Backward::primitive_desc backward(Backward::desc(src, weight, dst), Attributes(), engine_,
-                                          forward);
+  const auto backward = descs.Backward<Backward>(forward, src, weight, dst);
   AddPrimitive<Backward>(
       back, layer.name, "bwd data", backward,
       {{DNNL_ARG_DIFF_DST, y.diff}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_SRC, x.diff}});
   using Gradient = dnnl::inner_product_backward_weights;
-  const Gradient::primitive_desc gradient(Gradient::desc(src, weight, bias, dst), Attributes(),
-                                          engine_, forward);
+  const auto gradient = descs.Backward<Gradient>(forward, src, weight, bias, dst);
   AddPrimitive<Gradient>(
       back, layer.name, "bwd weights", gradient,
       {{DNNL_ARG_SRC, x.data},

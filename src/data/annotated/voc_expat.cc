@@ -11,6 +11,16 @@
 namespace millrace::inline data {
 namespace {
 
+// Newer versions of expat call their first function deprecated, older ones have only that.
+template <typename Parser>
+uint64_t LineOf(Parser parser) {
+  if constexpr (requires { XML_GetCurrentLineNumber64(parser); }) {
+    return XML_GetCurrentLineNumber64(parser);
+  } else {
+    return XML_GetCurrentLineNumber(parser);
+  }
+}
+
 constexpr std::string_view kSpace = " \t\r\n";
 
 std::string Trimmed(const std::string& text) {
@@ -44,7 +54,7 @@ class VocReader {
     const XML_Status status = XML_Parse(parser_, text.data(), size, 1);
     if (!error_.empty()) throw Error(file_, ":", error_line_, ": ", error_);
     if (status != XML_STATUS_OK) {
-      throw Error(file_, ":", XML_GetCurrentLineNumber(parser_),
+      throw Error(file_, ":", LineOf(parser_),
                   ": is no well-formed XML: ", XML_ErrorString(XML_GetErrorCode(parser_)));
     }
     if (!annotation_) throw Error(file_, ": has no element <annotation> at its root");
@@ -131,7 +141,7 @@ class VocReader {
   void Fail(const std::string& what) {
     if (!error_.empty()) return;
     error_ = what;
-    error_line_ = XML_GetCurrentLineNumber(parser_);
+    error_line_ = LineOf(parser_);
     XML_StopParser(parser_, XML_FALSE);
   }
 

@@ -82,28 +82,25 @@ class InnerProductCpu : public InnerProductLayer {
                        transpose() ? dnnl::memory::format_tag::ba : dnnl::memory::format_tag::ab);
     Scratchpad* scratch = context_.scratch;
 
-    const dnnl::inner_product_forward::desc forward(dnnl::prop_kind::forward_training, source,
-                                                    weights, bias, destination);
-    const dnnl::inner_product_forward::primitive_desc forward_pd(forward, onednn::Attributes(),
-                                                                 onednn::Engine());
+    const onednn::PrimitiveDescs descs = onednn::Descs();
+    const auto forward_pd = descs.Forward<dnnl::inner_product_forward>(
+        dnnl::prop_kind::forward_training, source, weights, bias, destination);
     forward_ = onednn::MakeOp<dnnl::inner_product_forward>(forward_pd,
                                                            {{DNNL_ARG_SRC, source},
                                                             {DNNL_ARG_WEIGHTS, weights},
                                                             {DNNL_ARG_BIAS, bias},
                                                             {DNNL_ARG_DST, destination}},
                                                            scratch);
-    const dnnl::inner_product_backward_data::desc data(source, weights, destination);
-    const dnnl::inner_product_backward_data::primitive_desc data_pd(data, onednn::Attributes(),
-                                                                    onednn::Engine(), forward_pd);
+    const auto data_pd =
+        descs.Backward<dnnl::inner_product_backward_data>(forward_pd, source, weights, destination);
     backward_data_ =
         onednn::MakeOp<dnnl::inner_product_backward_data>(data_pd,
                                                           {{DNNL_ARG_DIFF_DST, destination},
                                                            {DNNL_ARG_WEIGHTS, weights},
                                                            {DNNL_ARG_DIFF_SRC, source}},
                                                           scratch);
-    const dnnl::inner_product_backward_weights::desc gradient(source, weights, bias, destination);
-    const dnnl::inner_product_backward_weights::primitive_desc gradient_pd(
-        gradient, onednn::Attributes(), onednn::Engine(), forward_pd);
+    const auto gradient_pd = descs.Backward<dnnl::inner_product_backward_weights>(
+        forward_pd, source, weights, bias, destination);
     backward_weights_ =
         onednn::MakeOp<dnnl::inner_product_backward_weights>(gradient_pd,
                                                              {{DNNL_ARG_SRC, source},

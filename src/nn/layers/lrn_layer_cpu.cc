@@ -49,19 +49,16 @@ class LrnCpu : public LrnLayer {
     const dnnl::algorithm algorithm = across() && param.local_size() > 1
                                           ? dnnl::algorithm::lrn_across_channels
                                           : dnnl::algorithm::lrn_within_channel;
-    const dnnl::lrn_forward::desc forward(dnnl::prop_kind::forward_training, algorithm, data,
-                                          param.local_size(), param.alpha(), param.beta(), k());
-    const dnnl::lrn_forward::primitive_desc forward_pd(forward, onednn::Attributes(),
-                                                       onednn::Engine());
+    const onednn::PrimitiveDescs descs = onednn::Descs();
+    const auto forward_pd =
+        descs.LrnForward(algorithm, data, param.local_size(), param.alpha(), param.beta(), k());
     const Desc workspace = forward_pd.workspace_desc();
     workspace_ = Buffer(HostMemory(), workspace.get_size());
     forward_ = onednn::MakeOp<dnnl::lrn_forward>(
         forward_pd, {{DNNL_ARG_SRC, data}, {DNNL_ARG_DST, data}, {DNNL_ARG_WORKSPACE, workspace}},
         context_.scratch);
-    const dnnl::lrn_backward::desc backward(algorithm, data, data, param.local_size(),
-                                            param.alpha(), param.beta(), k());
-    const dnnl::lrn_backward::primitive_desc backward_pd(backward, onednn::Attributes(),
-                                                         onednn::Engine(), forward_pd);
+    const auto backward_pd = descs.LrnBackward(forward_pd, algorithm, data, param.local_size(),
+                                               param.alpha(), param.beta(), k());
     backward_ = onednn::MakeOp<dnnl::lrn_backward>(backward_pd,
                                                    {{DNNL_ARG_SRC, data},
                                                     {DNNL_ARG_DIFF_DST, data},

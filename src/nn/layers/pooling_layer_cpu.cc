@@ -138,26 +138,24 @@ class PoolingCpu : public PoolingLayer {
 
   void DescribeBoth(const Desc& source, const Desc& destination) {
     const PoolingGeometry& g = geometry_;
-    const Shape stride = {g.stride[0], g.stride[1]}, kernel = {g.kernel[0], g.kernel[1]};
-    const Shape begin = {g.pad[0], g.pad[1]}, end = {g.overhang[0], g.overhang[1]};
+    const onednn::PoolingWindows windows = {.stride = {g.stride[0], g.stride[1]},
+                                            .kernel = {g.kernel[0], g.kernel[1]},
+                                            .padding = {g.pad[0], g.pad[1]},
+                                            .padding_end = {g.overhang[0], g.overhang[1]}};
     const dnnl::algorithm algorithm = is_max() ? dnnl::algorithm::pooling_max
                                       : exclude_padding_
                                           ? dnnl::algorithm::pooling_avg_exclude_padding
                                           : dnnl::algorithm::pooling_avg_include_padding;
-    const dnnl::pooling_forward::desc forward(dnnl::prop_kind::forward_training, algorithm, source,
-                                              destination, stride, kernel, begin, end);
-    const dnnl::pooling_forward::primitive_desc forward_pd(forward, onednn::Attributes(),
-                                                           onednn::Engine());
+    const onednn::PrimitiveDescs descs = onednn::Descs();
+    const auto forward_pd = descs.PoolingForward(algorithm, source, destination, windows);
     const Desc workspace = forward_pd.workspace_desc();
     workspace_ = Buffer(HostMemory(), workspace.get_size());
     forward_ = onednn::MakeOp<dnnl::pooling_forward>(
         forward_pd,
         {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, destination}, {DNNL_ARG_WORKSPACE, workspace}},
         context_.scratch);
-    const dnnl::pooling_backward::desc backward(algorithm, source, destination, stride, kernel,
-                                                begin, end);
-    const dnnl::pooling_backward::primitive_desc backward_pd(backward, onednn::Attributes(),
-                                                             onednn::Engine(), forward_pd);
+    const auto backward_pd =
+        descs.PoolingBackward(forward_pd, algorithm, source, destination, windows);
     backward_ = onednn::MakeOp<dnnl::pooling_backward>(backward_pd,
                                                        {{DNNL_ARG_DIFF_DST, destination},
                                                         {DNNL_ARG_DIFF_SRC, source},

@@ -14,15 +14,11 @@ class ReluCpu : public ReluLayer {
     described_count_ = bottom[0]->count();
     // Elementwise: the memory order does not matter, so one axis suffices.
     const onednn::Desc data = onednn::DescOf({described_count_});
-    const dnnl::eltwise_forward::desc forward(dnnl::prop_kind::forward_training,
-                                              dnnl::algorithm::eltwise_relu, data, slope());
-    const dnnl::eltwise_forward::primitive_desc forward_pd(forward, onednn::Attributes(),
-                                                           onednn::Engine());
+    const onednn::PrimitiveDescs descs = onednn::Descs();
+    const auto forward_pd = descs.ReluForward(data, slope());
     forward_ = onednn::MakeOp<dnnl::eltwise_forward>(
         forward_pd, {{DNNL_ARG_SRC, data}, {DNNL_ARG_DST, data}}, context_.scratch);
-    const dnnl::eltwise_backward::desc backward(dnnl::algorithm::eltwise_relu, data, data, slope());
-    const dnnl::eltwise_backward::primitive_desc backward_pd(backward, onednn::Attributes(),
-                                                             onednn::Engine(), forward_pd);
+    const auto backward_pd = descs.ReluBackward(forward_pd, data, slope());
     backward_ = onednn::MakeOp<dnnl::eltwise_backward>(
         backward_pd, {{DNNL_ARG_SRC, data}, {DNNL_ARG_DIFF_DST, data}, {DNNL_ARG_DIFF_SRC, data}},
         context_.scratch);

@@ -18,9 +18,9 @@ constexpr auto kTraining = dnnl::prop_kind::forward_training;
 // and the gradient is wrong.
 bool WritesBeyondScratch(const ConvolutionArrays& arrays) {
   constexpr int64_t kMostLanes = 16;
-  const Shape weights = arrays.weights.dims();
+  const Shape weights = DimsOf(arrays.weights);
   const auto axes = static_cast<int64_t>(arrays.strides.size());
-  return arrays.bottom.dims()[1] < kMostLanes &&
+  return DimsOf(arrays.bottom)[1] < kMostLanes &&
          ShapeCount(Shape(weights.end() - axes, weights.end())) == 1 &&
          ShapeCount(arrays.strides) > 1;
 }
@@ -71,64 +71,58 @@ ConvolutionArrays::ConvolutionArrays(const ConvolutionGeometry& g, const Desc& b
                              : DescOf(g.GroupedWeightShape())),
       strides(g.stride),
       padding(g.pad) {
-  weights = AnyDesc(plain_weights.dims());
+  weights = AnyDesc(DimsOf(plain_weights));
+  const Shape bottom_dims = DimsOf(bottom), top_dims = DimsOf(top);
   for (int axis = 0; axis < g.axes(); ++axis) {
     dilates.push_back(g.dilation[axis] - 1);
-    padding_end.push_back((top.dims()[2 + axis] - 1) * g.stride[axis] + g.Extent(axis) -
-                          bottom.dims()[2 + axis] - g.pad[axis]);
+    padding_end.push_back((top_dims[2 + axis] - 1) * g.stride[axis] + g.Extent(axis) -
+                          bottom_dims[2 + axis] - g.pad[axis]);
   }
 }
 
 dnnl::convolution_forward::primitive_desc ForwardOf(const ConvolutionArrays& a) {
-  return {{kTraining, kAlgorithm, a.bottom, a.weights, a.bias, a.top, a.strides, a.dilates,
-           a.padding, a.padding_end},
-          Attributes(),
-          Engine()};
+  return Descs().Forward<dnnl::convolution_forward>(kTraining, kAlgorithm, a.bottom, a.weights,
+                                                    a.bias, a.top, a.strides, a.dilates, a.padding,
+                                                    a.padding_end);
 }
 
 dnnl::convolution_backward_data::primitive_desc BackwardDataOf(
     const ConvolutionArrays& a, const dnnl::convolution_forward::primitive_desc& forward) {
-  return {{kAlgorithm, a.bottom, a.weights, a.top, a.strides, a.dilates, a.padding, a.padding_end},
-          Attributes(),
-          Engine(),
-          forward};
+  return Descs().Backward<dnnl::convolution_backward_data>(forward, kAlgorithm, a.bottom, a.weights,
+                                                           a.top, a.strides, a.dilates, a.padding,
+                                                           a.padding_end);
 }
 
 dnnl::convolution_backward_weights::primitive_desc BackwardWeightsOf(
     const ConvolutionArrays& a, const dnnl::convolution_forward::primitive_desc& forward) {
-  // next_impl reads it again: oneDNN keeps no copy.
-  const dnnl::convolution_backward_weights::desc desc(kAlgorithm, a.bottom, a.weights, a.bias,
-                                                      a.top, a.strides, a.dilates, a.padding,
-                                                      a.padding_end);
-  dnnl::convolution_backward_weights::primitive_desc pd(desc, Attributes(), Engine(), forward);
-  while (WritesBeyondScratch(a) && IsOneByOneKernel(pd)) {
-    if (!pd.next_impl()) throw Error("convolution: this geometry cannot be computed");
-  }
+  const auto is_right = [&](const auto& pd) {
+    return !WritesBeyondScratch(a) || !IsOneByOneKernel(pd);
+  };
+  const auto pd = Descs().BackwardThat<dnnl::convolution_backward_weights>(
+      is_right, forward, kAlgorithm, a.bottom, a.weights, a.bias, a.top, a.strides, a.dilates,
+      a.padding, a.padding_end);
+  if (!is_right(pd)) throw Error("convolution: this geometry cannot be computed");
   return pd;
 }
 
 dnnl::deconvolution_forward::primitive_desc DeconvolutionForwardOf(const ConvolutionArrays& a) {
-  return {{kTraining, kReversed, a.top, a.weights, a.bias, a.bottom, a.strides, a.dilates,
-           a.padding, a.padding_end},
-          Attributes(),
-          Engine()};
+  return Descs().Forward<dnnl::deconvolution_forward>(kTraining, kReversed, a.top, a.weights,
+                                                      a.bias, a.bottom, a.strides, a.dilates,
+                                                      a.padding, a.padding_end);
 }
 
 dnnl::deconvolution_backward_data::primitive_desc DeconvolutionBackwardDataOf(
     const ConvolutionArrays& a, const dnnl::deconvolution_forward::primitive_desc& forward) {
-  return {{kReversed, a.top, a.weights, a.bottom, a.strides, a.dilates, a.padding, a.padding_end},
-          Attributes(),
-          Engine(),
-          forward};
+  return Descs().Backward<dnnl::deconvolution_backward_data>(forward, kReversed, a.top, a.weights,
+                                                             a.bottom, a.strides, a.dilates,
+                                                             a.padding, a.padding_end);
 }
 
 dnnl::deconvolution_backward_weights::primitive_desc DeconvolutionBackwardWeightsOf(
     const ConvolutionArrays& a, const dnnl::deconvolution_forward::primitive_desc& forward) {
-  return {{kReversed, a.top, a.weights, a.bias, a.bottom, a.strides, a.dilates, a.padding,
-           a.padding_end},
-          Attributes(),
-          Engine(),
-          forward};
+  return Descs().Backward<dnnl::deconvolution_backward_weights>(
+      forward, kReversed, a.top, a.weights, a.bias, a.bottom, a.strides, a.dilates, a.padding,
+      a.padding_end);
 }
 
 Layout BestConvolutionLayout(const ConvolutionGeometry& g, const Shape& bottom, const Shape& top,

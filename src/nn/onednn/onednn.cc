@@ -45,6 +45,8 @@ dnnl::primitive_attr Attributes() {
   return attributes;
 }
 
+PrimitiveDescs Descs() { return PrimitiveDescs(Engine(), Attributes()); }
+
 Op::Op(const dnnl::primitive& primitive, const Desc& scratchpad, Args args, Scratchpad* scratch)
     : primitive_(primitive), scratch_(scratch) {
   for (const auto& [index, desc] : args) {
@@ -66,7 +68,8 @@ void Op::Run(Pointers pointers) {
 
 Reorder::Reorder(const Desc& from, const Desc& to, Scratchpad* scratch, float beta) {
   // oneDNN 2.6 divides by the size of an array without values.
-  if (std::count(from.data.dims, from.data.dims + from.data.ndims, 0) > 0) return;
+  const dnnl::memory::dims dims = DimsOf(from);
+  if (std::count(dims.begin(), dims.end(), 0) > 0) return;
   dnnl::primitive_attr attributes = Attributes();
   if (beta != 0) {
     dnnl::post_ops post_ops;

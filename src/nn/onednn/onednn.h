@@ -13,6 +13,7 @@
 
 #include "millrace/blob.h"
 #include "millrace/layer.h"
+#include "nn/onednn/primitive_descs.h"
 
 namespace millrace::inline nn::onednn {
 
@@ -32,6 +33,9 @@ Desc AnyDesc(const Shape& shape);
 
 // Attributes of every primitive created here.
 dnnl::primitive_attr Attributes();
+
+// Descriptors with these attributes.
+PrimitiveDescs Descs();
 
 // A primitive with the descriptors of its arguments.
 class Op {
