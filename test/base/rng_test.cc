@@ -1,7 +1,9 @@
 #include "base/rng.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "test/support/support.h"
@@ -69,6 +71,27 @@ TEST(Rng, BelowCoversItsRangeEvenly) {
   std::vector<int> hits(7);
   for (int i = 0; i < 70000; ++i) ++hits.at(rng.Below(7));
   for (int count : hits) EXPECT_NEAR(count, 10000, 6 * std::sqrt(70000.0 * 6 / 49));
+}
+
+// Otherwise a failure could not be repeated.
+TEST(SeedOfTests, IsFixedUnlessAnotherIsAskedFor) {
+  const char* const given = std::getenv("MILLRACE_TEST_SEED");
+  const std::string kept = given ? given : "";
+  unsetenv("MILLRACE_TEST_SEED");
+  EXPECT_EQ(ChooseSeed(nullptr), 1u);
+  EXPECT_EQ(ChooseSeed("7"), 7u);
+  std::set<uint64_t> drawn;
+  for (int i = 0; i < 4; ++i) drawn.insert(ChooseSeed("random"));
+  EXPECT_GT(drawn.size(), 1u);
+  setenv("MILLRACE_TEST_SEED", "8", 1);
+  EXPECT_EQ(ChooseSeed(nullptr), 8u);
+  EXPECT_EQ(ChooseSeed("7"), 7u);
+  EXPECT_EQ(ErrorOf([] { ChooseSeed("x"); }), "seed 'x': expected a number or 'random'");
+  if (given) {
+    setenv("MILLRACE_TEST_SEED", kept.c_str(), 1);
+  } else {
+    unsetenv("MILLRACE_TEST_SEED");
+  }
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ inline TransportCase MemoryCase() {
               plan.window_frames = options.small_queues ? 7 : 100;
               plan.most_unfinished = options.small_queues ? 16 : 200;
               plan.receive_queue_frames = 1000;
-              plan.silence_ns = options.clock == &DefaultClock() ? 300'000'000 : 3'600'000'000'000;
+              plan.silence_ns = SilenceMs(options) * 1'000'000;
               plan.clock = options.clock;
               auto link =
                   std::make_unique<FakeLink>(wire, node,

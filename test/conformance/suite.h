@@ -368,7 +368,7 @@ TEST_P(TransportTest, CountersAddUp) {
 
 TEST_P(TransportTest, GoesWithFramesInFlight) {
   for (int first : {0, 1}) {
-    Group group = Make(3, true);
+    Group group = GetParam().make({.nodes = 3, .small_queues = true, .peers_leave = true});
     Fill(group[0].get(), 1, 100);
     Fill(group[1].get(), 0, 100);
     InFrame frames[2];

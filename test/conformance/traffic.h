@@ -19,7 +19,7 @@
 
 namespace millrace::test {
 
-inline int GuardSeconds() { return 20 * Patience(); }
+inline int GuardSeconds() { return 300 * Patience(); }
 
 using Bytes = std::vector<std::byte>;
 using Group = std::vector<std::unique_ptr<Transport>>;  // endpoint i is node i
@@ -28,7 +28,15 @@ struct GroupOptions {
   int nodes = 2;
   bool small_queues = false;  // small queues, so that back-pressure sets in soon
   const Clock* clock = &DefaultClock();
+  // Endpoints go while others send to them, and have to be found unresponsive soon. In all other
+  // tests an endpoint whose thread gets no processor for a while must not be.
+  bool peers_leave = false;
 };
+
+// How long an endpoint waits for an answer until it considers its peer unresponsive.
+inline int64_t SilenceMs(const GroupOptions& group) {
+  return group.peers_leave ? 300 * Patience() : 3'600'000;
+}
 
 // A transport under test, for the table of a *_test.cc.
 struct TransportCase {

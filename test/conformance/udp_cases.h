@@ -14,7 +14,7 @@ namespace millrace::test {
 inline UdpOptions UdpOptionsFor(const GroupOptions& group) {
   UdpOptions options;
   options.clock = group.clock;
-  options.silence_ms = 300;  // some tests wait until a peer that has left is considered unreachable
+  options.silence_ms = SilenceMs(group);
   if (group.small_queues) {
     options.window_frames = 7;
     options.receive_buffers = 5;

@@ -118,15 +118,10 @@ TEST_P(DeviceMerge, StopsAndSnapshotsWaitForAMerge) {
   RequestedCommands commands;
   TrainOptions options = OnGpus();
   options.control = &commands;
-  std::thread program([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    commands.Snapshot();
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    commands.Stop();
-  });
+  SnapshotThenStop observer(work_.get(), "run", &commands);
+  options.observer = &observer;
   const Outcome outcome =
       RunNamed(*work_, "run", Merging(Workspace::Solver(100'000'000), "average", 7), options);
-  program.join();
   EXPECT_TRUE(outcome.result.stopped_early);
   EXPECT_EQ(outcome.result.iteration % 7, 0);
   for (const std::string& file : work_->FilesWith("run_iter_")) {

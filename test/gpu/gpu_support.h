@@ -33,7 +33,7 @@ inline ParamLayout FlatLayout(int64_t size) {
 
 // Waits until `holds` or an error. Returns whether it held in time.
 template <typename Holds>
-bool Await(Holds holds, double seconds = 20) {
+bool Await(Holds holds, double seconds = 300) {
   const SteadyClock clock;
   const double end = clock.NowSeconds() + seconds * Patience();
   while (!holds()) {

@@ -16,7 +16,7 @@ namespace millrace::test {
 inline PacketOptions PacketOptionsFor(const GroupOptions& group) {
   PacketOptions options;
   options.clock = group.clock;
-  options.silence_ms = 300;  // some tests wait until a peer that has left is considered unreachable
+  options.silence_ms = SilenceMs(group);
   options.ring_blocks = 64;
   if (group.small_queues) {
     options.window_frames = 7;

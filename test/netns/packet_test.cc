@@ -255,7 +255,7 @@ TEST_F(Packet, AReceiverThatDoesNotReadStopsItsSenderAndLosesNothing) {
   for (const int mtu : {1500, 9000}) {
     const Network network(mtu);
     for (const size_t bytes : {size_t{8}, static_cast<size_t>(mtu - 16)}) {
-      Group group = ConnectPacketGroup(network, 2, {});
+      Group group = ConnectPacketGroup(network, 2, {.silence_ms = 3'600'000});
       ExpectThatAReceiverStopsItsSender(&group, bytes);
       EXPECT_EQ(AllDrops(*group[1]), 0u);
     }
@@ -267,6 +267,7 @@ TEST_F(Packet, AWindowOfFramesThatComeOneByOneFitsTheRing) {
   const Network network(1500);
   PacketOptions options;
   options.ring_blocks = 32;
+  options.silence_ms = 3'600'000;
   Group group = ConnectPacketGroup(network, 2, options);
   ASSERT_TRUE(SendBytes(group[0].get(), 1, Numbered(0)));
   EXPECT_EQ(Collect(group[1].get(), 1).size(), 1u);
@@ -289,6 +290,7 @@ TEST_F(Packet, ACreditIsFoundThoughBlocksThatNobodyAskedForLieBeforeIt) {
     const Network network(1500);
     PacketOptions options;
     options.ring_blocks = static_cast<int64_t>(blocks);
+    options.silence_ms = 3'600'000;
     Group group = ConnectPacketGroup(network, 2, options);
     for (const int i : {0, 1}) {
       ASSERT_TRUE(SendBytes(group[i].get(), static_cast<NodeId>(1 - i), Numbered(0)));
@@ -301,7 +303,7 @@ TEST_F(Packet, ACreditIsFoundThoughBlocksThatNobodyAskedForLieBeforeIt) {
     EXPECT_EQ(Collect(group[1].get(), sent).size(), sent);
     size_t more = 0;
     const OutFrame frame = {1, {}, message};
-    for (int attempt = 0; attempt < 1000 && more == 0; ++attempt) {
+    for (Guard guard; more == 0 && guard.Waiting("a credit");) {
       more = group[0]->Send({&frame, 1}).accepted;
       if (more == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -381,6 +383,7 @@ TEST_F(Packet, AQueueThatIsFullIsBackPressureAndNoLoss) {
                     "16kb", "limit", limit});
     PacketOptions options;
     options.send_buffer_bytes = 4096;
+    options.silence_ms = 3'600'000;
     Group group = ConnectPacketGroup(network, 3, options);
     constexpr uint64_t kFrames = 200;
     std::vector<std::set<uint64_t>> arrived(3);

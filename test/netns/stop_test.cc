@@ -65,11 +65,16 @@ class StopOfAClusterOfMachines : public ClusterOfMachines {
     }
     return results;
   }
-  // On a slow machine the nodes may not receive each other's frames within the time limit of a
-  // stop; each node then saves.
+  // Where nodes do not receive each other's frames within the time limit of a stop, because the
+  // machine has much else to do, they say so and each saves.
   void ExpectOneSnapshot() const {
+    bool in_time = true;
+    for (const char* line : {"left the cluster at the deadline", "Waits no longer for ",
+                             "all nodes were stopped; this node writes the final snapshot"}) {
+      in_time &= logs_.find(line) == std::string::npos;
+    }
     EXPECT_GE(Snapshots(), 1);
-    if (Patience() == 1) {
+    if (in_time) {
       EXPECT_EQ(Snapshots(), 1);
     }
   }

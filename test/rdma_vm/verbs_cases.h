@@ -57,9 +57,7 @@ inline Group ConnectVerbsGroup(int nodes, VerbsOptions options) {
 inline VerbsOptions VerbsOptionsFor(const GroupOptions& group) {
   VerbsOptions options;
   options.clock = group.clock;
-  // Some tests wait by the system clock until a peer that has left is considered unreachable. In
-  // the other tests a slow peer must not be.
-  options.silence_ms = group.clock == &DefaultClock() ? 1000 * Patience() : 3'600'000;
+  options.silence_ms = SilenceMs(group);
   if (group.small_queues) {
     options.window_frames = 7;
     options.receive_buffers = 128;

@@ -30,7 +30,7 @@ void ClusterOfNodes::Start(int node, caffe::SolverParameter solver, const std::s
 
 void ClusterOfNodes::AwaitThat(int node, const std::string& what,
                                const std::function<bool()>& condition) {
-  for (int i = 0; i < 6000 * Patience(); ++i) {
+  for (int i = 0; i < 60000 * Patience(); ++i) {
     if (condition()) return;
     siginfo_t ended{};
     if (waitid(P_PID, nodes_[node]->pid(), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
@@ -66,7 +66,7 @@ void ClusterOfNodes::AwaitIteration(int node, int64_t iteration) {
 }
 
 CommandResult ClusterOfNodes::Finish(int node) {
-  CommandResult result = nodes_[node]->Wait(120 * Patience());
+  CommandResult result = nodes_[node]->Wait();
   nodes_.erase(node);
   EXPECT_EQ(result.status, 0) << NameOf(node) << ":\n" << result.errors;
   logs_ += NameOf(node) + ":\n" + result.errors;
@@ -74,7 +74,7 @@ CommandResult ClusterOfNodes::Finish(int node) {
 }
 
 std::string ClusterOfNodes::FinishWithError(int node) {
-  const CommandResult result = nodes_[node]->Wait(120 * Patience());
+  const CommandResult result = nodes_[node]->Wait();
   nodes_.erase(node);
   EXPECT_EQ(result.status, 1) << NameOf(node) << ":\n" << result.errors;
   const std::vector<std::string> lines = PlainLines(result.errors);

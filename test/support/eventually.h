@@ -8,10 +8,10 @@
 
 namespace millrace::test {
 
-// Whether `condition` becomes true within a minute. This limit far exceeds every expected duration,
-// even on a loaded machine under a sanitizer.
+// Whether `condition` becomes true within five minutes. This limit far exceeds every expected
+// duration, even on a loaded machine under a sanitizer.
 inline bool Eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 12000; ++i) {
+  for (int i = 0; i < 60000; ++i) {
     if (condition()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

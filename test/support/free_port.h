@@ -2,16 +2,11 @@
 #ifndef MILLRACE_TEST_SUPPORT_FREE_PORT_H_
 #define MILLRACE_TEST_SUPPORT_FREE_PORT_H_
 
-#include "transport/udp/socket.h"
-
 namespace millrace::test {
 
-// A UDP port at 127.0.0.1 that is free at the moment.
-inline int FreePort() {
-  UdpSocketOptions options;
-  options.address = "127.0.0.1:0";
-  return UdpSocket(options).local().port();
-}
+// A UDP port that is free at all addresses of this machine. No other call, in any process, returns
+// it until this process ends, and it is outside of the range from which the kernel chooses ports.
+int FreePort();
 
 }  // namespace millrace::test
 

@@ -17,6 +17,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/error.h"
 #include "base/file.h"
 
 namespace millrace::test {
@@ -34,6 +35,16 @@ std::string Slurp(const std::string& path) {
 }  // namespace
 
 uint64_t Seed() { return seed; }
+
+uint64_t ChooseSeed(const char* argument) {
+  const char* text = argument ? argument : std::getenv("MILLRACE_TEST_SEED");
+  if (!text || *text == 0) return 1;
+  if (strcmp(text, "random") == 0) return std::random_device()();
+  char* end = nullptr;
+  const uint64_t number = strtoull(text, &end, 10);
+  if (*end != 0) throw Error("seed '", text, "': expected a number or 'random'");
+  return number;
+}
 
 TempDir::TempDir() {
   char name[] = "/tmp/millrace_test_XXXXXX";
@@ -148,10 +159,15 @@ int main(int argc, char** argv) {
   tzset();
   // Tests on a GPU, and programs that they start, keep nothing in the user's home.
   setenv("MILLRACE_CONVOLUTION_CACHE", "off", 0);
-  millrace::test::seed = std::random_device()();
+  const char* argument = nullptr;
   for (int i = 1; i < argc; ++i) {
-    if (strncmp(argv[i], "--seed=", 7) == 0)
-      millrace::test::seed = strtoull(argv[i] + 7, nullptr, 10);
+    if (strncmp(argv[i], "--seed=", 7) == 0) argument = argv[i] + 7;
+  }
+  try {
+    millrace::test::seed = millrace::test::ChooseSeed(argument);
+  } catch (const millrace::Error& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
   }
   std::cout << "random seed: " << millrace::test::seed
             << " (repeat with --seed=" << millrace::test::seed << ")" << std::endl;

@@ -10,9 +10,12 @@
 
 namespace millrace::test {
 
-// Seed of this run's random tests. The program prints it at the start; --seed=N repeats it. Tests
-// derive all randomness from it.
+// Seed of this run's random tests. The program prints it at the start. It is 1, unless --seed=N or
+// MILLRACE_TEST_SEED=N give another; "random" draws one. Tests derive all randomness from it.
 uint64_t Seed();
+
+// The seed that `argument` (of --seed=, null without one) or MILLRACE_TEST_SEED name. Throws Error.
+uint64_t ChooseSeed(const char* argument);
 
 // Factor for the timeouts of expected events, for slow machines: MILLRACE_TEST_PATIENCE.
 int Patience();
@@ -39,9 +42,13 @@ struct CommandResult {
   std::string errors;  // stderr
 };
 
+// After this time a program is considered to hang. It far exceeds every expected duration, also on
+// a machine with many times more work than processors.
+inline constexpr double kHangSeconds = 900;
+
 // Runs a program and waits for it. A program that exceeds `timeout_seconds` is killed, and status
 // is 128 + SIGKILL.
-CommandResult Run(const std::vector<std::string>& arguments, double timeout_seconds = 120);
+CommandResult Run(const std::vector<std::string>& arguments, double timeout_seconds = kHangSeconds);
 
 // A background process, killed at the end of the scope.
 class Process {
@@ -51,7 +58,7 @@ class Process {
   int pid() const { return pid_; }
   void Signal(int signal);
   // Waits for the end and returns the result. Kills the process after the timeout.
-  CommandResult Wait(double timeout_seconds = 120);
+  CommandResult Wait(double timeout_seconds = kHangSeconds);
   // Text written to stderr so far.
   std::string ErrorsSoFar() const;
 

@@ -11,14 +11,15 @@ namespace {
 class BareMachine : public testing::Test {
  protected:
   void SetUp() override {
-    if (Run({"/bin/sh", "-c", "command -v dpkg"}).status != 0) GTEST_SKIP() << "this is no Debian";
+    if (test::Run({"/bin/sh", "-c", "command -v dpkg"}).status != 0)
+      GTEST_SKIP() << "this is no Debian";
     std::filesystem::create_directory(bin_);
-    const CommandResult linked =
-        Run({"/bin/bash", "-c",
-             "packages=$(dpkg-query -W -f='${Essential} ${Package}\\n' | sed -n 's/^yes //p') && "
-             "dpkg -L $packages mawk make git | grep -E '^(/usr)?/s?bin/[^/]+$' | sort -u | "
-             "xargs ln -sf -t " +
-                 bin_ + " && ln -sf mawk " + bin_ + "/awk"});
+    const CommandResult linked = test::Run(
+        {"/bin/bash", "-c",
+         "packages=$(dpkg-query -W -f='${Essential} ${Package}\\n' | sed -n 's/^yes //p') && "
+         "dpkg -L $packages mawk make git | grep -E '^(/usr)?/s?bin/[^/]+$' | sort -u | "
+         "xargs ln -sf -t " +
+             bin_ + " && ln -sf mawk " + bin_ + "/awk"});
     ASSERT_EQ(linked.status, 0) << linked.errors;
     PutProgram("dpkg-query", "exit 1");  // knows no package
     PutProgram("apt-get", "echo \"$@\" >>" + asked_ + "; [ $1 = update ] || exit 100");
@@ -36,7 +37,7 @@ class BareMachine : public testing::Test {
     std::vector<std::string> command = {"/usr/bin/env", "-i", "PATH=" + bin_, "make",
                                         "BUILD=" + (folder_ / "build")};
     command.insert(command.end(), goals.begin(), goals.end());
-    return Run(command);
+    return test::Run(command);
   }
   std::string asked() const { return FileExists(asked_) ? ReadFile(asked_) : ""; }
 

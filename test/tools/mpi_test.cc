@@ -195,7 +195,7 @@ TEST_F(Mpi, AKilledRankEndsAllOthers) {
   const std::map<int, int> ranks = ProcessesOf(process.ErrorsSoFar());
   ASSERT_EQ(ranks.size(), 3u);
   ASSERT_EQ(kill(ranks.at(1), SIGKILL), 0);
-  EXPECT_NE(process.Wait(30).status, 0);
+  EXPECT_NE(process.Wait().status, 0);
   for (const auto& [rank, pid] : ranks) {
     EXPECT_TRUE(Eventually([&] { return kill(pid, 0) != 0; })) << "rank " << rank;
   }
@@ -210,7 +210,7 @@ TEST_F(Mpi, AFrozenRankEndsAllWithALineThatNamesIt) {
   const std::map<int, int> ranks = ProcessesOf(process.ErrorsSoFar());
   ASSERT_EQ(ranks.size(), 3u);
   ASSERT_EQ(kill(ranks.at(1), SIGSTOP), 0);
-  const CommandResult result = process.Wait(100);
+  const CommandResult result = process.Wait();
   EXPECT_EQ(result.status, 1) << result.errors;
   EXPECT_FALSE(
       Matches(result.errors, R"(millrace: rank [02]: .*no heartbeat from rank 1 for 3 s)").empty())
@@ -314,7 +314,7 @@ TEST_F(Mpi, AStopOfOneRankStopsAllAndSaves) {
   const std::map<int, int> ranks = ProcessesOf(process.ErrorsSoFar());
   ASSERT_EQ(ranks.size(), 3u);
   ASSERT_EQ(kill(ranks.at(2), SIGTERM), 0);
-  const CommandResult result = process.Wait(60);
+  const CommandResult result = process.Wait();
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_EQ(Matches(result.errors, "(Optimization stopped early)").size(), 3u);
   EXPECT_EQ(Matches(result.output, R"(model saved: (\S+))").size(), 1u);

@@ -38,8 +38,7 @@ class PluginCluster : public Installed {
   // Trains with both nodes. They have to end with the same weights, which have learned the problem.
   void TrainWithBoth(const std::vector<std::string>& flags) const {
     Process a(Train("a", flags)), b(Train("b", flags));
-    const std::array<CommandResult, 2> results = {a.Wait(120 * Patience()),
-                                                  b.Wait(120 * Patience())};
+    const std::array<CommandResult, 2> results = {a.Wait(), b.Wait()};
     std::string accuracy;
     for (const CommandResult& result : results) {
       EXPECT_EQ(result.status, 0) << result.errors;

@@ -74,7 +74,7 @@ TEST_F(Shm, RefusesAProcessWithAnotherStrategy) {
                 {shm_.path() + ": the solvers of that run have the strategy hogwild, those of this "
                                "process local { sync_condition { type: \"steps\" "});
   run.Signal(SIGINT);
-  EXPECT_EQ(run.Wait(60).status, 0);
+  EXPECT_EQ(run.Wait().status, 0);
 }
 
 TEST_F(Shm, TestScoresTheLiveWeights) {
@@ -87,7 +87,7 @@ TEST_F(Shm, TestScoresTheLiveWeights) {
   EXPECT_GE(std::stod(Matches(result.output, R"(accuracy = (\S+))").at(0)), 0.9);
   EXPECT_GE(std::stoll(Matches(result.errors, R"(Evaluating \S+ at iteration (\d+))").at(0)), 500);
   run.Signal(SIGINT);
-  EXPECT_EQ(run.Wait(60).status, 0);
+  EXPECT_EQ(run.Wait().status, 0);
   ExpectOneLine(Millrace(test), {shm_.path(), "no such file"});
 }
 
@@ -106,7 +106,7 @@ TEST_F(Shm, AKilledProcessLeavesTheOtherToTheEnd) {
   EXPECT_TRUE(Eventually([&] { return displayed().size() > before + 5; }));
   EXPECT_TRUE(FileExists(shm_.path()));
   survivor.Signal(SIGINT);
-  const CommandResult result = survivor.Wait(60);
+  const CommandResult result = survivor.Wait();
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_FALSE(FileExists(shm_.path()));
   EXPECT_EQ(work_.FilesWith("survivor_iter").size(), 2u);
@@ -134,7 +134,7 @@ TEST_F(Shm, ASnapshotOfAStoppedSharedRunResumes) {
   Process run(Train("run", Endless(), {"--cpu=2"}));
   ASSERT_TRUE(WaitForLog(run, "Iteration 100 "));
   run.Signal(SIGINT);
-  const CommandResult stopped = run.Wait(60);
+  const CommandResult stopped = run.Wait();
   const auto saved = Matches(stopped.output, R"(model saved: (\S+)\.caffemodel)");
   ASSERT_EQ(saved.size(), 1u) << stopped.errors;
   const int64_t iteration = LoadResumePoint(saved[0] + ".solverstate").iteration();
@@ -161,7 +161,7 @@ TEST_F(Shm, WeightsOfAnotherNetAreRefusedAndTheRunGoesOn) {
                 {shm_.path(), "weights of another net"});
   EXPECT_TRUE(FileExists(shm_.path()));
   run.Signal(SIGINT);
-  EXPECT_EQ(run.Wait(60).status, 0);
+  EXPECT_EQ(run.Wait().status, 0);
 }
 
 TEST_F(Shm, AJoiningProcessBringsNoWeights) {
@@ -177,7 +177,7 @@ TEST_F(Shm, AJoiningProcessBringsNoWeights) {
                   {shm_.flag(), "--weights and --snapshot do not apply"});
   }
   run.Signal(SIGINT);
-  EXPECT_EQ(run.Wait(60).status, 0);
+  EXPECT_EQ(run.Wait().status, 0);
 }
 
 TEST_F(Shm, WeightsThatADeadRunLeftAreRefusedWithTheCommandThatRemovesThem) {

@@ -41,7 +41,7 @@ TEST_P(Signals, SigintStopsAfterASnapshot) {
   Process process(Train("run", Endless()));
   ASSERT_TRUE(WaitForLog(process, "Iteration 100 "));
   process.Signal(SIGINT);
-  const CommandResult result = process.Wait(60);
+  const CommandResult result = process.Wait();
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_CONTAINS(result.errors, "Optimization stopped early.");
   const auto models = Matches(result.output, R"(model saved: (\S+)\.caffemodel)");
@@ -56,7 +56,7 @@ TEST_P(Signals, SigtermStopsToo) {
   Process process(Train("run", Endless()));
   ASSERT_TRUE(WaitForLog(process, "Iteration 100 "));
   process.Signal(SIGTERM);
-  EXPECT_EQ(process.Wait(60).status, 0);
+  EXPECT_EQ(process.Wait().status, 0);
   EXPECT_EQ(work_.FilesWith("run_iter").size(), 2u);
 }
 
@@ -68,7 +68,7 @@ TEST_P(Signals, SighupSnapshotsAndGoesOn) {
   const int64_t saved = SavedIteration();
   EXPECT_TRUE(WaitForIterationAfter(process, saved));
   process.Signal(SIGINT);
-  EXPECT_EQ(process.Wait(60).status, 0);
+  EXPECT_EQ(process.Wait().status, 0);
 }
 
 TEST_P(Signals, FlagsChangeWhatTheyDo) {
@@ -79,7 +79,7 @@ TEST_P(Signals, FlagsChangeWhatTheyDo) {
   ASSERT_TRUE(WaitForLog(process, SnapshotLine("run")));
   ASSERT_TRUE(WaitForIterationAfter(process, SavedIteration()));
   process.Signal(SIGTERM);
-  EXPECT_EQ(process.Wait(60).status, 0);
+  EXPECT_EQ(process.Wait().status, 0);
   // One snapshot by SIGINT and one at the end, none by SIGHUP.
   EXPECT_EQ(work_.FilesWith("run_iter").size(), 4u);
 }
@@ -88,7 +88,7 @@ TEST_P(Signals, SighupMayStop) {
   Process process(Train("run", Endless(), {"-sighup_effect=stop"}));
   ASSERT_TRUE(WaitForLog(process, "Iteration 100 "));
   process.Signal(SIGHUP);
-  const CommandResult result = process.Wait(60);
+  const CommandResult result = process.Wait();
   EXPECT_EQ(result.status, 0);
   EXPECT_CONTAINS(result.errors, "Optimization stopped early.");
 }
@@ -100,7 +100,7 @@ TEST_P(Signals, ASignalDuringALongTestStopsToo) {
   Process process(Train("run", solver));
   ASSERT_TRUE(WaitForLog(process, GetParam() == 1 ? "Testing net" : "Evaluating net"));
   process.Signal(SIGINT);
-  const CommandResult result = process.Wait(60);
+  const CommandResult result = process.Wait();
   EXPECT_EQ(result.status, 0);
   EXPECT_CONTAINS(result.errors, "] Test interrupted.\n");
   EXPECT_EQ(work_.FilesWith("run_iter").size(), 2u);
@@ -121,7 +121,7 @@ TEST(SigintResume, ARunStoppedBySigintEndsAsIfItHadNotBeen) {
   Process process(Command({"train", "--solver=" + work.Write("stopped", solver)}));
   ASSERT_TRUE(WaitForLog(process, "Iteration 50 "));
   process.Signal(SIGINT);
-  const CommandResult stopped = process.Wait(60);
+  const CommandResult stopped = process.Wait();
   ASSERT_EQ(stopped.status, 0) << stopped.errors;
   const auto saved = Matches(stopped.output, R"(model saved: (\S+)\.caffemodel)");
   ASSERT_EQ(saved.size(), 1u);

@@ -78,8 +78,8 @@ TEST(Time, RunsTheBackwardPassOfADeployNet) {
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(result.output, &report).ok());
   for (const LayerTime& layer : report.layer()) {
     if (layer.type() != "Convolution") continue;
-    // Millions of products; a pass that does nothing takes less than a microsecond.
-    EXPECT_GT(layer.backward_ms(), 0.1) << layer.name();
+    // 58 million products; a pass that does nothing takes less than a microsecond.
+    EXPECT_GT(layer.backward_ms(), 0.01) << layer.name();
   }
   EXPECT_GT(report.activation_gradient_mib(), 0);
 }

@@ -66,16 +66,23 @@ class MergedWeightsTest : public testing::Test {
     b_ = std::make_unique<TrainingNode>(&hub_, 1, *net_, fill_->data(), coalescing);
     EXPECT_TRUE(Eventually([&] { return b_->cluster->begun() && b_->cluster->is_leader(); }));
     EXPECT_TRUE(Eventually([&] { return a_->cluster->in_sync() && a_->cluster->members() == 2; }));
-    // Chunks that b masters count as merged.
+    // Chunks that b masters count as merged. Each chunk comes to have one master, and the other
+    // node its newest position.
     const auto size = static_cast<size_t>(b_->weights->size());
-    const std::vector<Chunk>& chunks = b_->cluster->segments()[0].net->exchange().table().chunks;
+    const auto chunks_of = [](const TrainingNode& node) -> const std::vector<Chunk>& {
+      return node.cluster->segments()[0].net->exchange().table().chunks;
+    };
+    const std::vector<Chunk>&chunks = chunks_of(*b_), &others = chunks_of(*a_);
     EXPECT_TRUE(Eventually([&] {
-      return std::any_of(chunks.begin(), chunks.end(),
-                         [](const Chunk& chunk) { return chunk.state == ChunkState::kMaster; });
+      int masters = 0;
+      for (size_t i = 0; i < chunks.size(); ++i) {
+        const bool master = chunks[i].state == ChunkState::kMaster;
+        masters += master;
+        if (master == (others[i].state == ChunkState::kMaster)) return false;
+        if (chunks[i].number != others[i].number) return false;
+      }
+      return masters > 0;
     }));
-    // Until the last positions arrive.
-    std::this_thread::sleep_for(std::chrono::milliseconds(100) +
-                                std::chrono::nanoseconds(30 * coalescing.least_ns));
     expected_ = WeightBuffer::CreatePrivate(net_->layout());
     int own = 0;
     for (size_t i = 0; i < size; ++i) {

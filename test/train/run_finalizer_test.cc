@@ -1,60 +1,44 @@
 // Two nodes in this process end their schedules together.
 #include <glog/logging.h>
 
-#include <condition_variable>
+#include <chrono>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "test/support/free_port.h"
+#include "test/support/log_watch.h"
 #include "test/train/train_support.h"
 
 namespace millrace::test {
 namespace {
 
-// Where two nodes wait for each other, beyond iteration `after`. A node that has completed an
-// iteration beyond it has begun all periodic tests that were due up to it.
-class Meeting {
- public:
-  explicit Meeting(int64_t after) : after_(after) {}
-
-  int64_t after() const { return after_; }
-  void Arrive() {
-    std::lock_guard lock(mutex_);
-    ++arrived_;
-    changed_.notify_all();
-  }
-  void AwaitBoth() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return arrived_ == 2; });
-  }
-
- private:
-  const int64_t after_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int arrived_ = 0;
+// Slows a run down until the log has what the test needs: an iteration that ends beyond `after`
+// waits up to 100 ms for `text`. Nodes that wait do not stand still: they follow their peers
+// between iterations.
+struct Event {
+  int64_t after;
+  std::string text;
 };
-
-// Of one node. A node that ends earlier does not keep the other waiting.
-class WaitAtMeeting : public RunObserver {
+class SlowUntilLogged : public RunObserver {
  public:
-  explicit WaitAtMeeting(Meeting* meeting) : meeting_(*meeting) {}
+  SlowUntilLogged(const LogWatch* log, std::vector<Event> events)
+      : log_(*log), events_(std::move(events)) {}
   void Started(int64_t, double) override {}
   void Iterated(int64_t completed, double) override {
-    if (completed <= meeting_.after()) return;
-    Arrive();
-    meeting_.AwaitBoth();
+    while (!events_.empty() && completed > events_.front().after) {
+      for (int i = 0; i < 100 && !log_.Saw(events_.front().text); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      if (!log_.Saw(events_.front().text)) return;
+      events_.erase(events_.begin());
+    }
   }
-  void Ended() override { Arrive(); }
+  void Ended() override {}
 
  private:
-  void Arrive() {
-    if (!std::exchange(arrived_, true)) meeting_.Arrive();
-  }
-  Meeting& meeting_;
-  bool arrived_ = false;
+  const LogWatch& log_;
+  std::vector<Event> events_;  // that are to come, in their order
 };
 
 // Nodes a and b; each saves under its own name.
@@ -69,16 +53,17 @@ class TwoNodes : public testing::Test {
   void Run(const caffe::SolverParameter& solver) { Run(solver, solver); }
   // Keeps an error of b in `errors_`.
   void Run(const caffe::SolverParameter& a, const caffe::SolverParameter& b) {
+    const LogWatch log;
     const auto train = [&](int node) {
+      SlowUntilLogged observer(&log, events_);
       TrainOptions options = WithSolvers(1);
       options.topology = work_ / "cluster.prototxt";
       options.node = kNames[node];
-      options.observer = observers_[node];
+      options.observer = &observer;
       try {
         outcomes_[node] = RunNamed(work_, kNames[node], node == 0 ? a : b, options);
       } catch (const Error& error) {
         errors_[node] = error.what();
-        if (observers_[node] != nullptr) observers_[node]->Ended();
       }
     };
     testing::internal::CaptureStderr();
@@ -89,13 +74,10 @@ class TwoNodes : public testing::Test {
     FLAGS_minloglevel = least;
     log_ = testing::internal::GetCapturedStderr();
   }
-  // b trains the net of `bad_net`, which makes it fail. The hidden layer is so large that a still
-  // trains then.
+  // b trains the net of `bad_net`, which makes it fail while a still trains.
   void RunWhileBFails(const std::function<std::string(const SmallNet&)>& bad_net) {
-    SmallNet net = work_.Net();
-    net.hidden = 3000;
-    work_.WriteNet(net);
-    WriteFile(work_ / "bad.prototxt", bad_net(net));
+    WriteFile(work_ / "bad.prototxt", bad_net(work_.Net()));
+    events_ = {{1, "node b has failed"}};
     const caffe::SolverParameter good = Workspace::Solver(kLong);
     caffe::SolverParameter bad = good;
     bad.set_net(work_ / "bad.prototxt");
@@ -120,7 +102,8 @@ class TwoNodes : public testing::Test {
   static constexpr int kLong = 2000;
 
   Workspace work_;
-  RunObserver* observers_[2] = {};
+  // For which both nodes wait: first, that they train together.
+  std::vector<Event> events_ = {{1, "Joined the run"}};
   Outcome outcomes_[2];
   std::string errors_[2];
   std::string log_;  // of both nodes
@@ -154,8 +137,8 @@ TEST_F(TwoNodes, TestWhatTheySaveWhereNoTestIsDue) {
   EXPECT_EQ(Logged("Iteration 200, Testing net (#0)"), 1);
 }
 
-// The learning rate jumps just before the end, so no periodic test sees its effect: both nodes
-// begin the only one long before, and no node jumps until then.
+// The learning rate jumps just before the end, so no periodic test sees its effect: the only one
+// has its result long before.
 TEST_F(TwoNodes, SayThatTheLastTestIsFarBelowTheOneBefore) {
   constexpr int kTested = 500, kJump = 990, kEnd = 1000;
   SmallNet net = work_.Net();
@@ -166,10 +149,7 @@ TEST_F(TwoNodes, SayThatTheLastTestIsFarBelowTheOneBefore) {
   solver.set_lr_policy("multistep");
   solver.add_stepvalue(kJump);
   solver.set_gamma(1e4f);
-  Meeting meeting(kTested);
-  WaitAtMeeting a(&meeting), b(&meeting);
-  observers_[0] = &a;
-  observers_[1] = &b;
+  events_.push_back({kTested, StrCat("Iteration ", kTested, ", Testing net (#0)")});
   Run(solver);
   for (const std::string& error : errors_) EXPECT_EQ(error, "");
   EXPECT_EQ(FilesWith(".caffemodel").size(), 1u);

@@ -16,6 +16,7 @@
 #include "proto/parse.h"
 #include "test/support/eventually.h"
 #include "test/support/free_port.h"
+#include "test/support/log_watch.h"
 #include "test/train/train_support.h"
 
 namespace millrace::test {
@@ -30,26 +31,6 @@ std::string TwoNodes(const std::string& folder, const std::string& fields = "") 
                    " segment { name: 's' transport: 'udp' port: ", FreePort(), " ", fields, " }"));
   return path;
 }
-
-// Sees what this process logs.
-class LogWatch : public google::LogSink {
- public:
-  LogWatch() { google::AddLogSink(this); }
-  ~LogWatch() override { google::RemoveLogSink(this); }
-  void send(google::LogSeverity, const char*, const char*, int, const struct tm*,
-            const char* message, size_t length) override {
-    std::lock_guard lock(mutex_);
-    lines_.append(message, length).push_back('\n');
-  }
-  bool Saw(const std::string& text) const {
-    std::lock_guard lock(mutex_);
-    return lines_.find(text) != std::string::npos;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::string lines_;
-};
 
 TEST(Version, IsThatOfTheHeaders) {
   EXPECT_EQ(Version(), StrCat(MILLRACE_VERSION_MAJOR, ".", MILLRACE_VERSION_MINOR, ".",

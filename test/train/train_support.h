@@ -66,6 +66,30 @@ class AtIteration : public RunObserver {
   std::atomic<bool> acted_{false};
 };
 
+// Asks the run `name` for a snapshot after 50 iterations, and for a stop once it has been written.
+class SnapshotThenStop : public RunObserver {
+ public:
+  SnapshotThenStop(const Workspace* work, std::string name, RequestedCommands* commands)
+      : work_(*work), prefix_(std::move(name) + "_iter_"), commands_(*commands) {}
+  void Started(int64_t, double) override {}
+  void Iterated(int64_t completed, double) override {
+    if (completed < 50 || stopped_) return;
+    if (!std::exchange(asked_, true)) return commands_.Snapshot();
+    for (const std::string& file : work_.FilesWith(prefix_)) {
+      if (stopped_ || !file.ends_with(".solverstate")) continue;
+      stopped_ = true;
+      commands_.Stop();
+    }
+  }
+  void Ended() override {}
+
+ private:
+  const Workspace& work_;
+  const std::string prefix_;
+  RequestedCommands& commands_;
+  bool asked_ = false, stopped_ = false;
+};
+
 // Trains `solver` under `name`, with metrics in NAME.jsonl.
 inline Outcome RunNamed(const Workspace& work, const std::string& name,
                         const caffe::SolverParameter& solver, TrainOptions options = {}) {

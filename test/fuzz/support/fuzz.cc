@@ -47,10 +47,12 @@ void Mutate(std::string* input, const std::vector<std::string>& corpus, millrace
 }  // namespace
 
 int main(int argc, char** argv) {
-  uint64_t runs = 20000, seed = std::random_device()();
+  uint64_t runs = 20000, seed = 1;
   for (int i = 1; i < argc; ++i) {
     if (strncmp(argv[i], "--runs=", 7) == 0) runs = strtoull(argv[i] + 7, nullptr, 10);
-    if (strncmp(argv[i], "--seed=", 7) == 0) seed = strtoull(argv[i] + 7, nullptr, 10);
+    if (strncmp(argv[i], "--seed=", 7) != 0) continue;
+    const char* const text = argv[i] + 7;
+    seed = strcmp(text, "random") == 0 ? std::random_device()() : strtoull(text, nullptr, 10);
   }
   FLAGS_logtostderr = true;
   FLAGS_minloglevel = google::GLOG_FATAL;
