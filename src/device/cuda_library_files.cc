@@ -69,6 +69,15 @@ std::vector<std::string> PythonLibraryFolders(const char* virtual_env, const cha
   return found;
 }
 
+std::string OwnerOfLibrary(const std::string& path) {
+  for (const fs::path& part : fs::path(path).parent_path()) {
+    const std::string name = part;
+    if (name == "site-packages" || name == "dist-packages") return "of a Python package";
+    if (name == "cuda" || name.starts_with("cuda-")) return "of a CUDA toolkit";
+  }
+  return "of the system";
+}
+
 LoadedLibrary::LoadedLibrary(const std::string& file, const std::vector<std::string>& folders)
     : file_(file), handle_(dlopen(file.c_str(), RTLD_NOW)) {
   const std::string why = handle_ == nullptr ? dlerror() : "";
@@ -76,11 +85,15 @@ LoadedLibrary::LoadedLibrary(const std::string& file, const std::vector<std::str
     handle_ = dlopen((folders[i] + "/" + file).c_str(), RTLD_NOW);
   }
   if (handle_ == nullptr) {
-    throw Error("GPUs cannot be used without ", file, ": ", why, "; the folders of ", folders.size(),
+    throw Error("GPUs cannot be used without ", file, ": ", why, "; the folders of ",
+                folders.size(),
                 " Python packages lack it, too; expected its folder in LD_LIBRARY_PATH");
   }
   link_map* map = nullptr;
   path_ = dlinfo(handle_, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : file;
+  std::error_code error;
+  const fs::path whole = fs::canonical(path_, error);
+  if (!error) path_ = whole;
 }
 
 LoadedLibrary::LoadedLibrary(const std::string& file)

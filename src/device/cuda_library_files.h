@@ -1,6 +1,6 @@
-// Where the files of cuBLAS, cuDNN and NCCL are looked for: first by the dynamic linker (LD_LIBRARY_PATH,
-// the program's own path, the system's folders), then in the packages of Python environments, which
-// often are the only installation on a machine with GPUs.
+// Where the files of cuBLAS, cuDNN and NCCL are looked for: first by the dynamic linker
+// (LD_LIBRARY_PATH, the program's own path, the system's folders), then in the packages of Python
+// environments, which often are the only installation on a machine with GPUs.
 #ifndef MILLRACE_DEVICE_CUDA_LIBRARY_FILES_H_
 #define MILLRACE_DEVICE_CUDA_LIBRARY_FILES_H_
 
@@ -17,6 +17,10 @@ namespace millrace::inline device {
 std::vector<std::string> PythonLibraryFolders(const char* virtual_env, const char* search_path,
                                               const char* system);
 
+// Names the owner of a file, by its folders: "of a Python package", "of a CUDA toolkit" (a folder "cuda"
+// or "cuda-13.0") or "of the system".
+std::string OwnerOfLibrary(const std::string& path);
+
 // A library that stays loaded.
 class LoadedLibrary {
  public:
@@ -26,8 +30,10 @@ class LoadedLibrary {
   // As above, in the folders of this process's environment.
   explicit LoadedLibrary(const std::string& file);
 
-  // The file that was loaded.
+  // The file that was loaded, without symbolic links.
   const std::string& path() const { return path_; }
+  // For the log: the file, and whose it is.
+  std::string Origin() const { return path_ + " (" + OwnerOfLibrary(path_) + ")"; }
   // Throws Error if there is no such function.
   template <typename Function>
   void Find(const char* name, Function* function) const {

@@ -47,6 +47,25 @@ TEST(CudaLibraryFiles, AreLoadedFromTheFirstFolderThatHasThem) {
             StrCat(root / "libown.so.7", " has no function nothing"));
 }
 
+// Several files may have one name: the log must say which one works.
+TEST(CudaLibraryFiles, AreNamedAsTheyAreWithTheirOwner) {
+  const TempDir root;
+  const LoadedLibrary own("libz.so.1", {});
+  const std::string packages = root / "lib/python3.12/site-packages/nvidia/cublas/lib";
+  const std::string toolkit = root / "opt/cuda-13.0/lib";
+  for (const std::string& folder : {packages, toolkit}) fs::create_directories(folder);
+  fs::copy_file(own.path(), packages + "/libpacked.so.7.1");
+  fs::create_symlink("libpacked.so.7.1", packages + "/libpacked.so.7");
+  fs::copy_file(own.path(), toolkit + "/libkit.so.7");
+  fs::create_directory_symlink(toolkit, root / "kit");
+  EXPECT_EQ(LoadedLibrary("libpacked.so.7", {packages}).Origin(),
+            packages + "/libpacked.so.7.1 (of a Python package)");
+  EXPECT_EQ(LoadedLibrary("libkit.so.7", {root / "kit"}).Origin(),
+            toolkit + "/libkit.so.7 (of a CUDA toolkit)");
+  EXPECT_EQ(OwnerOfLibrary("/usr/lib/x86_64-linux-gnu/libcudnn.so.9"), "of the system");
+  EXPECT_EQ(OwnerOfLibrary("/usr/local/cuda/lib64/libcublas.so.13"), "of a CUDA toolkit");
+}
+
 TEST(CudaLibraryFiles, AreMissedInOneLineThatSaysWhatToDo) {
   const std::string line = ErrorOf([] { LoadedLibrary("libmissing.so.9", {"/nowhere"}); });
   EXPECT_CONTAINS(line, "GPUs cannot be used without libmissing.so.9: ");

@@ -20,7 +20,7 @@ const NcclApi& Nccl() {
       throw Error(library.path(), " has version code ", version, ", expected NCCL 2.14 or later");
     }
     LOG(INFO) << "NCCL " << version / 10000 << "." << version / 100 % 100 << "." << version % 100
-              << ": " << library.path();
+              << ": " << library.Origin();
     return api;
   }();
   return api;
