@@ -21,7 +21,8 @@ import zoo_nets  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = os.path.join(os.environ.get("RESULTS", "results"), "rates")
 ROUNDS = 3
-SETTINGS = {"fp32": ["--cuda_graphs=off"], "tf32": ["--precision=tf32", "--cuda_graphs=off"],
+SETTINGS = {"fp32": ["--precision=fp32", "--cuda_graphs=off"],
+            "tf32": ["--precision=tf32", "--cuda_graphs=off"],
             "bf16": ["--precision=bf16", "--cuda_graphs=off"],
             "tf32, graphs": ["--precision=tf32", "--cuda_graphs=on"]}
 

@@ -95,9 +95,9 @@ int RunTest(const std::vector<std::string>& arguments) {
 const RegisterCommand registered({"test",
                                   "",
                                   "scores saved weights, or those of a running training",
-                                  {"model", "weights", "shm", "gpu", "precision", "gpu_transform",
-                                   "iterations", "phase", "level", "stage", "plugins",
-                                   "ap_version"},
+                                  {"model", "weights", "shm", "gpu", "precision", "gpu_fused_bias",
+                                   "gpu_measure_seconds", "gpu_transform", "iterations", "phase",
+                                   "level", "stage", "plugins", "ap_version"},
                                   RunTest,
                                   {"solver", "snapshot", "sigint_effect", "sighup_effect"},
                                   "millrace test --model=lenet_train_test.prototxt "

@@ -62,8 +62,9 @@ int RunTime(const std::vector<std::string>& arguments) {
 const RegisterCommand registered({"time",
                                   "",
                                   "measures each layer's forward and backward pass",
-                                  {"model", "weights", "gpu", "precision", "gpu_transform",
-                                   "iterations", "json", "phase", "level", "stage", "plugins"},
+                                  {"model", "weights", "gpu", "precision", "gpu_fused_bias",
+                                   "gpu_measure_seconds", "gpu_transform", "iterations", "json",
+                                   "phase", "level", "stage", "plugins"},
                                   RunTime,
                                   {"solver", "snapshot", "sigint_effect", "sighup_effect"},
                                   "millrace time --model=lenet_train_test.prototxt "

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/registration.h"
-#include "nn/gpu/gpu_precision.h"
+#include "nn/gpu/gpu_settings.h"
 #include "nn/gpu/gpu_transform.h"
 
 DEFINE_string(model, "", "the net: a prototxt file");
@@ -14,9 +14,16 @@ DEFINE_string(shm, "", "keep the weights at /dev/shm/NAME, where other processes
 DEFINE_string(gpu, "",
               "GPUs by number, separated by commas, or all (default: none). On a machine without "
               "GPUs, a warning, and the CPU");
-DEFINE_string(precision, "fp32",
-              "arithmetic of matrix products and convolutions on GPUs: fp32; or, on tensor cores, "
-              "faster and with factors of fewer bits, tf32 (10 of mantissa) or bf16 (7)");
+DEFINE_string(precision, "auto",
+              "arithmetic of matrix products and convolutions on GPUs: fp32; on tensor cores, "
+              "faster and with factors of fewer bits, tf32 (10 of mantissa) or bf16 (7); or auto: "
+              "convolutions in tf32 where the GPU has it, the rest in fp32");
+DEFINE_bool(gpu_fused_bias, true,
+            "on GPUs, add the bias of an inner product while its result is written, where cuBLASLt "
+            "can");
+DEFINE_double(gpu_measure_seconds, 10,
+              "time that each net on a GPU may spend at its start on measuring algorithms of "
+              "convolutions, which are kept for later runs; 0: cuDNN's heuristics choose");
 DEFINE_bool(gpu_transform, true,
             "copy images to GPUs as bytes, and mirror them, subtract the mean and scale there");
 DEFINE_bool(json, false, "print the result as JSON");
@@ -33,7 +40,11 @@ void RequireFlag(const char* name, const std::string& value) {
 }
 
 void ApplyGpuFlags() {
-  SetGpuPrecision(ParseGpuPrecision(FLAGS_precision));
+  if (!(FLAGS_gpu_measure_seconds >= 0)) {
+    throw Error("--gpu_measure_seconds=", FLAGS_gpu_measure_seconds, ": expected at least 0");
+  }
+  SetGpuSettings(
+      {ParseGpuPrecision(FLAGS_precision), FLAGS_gpu_fused_bias, FLAGS_gpu_measure_seconds});
   SetGpuTransform(FLAGS_gpu_transform);
 }
 

@@ -21,8 +21,8 @@ namespace millrace {
 // Throws Error if `value`, of a flag that a command requires, is empty.
 void RequireFlag(const char* name, const std::string& value);
 
-// Sets what --precision and --gpu_transform say of the nets of this process. Throws Error for
-// another precision.
+// Sets what --precision, --gpu_fused_bias, --gpu_measure_seconds and --gpu_transform say of the
+// nets of this process. Throws Error for a wrong value.
 void ApplyGpuFlags();
 
 // Splits "a,b" into {"a", "b"}; empty parts are dropped.

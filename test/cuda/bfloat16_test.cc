@@ -1,5 +1,4 @@
 // Products and convolutions in bfloat16, on libraries that round as tensor cores do.
-#include <glog/logging.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,31 +53,6 @@ void LaunchChecked(Queue& queue, int64_t count, const Kernel& kernel) {
   RunOnHost(count, kernel);
 }
 
-class InfoLines : public google::LogSink {
- public:
-  InfoLines() {
-    FLAGS_minloglevel = google::GLOG_INFO;
-    google::AddLogSink(this);
-  }
-  ~InfoLines() override {
-    google::RemoveLogSink(this);
-    FLAGS_minloglevel = least_;
-  }
-  void send(google::LogSeverity, const char*, const char*, int, const google::LogMessageTime&,
-            const char* message, size_t length) override {
-    lines.emplace_back(message, length);
-  }
-  int Count(const std::string& part) const {
-    return static_cast<int>(std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
-      return line.find(part) != std::string::npos;
-    }));
-  }
-  std::vector<std::string> lines;
-
- private:
-  const int least_ = FLAGS_minloglevel;  // of the test program
-};
-
 class CudaBfloat16 : public CudaAlgorithms {
  protected:
   CudaBfloat16() {
@@ -87,7 +61,7 @@ class CudaBfloat16 : public CudaAlgorithms {
     KernelLaunchers<WidenFromBfloat16>::Register(DeviceType::kCuda,
                                                  &LaunchChecked<WidenFromBfloat16>);
     fake_.math = CUDNN_DEFAULT_MATH;  // of a pass that is computed in TF32
-    library_ = MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kBfloat16);
+    Make({.precision = GpuPrecision::kBfloat16});
   }
 
   // The names of the work since the last call.
@@ -98,7 +72,7 @@ class CudaBfloat16 : public CudaAlgorithms {
     return names;
   }
 
-  InfoLines log_;
+  LogLines log_;
 
  private:
   size_t seen_ = 0;
@@ -279,7 +253,7 @@ TEST_F(CudaBfloat16, EndsInOrderWhateverCallFails) {
     fake_.refuses_bfloat16 = {0, 1};
     fake_.fails_at = n;
     try {
-      library_ = MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kBfloat16);
+      Make({.precision = GpuPrecision::kBfloat16});
       Used();
       const Array a(*device_, 1, &rng_);
       library_->Multiply(false, false, 1, 1, 1, a.data(), a.data(), false, a.data());

@@ -1,7 +1,6 @@
 // Choices of algorithms that are kept from one run to the next.
 #include "nn/gpu/convolution_cache.h"
 
-#include <glog/logging.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -17,16 +16,7 @@
 namespace millrace::test {
 namespace {
 
-class Warnings : public google::LogSink {
- public:
-  Warnings() { google::AddLogSink(this); }
-  ~Warnings() override { google::RemoveLogSink(this); }
-  void send(google::LogSeverity severity, const char*, const char*, int,
-            const google::LogMessageTime&, const char* message, size_t length) override {
-    if (severity == google::GLOG_WARNING) lines.emplace_back(message, length);
-  }
-  std::vector<std::string> lines;
-};
+constexpr double kNoLimit = 1e9;  // seconds
 
 class CachedAlgorithms : public CudaAlgorithms {
  protected:
@@ -37,18 +27,19 @@ class CachedAlgorithms : public CudaAlgorithms {
     plan_.reset();
     library_.reset();
     cache_ = std::make_unique<ConvolutionCache>(path_);
-    library_ = MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), precision, cache_.get());
-    fake_.proposals_asked = 0;
+    Make({.precision = precision, .measure_seconds = measure_seconds_}, cache_.get());
+    fake_.proposals_asked = fake_.measured = 0;
   }
   uint64_t Inode() const {
     struct stat status;
     return stat(path_.c_str(), &status) == 0 ? status.st_ino : 0;
   }
 
+  double measure_seconds_ = 0;
   const TempDir folder_;
   const std::string path_ = folder_ / "millrace/convolutions";
   std::unique_ptr<ConvolutionCache> cache_;
-  Warnings warnings_;
+  LogLines warnings_{google::GLOG_WARNING};
 };
 
 const std::vector<int> kThrees{3, 3, 3}, kFives{5, 5, 5};
@@ -109,12 +100,52 @@ TEST_F(CachedAlgorithms, AreReplacedIfCudnnNoLongerAcceptsThem) {
   }
 }
 
+// Measuring takes much longer than the heuristics, so what has been measured serves all later runs.
+TEST_F(CachedAlgorithms, AreMeasuredOnce) {
+  measure_seconds_ = kNoLimit;
+  fake_.proposals = {{5}};
+  fake_.times = {{5, 2.5f}, {3, 1.5f}};
+  NextRun();
+  EXPECT_EQ(Used(), kThrees);
+  EXPECT_EQ(fake_.measured, 3);
+  EXPECT_EQ(fake_.proposals_asked, 0);
+  for (const double seconds : {kNoLimit, 0.0}) {
+    measure_seconds_ = seconds;
+    NextRun();
+    EXPECT_EQ(Used(), kThrees);
+    EXPECT_EQ(fake_.measured, 0);
+    EXPECT_EQ(fake_.proposals_asked, 0);
+  }
+}
+
+TEST_F(CachedAlgorithms, AreMeasuredWhereOnlyHeuristicsHaveChosen) {
+  fake_.proposals = {{5}};
+  fake_.times = {{5, 2.5f}, {3, 1.5f}};
+  EXPECT_EQ(Used(), kFives);
+  measure_seconds_ = kNoLimit;
+  NextRun();
+  EXPECT_EQ(Used(), kThrees);
+  EXPECT_EQ(fake_.measured, 3);
+  // The heuristics replace one that was measured and later refuses its work; then it is measured
+  // again.
+  NextRun();
+  fake_.refuses = {3};
+  EXPECT_EQ(Used(), kFives);
+  EXPECT_EQ(fake_.measured, 0);
+  EXPECT_EQ(fake_.proposals_asked, 3);
+  EXPECT_EQ(Used(), kFives);
+  EXPECT_EQ(fake_.measured, 3);
+  NextRun();
+  EXPECT_EQ(Used(), kFives);
+  EXPECT_EQ(fake_.measured, 0);
+}
+
 // A number that no algorithm of cuDNN has never reaches it.
 TEST_F(CachedAlgorithms, AreAmongThoseOfCudnn) {
   fake_.proposals = {{3}};
   EXPECT_EQ(Used(), kThrees);
   ConvolutionChoices choices = ParseConvolutionChoices(ReadFile(path_));
-  for (auto& [key, algorithm] : choices) algorithm = kMostAlgorithm;
+  for (auto& [key, choice] : choices) choice.algorithm = kMaxAlgorithm;
   WriteFile(path_, FormatConvolutionChoices(choices));
   NextRun();
   EXPECT_EQ(Used(), kThrees);
@@ -127,15 +158,17 @@ TEST_F(CachedAlgorithms, IgnoreAndReplaceADamagedOrForeignFileWithOneWarning) {
   const std::string whole = ReadFile(path_);
   const std::map<std::string, std::string> files = {
       {"", "line 1: the file ends within it"},
-      {"millrace convolutions 2\n", "line 1: expected 'millrace convolutions 1'"},
+      {"millrace convolutions 1\n", "line 1: expected 'millrace convolutions 2'"},
       {whole.substr(0, whole.size() - 1), "line 4: the file ends within it"},
       {whole + "x\n", "line 5: expected the number of an algorithm, from 0 to 31"},
       {whole + "32 forward\n", "line 5: expected the number of an algorithm, from 0 to 31"},
       {whole + "1 forward fp32 1 2 3 Fake\n",
+       "line 5: expected 'measured' or 'proposed' behind the algorithm"},
+      {whole + "1 measured forward fp32 1 2 3 Fake\n",
        "line 5: expected pass, arithmetic, version, 16 numbers and the name of a GPU"},
       {whole + whole.substr(whole.find('\n') + 1),
        "line 5: this convolution has an algorithm already"},
-      {std::string(kMostCacheBytes + 1, 'x'), "1048577 bytes, expected at most 1048576"}};
+      {std::string(kMaxCacheBytes + 1, 'x'), "1048577 bytes, expected at most 1048576"}};
   for (const auto& [content, reason] : files) {
     SCOPED_TRACE(reason);
     WriteFile(path_, content);
@@ -175,11 +208,11 @@ TEST_F(CachedAlgorithms, LeaveThoseOfOtherProcesses) {
   const ConvolutionKey key{"forward", "fp32", 1, RandomProblem(&rng), "Another"};
   EXPECT_EQ(other.Find(key), std::nullopt);
   Used();  // writes the file, which the other process has read before
-  other.Store(key, 7);
+  other.Store(key, {7, true});
   other.Save();
   const ConvolutionChoices all = ParseConvolutionChoices(ReadFile(path_));
   EXPECT_EQ(all.size(), 4u);
-  EXPECT_EQ(all.at(TextOf(key)), 7);
+  EXPECT_EQ(all.at(TextOf(key)), (ConvolutionChoice{7, true}));
 }
 
 TEST_F(CachedAlgorithms, NeedNoFile) {

@@ -129,17 +129,35 @@ TEST_F(CudaBiased, LeaveToOthersWhatTheyDoNotHave) {
 }
 
 TEST_F(CudaBiased, DoWithoutAWorkspaceWhereThereIsNoMemory) {
-  cuda_.fails_at = cuda_.calls() + 1, cuda_.failure = cudaErrorMemoryAllocation;
+  const LogLines log;
+  cuda_.largest_block = 0;
+  Make({});
+  EXPECT_EQ(log.Count("no memory for a workspace"), 1);
   for (int time = 0; time < 2; ++time) EXPECT_TRUE(Multiply());
   EXPECT_EQ(fake_.given_biased, std::vector<size_t>(2, 0));
+  EXPECT_EQ(fake_.products_in_own_memory, 2);
+}
+
+TEST_F(CudaBiased, AreLeftToOthersIfThatIsAskedFor) {
+  Make({.fused_bias = false});
+  EXPECT_FALSE(Multiply());
+  EXPECT_EQ(fake_.proposals_asked, 0);
+}
+
+// cuBLAS would allocate memory of its own while its work is recorded.
+TEST_F(CudaBiased, UseAWorkspaceOfTheDevice) {
+  EXPECT_TRUE(Multiply());
+  library_->Multiply(false, false, 3, 4, 5, in_.data(), in_.data(), false, out_.data());
+  EXPECT_EQ(fake_.products_in_own_memory, 0);
 }
 
 TEST_F(CudaBiased, HaveTheArithmeticOfTheRun) {
   for (const auto& [precision, compute] :
        {std::pair(GpuPrecision::kFloat32, CUBLAS_COMPUTE_32F),
+        std::pair(GpuPrecision::kAuto, CUBLAS_COMPUTE_32F),
         std::pair(GpuPrecision::kTf32, CUBLAS_COMPUTE_32F_FAST_TF32),
         std::pair(GpuPrecision::kBfloat16, CUBLAS_COMPUTE_32F_FAST_16BF)}) {
-    library_ = MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), precision);
+    Make({.precision = precision});
     EXPECT_TRUE(Multiply());
     EXPECT_EQ(fake_.biased_compute, compute);
   }
@@ -240,12 +258,12 @@ TEST_F(CudaAlgorithms, ExistWithoutAnyProposal) {
   EXPECT_CONTAINS(ErrorOf([&] { Used(); }), "no algorithm for the forward pass");
 }
 
-// ---- TF32 ----
+// ---- Arithmetic ----
 
 TEST_F(CudaAlgorithms, ComputeInTf32IfThatIsAskedFor) {
   EXPECT_EQ(fake_.product_math, CUBLAS_DEFAULT_MATH);
   fake_.math = CUDNN_DEFAULT_MATH;
-  library_ = MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kTf32);
+  Make({.precision = GpuPrecision::kTf32});
   EXPECT_EQ(fake_.product_math, CUBLAS_TF32_TENSOR_OP_MATH);
   // The fastest first, on tensor cores or not.
   fake_.proposals = {{5, CUDNN_TENSOR_OP_MATH}, {3, CUDNN_DEFAULT_MATH}, {4, CUDNN_FMA_MATH}};
@@ -254,30 +272,60 @@ TEST_F(CudaAlgorithms, ComputeInTf32IfThatIsAskedFor) {
   EXPECT_EQ(Used(), (std::vector<int>{4, 4, 4}));
 }
 
-TEST_F(CudaLibraries, RefuseAnArithmeticThatTheGpuLacks) {
+// PyTorch's choice, too.
+TEST_F(CudaAlgorithms, ConvolveInTf32ByThemselvesWhereTheGpuHasIt) {
+  const LogLines log;
+  fake_.math = CUDNN_DEFAULT_MATH;
+  Make({.precision = GpuPrecision::kAuto});
+  EXPECT_EQ(fake_.product_math, CUBLAS_DEFAULT_MATH);
+  EXPECT_EQ(Used(), (std::vector<int>{1, 1, 1}));
+  for (const PassAlgorithm& each : plan_->algorithms()) EXPECT_EQ(each.arithmetic, "tf32");
+  EXPECT_EQ(log.Count("cuda device 1: matrix products in float32, convolutions in TF32"), 1);
   cuda_.capability = 75;
-  EXPECT_EQ(
-      ErrorOf([&] { MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kTf32); }),
-      "--precision=tf32: cuda device 1 has compute capability 7.5, expected at least 8.0, or "
-      "--precision=fp32");
-  EXPECT_EQ(ErrorOf([&] {
-              MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kBfloat16);
-            }),
-            "--precision=bf16: cuda device 1 has compute capability 7.5, expected at least 8.0, or "
-            "--precision=fp32");
-  MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kFloat32);
+  fake_.math = CUDNN_FMA_MATH;
+  plan_.reset();
+  Make({.precision = GpuPrecision::kAuto});
+  EXPECT_EQ(fake_.product_math, CUBLAS_DEFAULT_MATH);
+  EXPECT_EQ(Used(), (std::vector<int>{1, 1, 1}));
+  for (const PassAlgorithm& each : plan_->algorithms()) EXPECT_EQ(each.arithmetic, "fp32");
+  EXPECT_EQ(log.Count("cuda device 1: matrix products and convolutions in float32"), 1);
 }
 
-TEST(GpuPrecisionTest, IsOneOfThree) {
+TEST_F(CudaAlgorithms, SayWhatComputesEachPass) {
+  fake_.proposals = {{3}};
+  Used();
+  std::vector<std::string> passes;
+  for (const PassAlgorithm& each : plan_->algorithms()) {
+    passes.push_back(StrCat(each.pass, " ", each.arithmetic, " ", each.number));
+  }
+  EXPECT_EQ(passes,
+            (std::vector<std::string>{"forward fp32 3", "backward fp32 3", "weight fp32 3"}));
+}
+
+TEST_F(CudaLibraries, RefuseAnArithmeticThatTheGpuLacks) {
+  cuda_.capability = 75;
+  EXPECT_EQ(ErrorOf([&] { Make({.precision = GpuPrecision::kTf32}); }),
+            "--precision=tf32: cuda device 1 has compute capability 7.5, expected at least 8.0, or "
+            "--precision=fp32");
+  EXPECT_EQ(ErrorOf([&] { Make({.precision = GpuPrecision::kBfloat16}); }),
+            "--precision=bf16: cuda device 1 has compute capability 7.5, expected at least 8.0, or "
+            "--precision=fp32");
+  Make({});
+}
+
+TEST(GpuSettingsTest, HaveOneOfFourPrecisions) {
+  EXPECT_EQ(ParseGpuPrecision("auto"), GpuPrecision::kAuto);
   EXPECT_EQ(ParseGpuPrecision("fp32"), GpuPrecision::kFloat32);
   EXPECT_EQ(ParseGpuPrecision("tf32"), GpuPrecision::kTf32);
   EXPECT_EQ(ParseGpuPrecision("bf16"), GpuPrecision::kBfloat16);
   EXPECT_EQ(ErrorOf([] { ParseGpuPrecision("fp16"); }),
-            "--precision=fp16: expected fp32, tf32 or bf16");
-  EXPECT_EQ(CurrentGpuPrecision(), GpuPrecision::kFloat32);
-  SetGpuPrecision(GpuPrecision::kTf32);
-  EXPECT_EQ(CurrentGpuPrecision(), GpuPrecision::kTf32);
-  SetGpuPrecision(GpuPrecision::kFloat32);
+            "--precision=fp16: expected auto, fp32, tf32 or bf16");
+  EXPECT_EQ(CurrentGpuSettings().precision, GpuPrecision::kFloat32);
+  SetGpuSettings({.precision = GpuPrecision::kTf32, .fused_bias = false, .measure_seconds = 3});
+  EXPECT_EQ(CurrentGpuSettings().precision, GpuPrecision::kTf32);
+  EXPECT_FALSE(CurrentGpuSettings().fused_bias);
+  EXPECT_EQ(CurrentGpuSettings().measure_seconds, 3);
+  SetGpuSettings({});
 }
 
 // ---- Failures ----
@@ -286,16 +334,18 @@ TEST(GpuPrecisionTest, IsOneOfThree) {
 // memory is an OutOfMemory, to which the net adds the layer.
 TEST_F(CudaLibraries, EndInOrderWhateverCallFails) {
   library_.reset();
-  for (const bool for_memory : {false, true}) {
+  for (const auto& [for_memory, measure_seconds] :
+       {std::pair(false, 0.0), std::pair(true, 0.0), std::pair(false, 1e9)}) {
     bool passed = false;
     int failed = 0;
     for (uint64_t n = 0; !passed; ++n) {
       ASSERT_LT(n, 200u);
       fake_.Reset();
       fake_.fails_at = n, fake_.fails_for_memory = for_memory;
+      fake_.times = {{1, 1}};
       try {
         Rng rng(1, {1});
-        library_ = MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kFloat32);
+        Make({.measure_seconds = measure_seconds});
         const ConvolutionProblem p = RandomProblem(&rng);
         plan_ = library_->PlanConvolution(p);
         const Arrays at(*device_, p, plan_->workspace_bytes(), &rng);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "nn/gpu/bfloat16_kernels.h"
@@ -28,6 +29,17 @@ cublasStatus_t BlasDestroy(cublasHandle_t handle) {
 cublasStatus_t BlasSetStream(cublasHandle_t handle, cudaStream_t stream) {
   if (Fails()) return BlasFailure();
   As<Handle>(handle).stream = stream;
+  As<Handle>(handle).workspace = nullptr;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t BlasSetWorkspace(cublasHandle_t handle, void* workspace, size_t bytes) {
+  if (Fails()) return BlasFailure();
+  if (!Require(reinterpret_cast<uintptr_t>(workspace) % 256 == 0, "cublas: workspace") ||
+      !Require(bytes == size_t{32} << 20, "cublas: bytes of the workspace") ||
+      !RequireBytes(workspace, bytes, As<Handle>(handle), "cublas: workspace")) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  As<Handle>(handle).workspace = workspace;
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t BlasSetMath(cublasHandle_t, cublasMath_t math) {
@@ -54,6 +66,11 @@ cublasStatus_t Product(const char* name, cublasHandle_t handle, cublasOperation_
                      RequireMemory(b, size_t(ldb) * (tb ? k : n), own, "gemm: b") &&
                      RequireMemory(c, size_t(ldc) * n, own, "gemm: c");
   if (!right) return CUBLAS_STATUS_INVALID_VALUE;
+  if (own.workspace != nullptr) {
+    std::memset(own.workspace, 0x5a, 4096);
+  } else {
+    ++Fake().products_in_own_memory;
+  }
   for (int j = 0; j < n; ++j) {
     for (int i = 0; i < m; ++i) {
       double sum = 0;
@@ -271,6 +288,7 @@ CublasApi MakeCublas() {
   api.cublasCreate_v2 = BlasCreate;
   api.cublasDestroy_v2 = BlasDestroy;
   api.cublasSetStream_v2 = BlasSetStream;
+  api.cublasSetWorkspace_v2 = BlasSetWorkspace;
   api.cublasSetMathMode = BlasSetMath;
   api.cublasSgemm_v2 = Sgemm;
   api.cublasGemmEx = GemmEx;

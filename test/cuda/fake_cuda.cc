@@ -1,5 +1,6 @@
 #include "test/cuda/fake_cuda.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -25,14 +26,14 @@ struct FakeEvent {
   unsigned flags;
 };
 
-constexpr size_t kMostBytes = size_t{1} << 40;
+constexpr size_t kMaxScribbled = size_t{1} << 20;  // of new memory
 
 cudaError_t Allocate(void** pointer, size_t bytes, cudaMemoryType type) {
   if (const cudaError_t status = FakeCuda::Get().CallInContext()) return status;
-  if (bytes > kMostBytes) return cudaErrorMemoryAllocation;
+  if (bytes > FakeCuda::Get().largest_block) return cudaErrorMemoryAllocation;
   *pointer = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (*pointer == nullptr) return cudaErrorMemoryAllocation;
-  std::memset(*pointer, 0xff, bytes);
+  std::memset(*pointer, 0xff, std::min(bytes, kMaxScribbled));
   ++FakeCuda::Get().allocations;
   FakeCuda::Get().Add(*pointer, {bytes, type, current, true});
   return cudaSuccess;
@@ -74,6 +75,7 @@ void FakeCuda::Reset() {
   std::lock_guard lock(mutex_);
   devices = 2, capability = 90, driver = runtime = 13000;
   count_status = cudaSuccess;
+  largest_block = size_t{1} << 40;
   fails_at = UINT64_MAX, failure = cudaErrorIllegalAddress, sticky = false;
   late_queries = queries = 0;
   calls_ = 0;
@@ -82,7 +84,12 @@ void FakeCuda::Reset() {
   }
   contexts_.clear(), blocks_.clear(), work_.clear();
   waits_that_spin_ = waits_that_sleep_ = waits_for_all_work = 0;
+  last_error = cudaSuccess;
   allocations = 0;
+}
+
+bool FakeCuda::IsRecording(cudaStream_t stream) const {
+  return reinterpret_cast<const FakeStream*>(stream)->recorded != nullptr;
 }
 
 cudaError_t FakeCuda::Call() {
@@ -153,7 +160,7 @@ using millrace::test::FakeStream;
 
 extern "C" {
 
-cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetLastError() { return std::exchange(FakeCuda::Get().last_error, cudaSuccess); }
 const char* cudaGetErrorString(cudaError_t status) {
   switch (status) {
     case cudaErrorInsufficientDriver:
@@ -297,6 +304,11 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   }
   *graph = reinterpret_cast<cudaGraph_t>(recorded);
   return cudaSuccess;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  *status = FakeCuda::Get().IsRecording(stream) ? cudaStreamCaptureStatusActive
+                                                : cudaStreamCaptureStatusNone;
+  return FakeCuda::Get().Call();
 }
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* made, cudaGraph_t graph,
                                           unsigned long long) {

@@ -37,6 +37,7 @@ class FakeCuda {
 
   int devices, capability, driver, runtime;  // versions as CUDA writes them
   cudaError_t count_status;                  // of cudaGetDeviceCount
+  size_t largest_block;                      // bytes that can be allocated at once
   // The call with this number from 0 fails with `failure`; if `sticky`, so do all later ones.
   uint64_t fails_at;
   cudaError_t failure;
@@ -66,8 +67,10 @@ class FakeCuda {
   int streams = 0, events = 0;     // that exist
   int recordings = 0, graphs = 0;  // streams that record; graphs of either kind
   std::atomic<int> waits_for_all_work{0};
-  std::atomic<uint64_t> queries = 0;  // of events, since Reset
-  uint64_t allocations = 0;           // made so far, since Reset
+  std::atomic<uint64_t> queries = 0;     // of events, since Reset
+  cudaError_t last_error = cudaSuccess;  // what cudaGetLastError returns next
+  bool IsRecording(cudaStream_t stream) const;
+  uint64_t allocations = 0;  // made so far, since Reset
 
  private:
   FakeCuda() { Reset(); }

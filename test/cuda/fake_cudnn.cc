@@ -13,8 +13,15 @@ using namespace fake_handles;
 struct Tensor {
   int n = 0, c = 0, h = 0, w = 0;
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  cudnnTensorFormat_t format = CUDNN_TENSOR_NCHW;
   size_t bytes_each() const { return type == CUDNN_DATA_BFLOAT16 ? 2 : 4; }
   size_t count() const { return size_t(n) * c * h * w; }
+  // Where the value lies that is at `i` in the order of images, channels, rows, columns.
+  size_t Place(size_t i) const {
+    if (format == CUDNN_TENSOR_NCHW) return i;
+    const size_t plane = size_t(h) * w, of_image = i % (c * plane);
+    return i - of_image + of_image % plane * c + of_image / plane;
+  }
 };
 struct Convolution {
   int pad[2] = {}, stride[2] = {}, dilation[2] = {}, group = 1;
@@ -49,11 +56,12 @@ cudnnStatus_t SetTensor(cudnnTensorDescriptor_t tensor, cudnnTensorFormat_t form
                         cudnnDataType_t type, int n, int c, int h, int w) {
   if (Fails()) return Failure();
   const bool known = type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_BFLOAT16;
-  if (!Require(format == CUDNN_TENSOR_NCHW && known, "a tensor's format") ||
+  const bool fits = format == CUDNN_TENSOR_NCHW;
+  if (!Require(fits && known, "a tensor's format") ||
       !Require(n > 0 && c > 0 && h > 0 && w > 0, "a tensor of no elements")) {
     return CUDNN_STATUS_BAD_PARAM;
   }
-  As<Tensor>(tensor) = {n, c, h, w, type};
+  As<Tensor>(tensor) = {n, c, h, w, type, format};
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t SetFilter(cudnnFilterDescriptor_t filter, cudnnDataType_t type,
@@ -134,15 +142,30 @@ cudnnStatus_t Workspace(const Tensor& bottom, const Tensor& weights, const Convo
   return CUDNN_STATUS_SUCCESS;
 }
 
-// Begins the work of a pass, which may use the whole workspace.
+// What an algorithm leaves that fails at its work.
+cudnnStatus_t FailAt(cudnnStatus_t status) {
+  FakeCuda& cuda = FakeCuda::Get();
+  cuda.last_error = cudaErrorLaunchOutOfResources;
+  if (Fake().device_fails) cuda.fails_at = cuda.calls(), cuda.sticky = true;
+  return status;
+}
+
+// Begins the work of a pass, which may use the whole workspace. `output`: the array that it writes.
 cudnnStatus_t BeginPass(const char* name, const Handle& handle, const Tensor& bottom,
                         const Tensor& weights, const Convolution& by, const Tensor& top,
-                        const void* const (&arrays)[3], int algorithm, void* workspace,
+                        const void* const (&arrays)[3], int output, int algorithm, void* workspace,
                         size_t bytes) {
   if (Fails()) return Failure();
   if (Fake().refuses.contains(algorithm)) return CUDNN_STATUS_NOT_SUPPORTED;
   const bool half = bottom.type == CUDNN_DATA_BFLOAT16;
   if (half && Fake().refuses_bfloat16.contains(algorithm)) return CUDNN_STATUS_NOT_SUPPORTED;
+  if (const auto failing = Fake().fails.find(algorithm); failing != Fake().fails.end()) {
+    const Tensor& shape = output == 0 ? bottom : output == 1 ? weights : top;
+    if (CUDNN_STATUS_CATEGORY(failing->second) != CUDNN_STATUS_BAD_PARAM) {
+      std::memset(const_cast<void*>(arrays[output]), 0x7f, shape.count() * shape.bytes_each());
+    }
+    return FailAt(failing->second);
+  }
   const bool right =
       Fit(bottom, weights, by, top) &&
       Require(by.math == (half ? CUDNN_TENSOR_OP_MATH : Fake().math), "the arithmetic") &&
@@ -183,12 +206,11 @@ void ForEachProduct(const Tensor& bottom, const Tensor& weights, const Convoluti
 // The values of an array, as float32.
 std::vector<float> In(const void* from, const Tensor& shape) {
   std::vector<float> values(shape.count());
-  if (shape.type == CUDNN_DATA_FLOAT) {
-    std::copy_n(static_cast<const float*>(from), values.size(), values.begin());
-  } else {
-    std::transform(static_cast<const uint16_t*>(from),
-                   static_cast<const uint16_t*>(from) + values.size(), values.begin(),
-                   [](uint16_t value) { return FromBfloat16(value); });
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t at = shape.Place(i);
+    values[i] = shape.type == CUDNN_DATA_FLOAT
+                    ? static_cast<const float*>(from)[at]
+                    : FromBfloat16(static_cast<const uint16_t*>(from)[at]);
   }
   return values;
 }
@@ -200,10 +222,11 @@ void Store(const std::vector<double>& sums, const void* alpha, const void* beta,
   const std::vector<float> old = In(to, shape);
   for (size_t i = 0; i < sums.size(); ++i) {
     const auto value = static_cast<float>(a * sums[i] + (b == 0 ? 0 : b * old[i]));
+    const size_t at = shape.Place(i);
     if (shape.type == CUDNN_DATA_FLOAT) {
-      static_cast<float*>(to)[i] = value;
+      static_cast<float*>(to)[at] = value;
     } else {
-      static_cast<uint16_t*>(to)[i] = ToBfloat16(value);
+      static_cast<uint16_t*>(to)[at] = ToBfloat16(value);
     }
   }
 }
@@ -223,7 +246,7 @@ cudnnStatus_t Forward(cudnnHandle_t handle, const void* alpha, cudnnTensorDescri
                       void* y) {
   const cudnnStatus_t status =
       BeginPass("forward", As<Handle>(handle), Shape(bottom), Shape(weights), By(by), Shape(top),
-                {x, w, y}, algorithm, workspace, bytes);
+                {x, w, y}, 2, algorithm, workspace, bytes);
   if (status != CUDNN_STATUS_SUCCESS) return status;
   const std::vector<float> in = In(x, Shape(bottom)), by_weights = In(w, Shape(weights));
   std::vector<double> sums(Shape(top).count());
@@ -240,7 +263,7 @@ cudnnStatus_t BackwardData(cudnnHandle_t handle, const void* alpha, cudnnFilterD
                            cudnnTensorDescriptor_t bottom, void* dx) {
   const cudnnStatus_t status =
       BeginPass("backward data", As<Handle>(handle), Shape(bottom), Shape(weights), By(by),
-                Shape(top), {dx, w, dy}, algorithm, workspace, bytes);
+                Shape(top), {dx, w, dy}, 0, algorithm, workspace, bytes);
   if (status != CUDNN_STATUS_SUCCESS) return status;
   const std::vector<float> diffs = In(dy, Shape(top)), by_weights = In(w, Shape(weights));
   std::vector<double> sums(Shape(bottom).count());
@@ -260,13 +283,57 @@ cudnnStatus_t BackwardFilter(cudnnHandle_t handle, const void* alpha,
                              void* dw) {
   const cudnnStatus_t status =
       BeginPass("backward filter", As<Handle>(handle), Shape(bottom), Shape(weights), By(by),
-                Shape(top), {x, dw, dy}, algorithm, workspace, bytes);
+                Shape(top), {x, dw, dy}, 1, algorithm, workspace, bytes);
   if (status != CUDNN_STATUS_SUCCESS) return status;
   const std::vector<float> in = In(x, Shape(bottom)), diffs = In(dy, Shape(top));
   std::vector<double> sums(Shape(weights).count());
   ForEachProduct(Shape(bottom), Shape(weights), By(by), Shape(top),
                  [&](size_t b, size_t v, size_t t) { sums[v] += double{in[b]} * diffs[t]; });
   Store(sums, alpha, beta, Shape(weights), dw);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// Measures, and overwrites `output`, one of the arrays, and the workspace.
+template <typename Perf>
+cudnnStatus_t Find(const Handle& handle, const Tensor& bottom, const void* x, const Tensor& weights,
+                   const void* w, const Convolution& by, const Tensor& top, const void* y,
+                   const void* output, int most, int* count, Perf* to, void* workspace,
+                   size_t bytes) {
+  if (Fails()) return Failure();
+  const Tensor& shape = output == x ? bottom : output == w ? weights : top;
+  const bool right =
+      Fit(bottom, weights, by, top) && Begin(handle, "measurement") &&
+      Require(!FakeCuda::Get().IsRecording(handle.stream), "a measurement in a recording") &&
+      RequireArray(x, bottom, handle, "measurement: the bottom") &&
+      RequireArray(w, weights, handle, "measurement: the weights") &&
+      RequireArray(y, top, handle, "measurement: the top") &&
+      (bytes == 0 || RequireBytes(workspace, bytes, handle, "measurement: the workspace"));
+  if (!right) return CUDNN_STATUS_BAD_PARAM;
+  ++Fake().measured;
+  std::memset(const_cast<void*>(output), 0x7f, shape.count() * shape.bytes_each());
+  if (bytes > 0) std::memset(workspace, 0x5a, bytes);
+  *count = 0;
+  for (const auto& [algorithm, time] : Fake().times) {
+    if (*count == most) break;
+    Perf& each = to[(*count)++];
+    each = {};
+    each.algo = static_cast<decltype(each.algo)>(algorithm);
+    each.time = time;
+    each.memory = NeedOf(algorithm);
+    each.mathType = by.math;
+    const auto failing = Fake().fails.find(algorithm);
+    if (Fake().refuses.contains(algorithm) || each.memory > bytes) {
+      each.status = CUDNN_STATUS_NOT_SUPPORTED;
+    } else if (failing != Fake().fails.end()) {
+      each.status = FailAt(failing->second);
+    }
+    if (each.status != CUDNN_STATUS_SUCCESS) each.time = -1;
+  }
+  // Sorts those that failed behind the others.
+  std::stable_sort(to, to + *count, [](const Perf& a, const Perf& b) {
+    return a.time >= 0 && (b.time < 0 || a.time < b.time);
+  });
+  if (Fake().when_measured) Fake().when_measured();
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -323,6 +390,30 @@ CudnnApi MakeCudnn() {
          cudnnConvolutionDescriptor_t by, cudnnFilterDescriptor_t weights, int most, int* count,
          cudnnConvolutionBwdFilterAlgoPerf_t* to) {
         return Propose(Shape(bottom), Shape(weights), By(by), Shape(top), most, count, to);
+      };
+  api.cudnnFindConvolutionForwardAlgorithmEx =
+      [](cudnnHandle_t handle, cudnnTensorDescriptor_t bottom, const void* x,
+         cudnnFilterDescriptor_t weights, const void* w, cudnnConvolutionDescriptor_t by,
+         cudnnTensorDescriptor_t top, void* y, int most, int* count,
+         cudnnConvolutionFwdAlgoPerf_t* to, void* workspace, size_t bytes) {
+        return Find(As<Handle>(handle), Shape(bottom), x, Shape(weights), w, By(by), Shape(top), y,
+                    y, most, count, to, workspace, bytes);
+      };
+  api.cudnnFindConvolutionBackwardDataAlgorithmEx =
+      [](cudnnHandle_t handle, cudnnFilterDescriptor_t weights, const void* w,
+         cudnnTensorDescriptor_t top, const void* dy, cudnnConvolutionDescriptor_t by,
+         cudnnTensorDescriptor_t bottom, void* dx, int most, int* count,
+         cudnnConvolutionBwdDataAlgoPerf_t* to, void* workspace, size_t bytes) {
+        return Find(As<Handle>(handle), Shape(bottom), dx, Shape(weights), w, By(by), Shape(top),
+                    dy, dx, most, count, to, workspace, bytes);
+      };
+  api.cudnnFindConvolutionBackwardFilterAlgorithmEx =
+      [](cudnnHandle_t handle, cudnnTensorDescriptor_t bottom, const void* x,
+         cudnnTensorDescriptor_t top, const void* dy, cudnnConvolutionDescriptor_t by,
+         cudnnFilterDescriptor_t weights, void* dw, int most, int* count,
+         cudnnConvolutionBwdFilterAlgoPerf_t* to, void* workspace, size_t bytes) {
+        return Find(As<Handle>(handle), Shape(bottom), x, Shape(weights), dw, By(by), Shape(top),
+                    dy, dw, most, count, to, workspace, bytes);
       };
   api.cudnnGetConvolutionForwardWorkspaceSize =
       [](cudnnHandle_t, cudnnTensorDescriptor_t bottom, cudnnFilterDescriptor_t weights,

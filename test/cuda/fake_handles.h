@@ -17,6 +17,7 @@ inline FakeLibraries& Fake() { return FakeLibraries::Get(); }
 struct Handle {
   int device;
   cudaStream_t stream = nullptr;
+  void* workspace = nullptr;  // of cuBLAS; null: its own
 };
 
 template <typename T, typename Opaque>

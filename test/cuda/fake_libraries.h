@@ -5,6 +5,7 @@
 #define MILLRACE_TEST_CUDA_FAKE_LIBRARIES_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -33,9 +34,16 @@ struct FakeLibraries {
   std::vector<FakeProposal> proposals = {{1}};
   std::map<int, size_t> workspace;  // bytes that an algorithm needs; 0 if it is not listed
   std::set<int> unknown, refuses;   // algorithms that have no workspace size; that refuse to work
-  uint64_t fails_at = UINT64_MAX;   // number from 0 of the call that fails
-  bool fails_for_memory = false;    // for lack of memory
-  size_t version = 90000;           // of cuDNN
+  // Algorithms that are accepted, and fail at their work; as part of which the device may fail.
+  std::map<int, cudnnStatus_t> fails;
+  bool device_fails = false;
+  // What measurements find: algorithms with their milliseconds. Those in the sets above fail there,
+  // too. when_measured() is called at the end of each, if it is set.
+  std::map<int, float> times;
+  std::function<void()> when_measured;
+  uint64_t fails_at = UINT64_MAX;  // number from 0 of the call that fails
+  bool fails_for_memory = false;   // for lack of memory
+  size_t version = 90000;          // of cuDNN
 
   cudnnMathType_t math = CUDNN_FMA_MATH;            // of convolutions, or they are wrong
   cublasMath_t product_math = CUBLAS_DEFAULT_MATH;  // that was set
@@ -52,6 +60,8 @@ struct FakeLibraries {
   uint64_t calls = 0;
   int handles = 0, descriptors = 0;    // that exist
   int proposals_asked = 0;             // calls of the heuristics
+  int measured = 0;                    // measurements
+  int products_in_own_memory = 0;      // of cuBLAS
   std::vector<int> used;               // algorithms, in the order of their work
   std::vector<cudnnDataType_t> types;  // of the arrays, as above
   std::vector<size_t> given;           // bytes of workspace, as above

@@ -2,8 +2,10 @@
 #ifndef MILLRACE_TEST_CUDA_LIBRARY_FIXTURE_H_
 #define MILLRACE_TEST_CUDA_LIBRARY_FIXTURE_H_
 
+#include <glog/logging.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +36,33 @@ class Array {
   const Buffer memory_;
 };
 
+// Lines of the log, of this severity and above.
+class LogLines : public google::LogSink {
+ public:
+  explicit LogLines(google::LogSeverity least = google::GLOG_INFO) : least_(least) {
+    FLAGS_minloglevel = std::min<int>(FLAGS_minloglevel, least);
+    google::AddLogSink(this);
+  }
+  ~LogLines() override {
+    google::RemoveLogSink(this);
+    FLAGS_minloglevel = of_program_;
+  }
+  void send(google::LogSeverity severity, const char*, const char*, int,
+            const google::LogMessageTime&, const char* message, size_t length) override {
+    if (severity >= least_) lines.emplace_back(message, length);
+  }
+  int Count(const std::string& part) const {
+    return static_cast<int>(std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+      return line.find(part) != std::string::npos;
+    }));
+  }
+  std::vector<std::string> lines;
+
+ private:
+  const int of_program_ = FLAGS_minloglevel;
+  const google::LogSeverity least_;
+};
+
 class CudaLibraries : public testing::Test {
  protected:
   CudaLibraries() {
@@ -41,7 +70,7 @@ class CudaLibraries : public testing::Test {
     fake_.Reset();
     device_ = &DeviceRegistry::Get().Find(DeviceType::kCuda, 1);
     queue_ = device_->MakeQueue(QueuePriority::kNormal);
-    library_ = MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), GpuPrecision::kFloat32);
+    Make({});
   }
   ~CudaLibraries() override {
     plan_.reset();
@@ -49,6 +78,11 @@ class CudaLibraries : public testing::Test {
     EXPECT_EQ(fake_.wrong, std::vector<std::string>());
     EXPECT_EQ(fake_.handles, 0);
     EXPECT_EQ(fake_.descriptors, 0);
+  }
+
+  void Make(const GpuSettings& settings, ConvolutionCache* cache = nullptr,
+            const Clock* clock = nullptr) {
+    library_ = MakeCudaLibrary(*queue_, FakeCublas(), FakeCudnn(), settings, cache, clock);
   }
 
   // Every piece of work of the libraries is on the queue's stream.

@@ -21,7 +21,7 @@ std::vector<std::string> Corpus() {
                                    .dilation = {1, 1}};
   ConvolutionChoices choices;
   for (const char* const pass : {"forward", "backward", "weight"}) {
-    choices[TextOf({pass, "bf16", 90190, problem, "NVIDIA H100 80GB HBM3"})] = 1;
+    choices[TextOf({pass, "bf16", 90190, problem, "NVIDIA H100 80GB HBM3"})] = {1, *pass != 'w'};
   }
   return {FormatConvolutionChoices(choices), FormatConvolutionChoices({}), ""};
 }
@@ -29,8 +29,8 @@ std::vector<std::string> Corpus() {
 bool Target(const std::string& input) {
   try {
     const ConvolutionChoices choices = ParseConvolutionChoices(input);
-    for (const auto& [key, algorithm] : choices) {
-      if (algorithm < 0 || algorithm > kMostAlgorithm) return false;
+    for (const auto& [key, choice] : choices) {
+      if (choice.algorithm < 0 || choice.algorithm > kMaxAlgorithm) return false;
     }
     return ParseConvolutionChoices(FormatConvolutionChoices(choices)) == choices;
   } catch (const Error& error) {

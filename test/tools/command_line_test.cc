@@ -86,6 +86,8 @@ TEST(CommandLine, WithoutGpusTheFlagGivesAWarningAndUsesAProcessor) {
   ExpectOneLine(Millrace({"train", solver, "--cuda_graphs=yes"}),
                 {"--cuda_graphs=yes: expected auto, on or off"});
   ExpectOneLine(Millrace({"train", solver, "--precision=fp16"}), {"--precision=fp16: expected"});
+  ExpectOneLine(Millrace({"train", solver, "--gpu_measure_seconds=-1"}),
+                {"--gpu_measure_seconds=-1: expected at least 0"});
   ExpectOneLine(Millrace({"train", solver, "--gpu=0", "--cpu=0"}),
                 {"--cpu=0: expected at least 1"});
   EXPECT_TRUE(work.FilesWith("run_iter").empty());

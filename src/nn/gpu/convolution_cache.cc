@@ -14,7 +14,7 @@
 namespace millrace::inline nn {
 namespace {
 
-constexpr std::string_view kFirstLine = "millrace convolutions 1";
+constexpr std::string_view kFirstLine = "millrace convolutions 2";
 // Numbers of a problem.
 constexpr int kNumbers = 16;
 
@@ -76,15 +76,19 @@ ConvolutionChoices ParseConvolutionChoices(std::string_view text) {
     }
     std::string_view key = line;
     const auto algorithm = ParseNumber<int>(TakeWord(&key));
-    if (!algorithm || *algorithm < 0 || *algorithm > kMostAlgorithm) {
+    if (!algorithm || *algorithm < 0 || *algorithm > kMaxAlgorithm) {
       throw Error("line ", number, ": expected the number of an algorithm, from 0 to ",
-                  kMostAlgorithm);
+                  kMaxAlgorithm);
+    }
+    const std::string_view origin = TakeWord(&key);
+    if (!IsOneOf(origin, {"measured", "proposed"})) {
+      throw Error("line ", number, ": expected 'measured' or 'proposed' behind the algorithm");
     }
     if (!IsKey(key)) {
       throw Error("line ", number, ": expected pass, arithmetic, version, ", kNumbers,
                   " numbers and the name of a GPU");
     }
-    if (!choices.emplace(key, *algorithm).second) {
+    if (!choices.emplace(key, ConvolutionChoice{*algorithm, origin == "measured"}).second) {
       throw Error("line ", number, ": this convolution has an algorithm already");
     }
   }
@@ -93,11 +97,13 @@ ConvolutionChoices ParseConvolutionChoices(std::string_view text) {
 
 std::string FormatConvolutionChoices(const ConvolutionChoices& choices) {
   std::string text = StrCat(kFirstLine, "\n");
-  for (const auto& [key, algorithm] : choices) text += StrCat(algorithm, " ", key, "\n");
+  for (const auto& [key, choice] : choices) {
+    text += StrCat(choice.algorithm, choice.measured ? " measured " : " proposed ", key, "\n");
+  }
   return text;
 }
 
-std::optional<int> ConvolutionCache::Find(const ConvolutionKey& key) {
+std::optional<ConvolutionChoice> ConvolutionCache::Find(const ConvolutionKey& key) {
   std::lock_guard lock(mutex_);
   ReadOnce();
   const auto found = choices_.find(TextOf(key));
@@ -105,13 +111,13 @@ std::optional<int> ConvolutionCache::Find(const ConvolutionKey& key) {
   return found->second;
 }
 
-void ConvolutionCache::Store(const ConvolutionKey& key, int algorithm) {
+void ConvolutionCache::Store(const ConvolutionKey& key, const ConvolutionChoice& choice) {
   std::lock_guard lock(mutex_);
   ReadOnce();
   const std::string text = TextOf(key);
-  const auto [at, is_new] = choices_.emplace(text, algorithm);
-  if (!is_new && at->second == algorithm) return;
-  at->second = own_[text] = algorithm;
+  const auto [at, is_new] = choices_.emplace(text, choice);
+  if (!is_new && at->second == choice) return;
+  at->second = own_[text] = choice;
   changed_ = true;
 }
 
@@ -122,8 +128,8 @@ void ConvolutionCache::Save() {
   ConvolutionChoices all = own_;
   all.merge(Read());  // does not replace
   std::string text = FormatConvolutionChoices(all);
-  if (text.size() > kMostCacheBytes) text = FormatConvolutionChoices(own_);
-  if (text.size() > kMostCacheBytes) return;
+  if (text.size() > kMaxCacheBytes) text = FormatConvolutionChoices(own_);
+  if (text.size() > kMaxCacheBytes) return;
   try {
     MakeDirectories(Dirname(path_));
     AtomicFile file(path_);
@@ -150,8 +156,8 @@ ConvolutionChoices ConvolutionCache::Read() {
       throw Error(ErrnoText(errno));
     }
     if (!S_ISREG(status.st_mode)) throw Error("not a regular file");
-    if (status.st_size > static_cast<off_t>(kMostCacheBytes)) {
-      throw Error(status.st_size, " bytes, expected at most ", kMostCacheBytes);
+    if (status.st_size > static_cast<off_t>(kMaxCacheBytes)) {
+      throw Error(status.st_size, " bytes, expected at most ", kMaxCacheBytes);
     }
     return ParseConvolutionChoices(ReadFile(path_));
   } catch (const Error& error) {

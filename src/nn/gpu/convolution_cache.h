@@ -1,5 +1,5 @@
-// Algorithms that were chosen for convolutions, kept in a file from one run to the next: a
-// library's heuristics take long.
+// Algorithms that were chosen for convolutions, kept in a file from one run to the next: measuring
+// them takes long, and so do a library's heuristics.
 #ifndef MILLRACE_NN_GPU_CONVOLUTION_CACHE_H_
 #define MILLRACE_NN_GPU_CONVOLUTION_CACHE_H_
 
@@ -28,14 +28,22 @@ struct ConvolutionKey {
 // The key as the file has it: one line of printable ASCII.
 std::string TextOf(const ConvolutionKey& key);
 
-// Algorithms by the text of their key.
-using ConvolutionChoices = std::map<std::string, int>;
+struct ConvolutionChoice {
+  int algorithm;
+  bool measured;  // as the fastest; else a proposal of heuristics
 
-inline constexpr int kMostAlgorithm = 31;
-inline constexpr size_t kMostCacheBytes = size_t{1} << 20;
+  bool operator==(const ConvolutionChoice&) const = default;
+};
+
+// By the text of their key.
+using ConvolutionChoices = std::map<std::string, ConvolutionChoice>;
+
+inline constexpr int kMaxAlgorithm = 31;
+inline constexpr size_t kMaxCacheBytes = size_t{1} << 20;
 
 // The content of a file: a first line, and for each choice a line
-//   ALGORITHM PASS ARITHMETIC VERSION, the numbers of the problem in the order of its fields, GPU
+//   ALGORITHM "measured" or "proposed" PASS ARITHMETIC VERSION, the numbers of the problem in the
+//   order of its fields, GPU
 // Throws Error for any other text.
 ConvolutionChoices ParseConvolutionChoices(std::string_view text);
 std::string FormatConvolutionChoices(const ConvolutionChoices& choices);
@@ -47,8 +55,8 @@ class ConvolutionCache {
   // Reads the file at the first Find. It need not exist, nor its folder.
   explicit ConvolutionCache(const std::string& path) : path_(path) {}
 
-  std::optional<int> Find(const ConvolutionKey& key);
-  void Store(const ConvolutionKey& key, int algorithm);
+  std::optional<ConvolutionChoice> Find(const ConvolutionKey& key);
+  void Store(const ConvolutionKey& key, const ConvolutionChoice& choice);
   // Writes the choices to the file if Store has changed them; those that other processes have added
   // meanwhile remain. Costs little otherwise. If the file cannot be written, warns once.
   void Save();

@@ -13,9 +13,11 @@ std::string FileOf(const char* name, int major) { return StrCat("lib", name, ".s
 
 #define MILLRACE_FIND(name) library.Find(#name, &api.name);
 
+// The file that cuBLAS has loaded for itself, wherever that is: the linker loads one of a name.
 static void FindCublasLt(CublasApi& api) {
   const LoadedLibrary library(FileOf("cublasLt", CUBLAS_VER_MAJOR));
   MILLRACE_CUBLASLT_FUNCTIONS(MILLRACE_FIND)
+  LOG(INFO) << "cuBLASLt: " << library.Origin();
 }
 
 const CublasApi& Cublas() {
@@ -30,7 +32,7 @@ const CublasApi& Cublas() {
       api.cublasGetProperty(part, &version[part]);
     }
     LOG(INFO) << "cuBLAS " << version[0] << "." << version[1] << "." << version[2] << ": "
-              << library.path();
+              << library.Origin();
     return api;
   }();
   return api;
@@ -43,7 +45,7 @@ const CudnnApi& Cudnn() {
     MILLRACE_CUDNN_FUNCTIONS(MILLRACE_FIND)
     const size_t version = api.cudnnGetVersion();  // 10000 * major + 100 * minor + patch level
     LOG(INFO) << "cuDNN " << version / 10000 << "." << version / 100 % 100 << "." << version % 100
-              << ": " << library.path();
+              << ": " << library.Origin();
     return api;
   }();
   return api;

@@ -19,6 +19,7 @@ namespace millrace::inline nn {
   F(cublasCreate_v2)                 \
   F(cublasDestroy_v2)                \
   F(cublasSetStream_v2)              \
+  F(cublasSetWorkspace_v2)           \
   F(cublasSetMathMode)               \
   F(cublasSgemm_v2)                  \
   F(cublasGetStatusString)           \
@@ -56,6 +57,9 @@ namespace millrace::inline nn {
   F(cudnnGetConvolutionForwardAlgorithm_v7)         \
   F(cudnnGetConvolutionBackwardDataAlgorithm_v7)    \
   F(cudnnGetConvolutionBackwardFilterAlgorithm_v7)  \
+  F(cudnnFindConvolutionForwardAlgorithmEx)         \
+  F(cudnnFindConvolutionBackwardDataAlgorithmEx)    \
+  F(cudnnFindConvolutionBackwardFilterAlgorithmEx)  \
   F(cudnnGetConvolutionForwardWorkspaceSize)        \
   F(cudnnGetConvolutionBackwardDataWorkspaceSize)   \
   F(cudnnGetConvolutionBackwardFilterWorkspaceSize) \

@@ -30,10 +30,10 @@ class Bfloat16Convolution final : public ConvolutionPlan {
         weights_(p.outputs * (p.channels / p.group) * p.kernel[0] * p.kernel[1]),
         top_(p.images * p.outputs * p.out_height * p.out_width),
         copies_(BytesOf(bottom_) + BytesOf(weights_) + BytesOf(top_)),
-        half_(p, kBfloat16, kMostConvolutionWorkspace, context),
+        half_(p, kBfloat16, kMaxConvolutionWorkspace, context),
         workspace_bytes_(copies_ + half_.workspace_bytes()) {
     if (half_.has_forward() && half_.has_data() && half_.has_weights()) return;
-    MakeFull(kMostConvolutionWorkspace, context);
+    MakeFull(kMaxConvolutionWorkspace, context);
     workspace_bytes_ = std::max(workspace_bytes_, full_->workspace_bytes());
     if (!half_.has_forward()) Use(full_->has_forward(), "forward");
     if (!half_.has_data()) Use(full_->has_data(), "backward");
@@ -105,8 +105,8 @@ class Bfloat16Convolution final : public ConvolutionPlan {
     Launch(queue_, count, WidenFromBfloat16{add, from, to});
   }
 
-  void MakeFull(size_t most_workspace, const CudnnContext& context) {
-    full_ = std::make_unique<ConvolutionPasses>(problem_, kTf32, most_workspace, context);
+  void MakeFull(size_t max_workspace, const CudnnContext& context) {
+    full_ = std::make_unique<ConvolutionPasses>(problem_, kTf32, max_workspace, context);
   }
   // In the workspace that there is, when an algorithm has refused its work. The cache has the
   // choices of plans that may take more.
@@ -114,6 +114,7 @@ class Bfloat16Convolution final : public ConvolutionPlan {
     if (!full_) {
       CudnnContext uncached = context_;
       uncached.cache = nullptr;
+      uncached.measure = nullptr;  // passes allocate nothing
       MakeFull(workspace_bytes_, uncached);
     }
     return *full_;

@@ -1,18 +1,12 @@
 #include "nn/gpu/cuda_biased_product.h"
 
-#include <utility>
-
-#include "millrace/device.h"
-
 namespace millrace::inline nn {
 namespace {
 
-// What NVIDIA recommends for compute capability 9.0; older GPUs need less.
-constexpr size_t kWorkspaceBytes = size_t{32} << 20;
-constexpr uintptr_t kMostAlignment = 256;
+constexpr uintptr_t kMaxAlignment = 256;
 
 uint32_t AlignmentOf(const float* pointer) {
-  const auto address = reinterpret_cast<uintptr_t>(pointer) | kMostAlignment;
+  const auto address = reinterpret_cast<uintptr_t>(pointer) | kMaxAlignment;
   return static_cast<uint32_t>(address & (~address + 1));
 }
 
@@ -54,10 +48,12 @@ struct CudaBiasedProducts::Plan {
 };
 
 CudaBiasedProducts::CudaBiasedProducts(const CublasApi& cublas, cublasHandle_t handle,
-                                       CudaQueue* queue, GpuPrecision precision)
+                                       CudaQueue* queue, const Buffer& workspace,
+                                       GpuPrecision precision)
     : cublas_(cublas),
       handle_(reinterpret_cast<cublasLtHandle_t>(handle)),
       queue_(*queue),
+      workspace_(workspace),
       compute_(ComputeTypeOf(precision)) {}
 
 CudaBiasedProducts::~CudaBiasedProducts() = default;
@@ -101,7 +97,6 @@ CudaBiasedProducts::Plan& CudaBiasedProducts::PlanOf(const Shape& shape, const f
 }
 
 void CudaBiasedProducts::Choose(const Shape& shape, const float* bias, Plan* plan) {
-  AllocateWorkspace();
   const auto check = [this](cublasStatus_t status) {
     cublas_.Check(status, queue_.device().name(), "cannot prepare a matrix product with a bias");
   };
@@ -152,15 +147,6 @@ void CudaBiasedProducts::Choose(const Shape& shape, const float* bias, Plan* pla
                  result.workspaceSize <= workspace_.bytes();
   plan->algorithm = result.algo;
   plan->workspace_bytes = result.workspaceSize;
-}
-
-void CudaBiasedProducts::AllocateWorkspace() {
-  if (std::exchange(has_allocated_, true)) return;
-  try {
-    workspace_ = Buffer(queue_.device().memory(), kWorkspaceBytes);
-  } catch (const OutOfMemory&) {
-    // Algorithms that need none remain.
-  }
 }
 
 }  // namespace millrace::inline nn

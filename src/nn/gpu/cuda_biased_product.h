@@ -12,21 +12,21 @@
 #include "device/cuda_queue.h"
 #include "millrace/memory_space.h"
 #include "nn/gpu/cuda_api.h"
-#include "nn/gpu/gpu_precision.h"
+#include "nn/gpu/gpu_settings.h"
 
 namespace millrace::inline nn {
 
 // Of one queue, and for the thread that uses it.
 class CudaBiasedProducts {
  public:
-  // `handle`: of cuBLAS, whose handles are also cuBLASLt's. All outlive this object.
+  // `handle`: of cuBLAS, whose handles are also cuBLASLt's. `workspace`: of the queue's work; may
+  // be empty. All outlive this object. `precision` is not kAuto.
   CudaBiasedProducts(const CublasApi& cublas, cublasHandle_t handle, CudaQueue* queue,
-                     GpuPrecision precision);
+                     const Buffer& workspace, GpuPrecision precision);
   ~CudaBiasedProducts();
 
-  // As GpuLibrary::MultiplyWithBias; the queue's device is selected. The first call allocates a
-  // workspace, and the first with matrices of a shape chooses an algorithm. Where there is no
-  // memory for the workspace, algorithms without one are chosen. Throws Error.
+  // As GpuLibrary::MultiplyWithBias; the queue's device is selected. The first call with matrices
+  // of a shape chooses an algorithm. Throws Error.
   bool Multiply(bool transpose_a, bool transpose_b, int m, int n, int k, const float* a,
                 const float* b, const float* bias, float* c);
 
@@ -42,14 +42,12 @@ class CudaBiasedProducts {
 
   Plan& PlanOf(const Shape& shape, const float* bias);
   void Choose(const Shape& shape, const float* bias, Plan* plan);
-  void AllocateWorkspace();
 
   const CublasApi& cublas_;
   const cublasLtHandle_t handle_;
   CudaQueue& queue_;
+  const Buffer& workspace_;
   const cublasComputeType_t compute_;
-  Buffer workspace_;
-  bool has_allocated_ = false;
   std::map<Shape, std::unique_ptr<Plan>> plans_;
 };
 

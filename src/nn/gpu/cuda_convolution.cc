@@ -7,7 +7,9 @@ namespace {
 
 // cuDNN's default arithmetic for float32 uses TF32 where there are tensor cores for it.
 ConvolutionArithmetic ArithmeticOf(GpuPrecision precision) {
-  if (precision == GpuPrecision::kTf32) return {"tf32", CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH};
+  if (precision == GpuPrecision::kTf32) {
+    return {"tf32", CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH};
+  }
   return {"fp32", CUDNN_DATA_FLOAT, CUDNN_FMA_MATH};
 }
 
@@ -17,13 +19,14 @@ class CudnnConvolution final : public ConvolutionPlan {
   CudnnConvolution(const ConvolutionProblem& problem, const CudnnContext& context,
                    GpuPrecision precision)
       : device_(context.queue.device()),
-        passes_(problem, ArithmeticOf(precision), kMostConvolutionWorkspace, context) {
+        passes_(problem, ArithmeticOf(precision), kMaxConvolutionWorkspace, context) {
     RequireAlgorithm(device_, passes_.has_forward(), "forward");
     RequireAlgorithm(device_, passes_.has_data(), "backward");
     RequireAlgorithm(device_, passes_.has_weights(), "weight");
   }
 
   size_t workspace_bytes() const override { return passes_.workspace_bytes(); }
+  std::vector<PassAlgorithm> algorithms() const override { return passes_.algorithms(); }
   void Forward(const float* bottom, const float* weights, float* top, void* workspace) override {
     RequireAlgorithm(device_, passes_.Forward(bottom, weights, top, workspace), "forward");
   }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/clock.h"
 #include "device/cuda_queue.h"
 #include "device/cuda_status.h"
 #include "nn/gpu/cuda_biased_product.h"
@@ -15,15 +16,18 @@
 namespace millrace::inline nn {
 namespace {
 
-const char* NameOf(GpuPrecision precision) {
-  switch (precision) {
-    case GpuPrecision::kTf32:
-      return "tf32";
-    case GpuPrecision::kBfloat16:
-      return "bf16";
-    default:
-      return "fp32";
-  }
+// What NVIDIA recommends for compute capability 9.0; older GPUs need less. Without a workspace of
+// its own, cuBLAS allocates one while its work is recorded, and the graph has nodes of memory.
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+
+// The arithmetic of a GPU's work; none is kAuto.
+struct Arithmetic {
+  GpuPrecision products, convolutions;
+};
+
+Arithmetic ArithmeticOn(bool has_tensor_cores, GpuPrecision precision) {
+  if (precision != GpuPrecision::kAuto) return {precision, precision};
+  return {GpuPrecision::kFloat32, has_tensor_cores ? GpuPrecision::kTf32 : GpuPrecision::kFloat32};
 }
 
 const char* TextOf(GpuPrecision precision) {
@@ -37,33 +41,47 @@ const char* TextOf(GpuPrecision precision) {
   }
 }
 
+std::string TextOf(const Arithmetic& arithmetic) {
+  const char* const products = TextOf(arithmetic.products);
+  if (arithmetic.products == arithmetic.convolutions) {
+    return StrCat("matrix products and convolutions in ", products);
+  }
+  return StrCat("matrix products in ", products, ", convolutions in ",
+                TextOf(arithmetic.convolutions));
+}
+
 class CudaLibrary final : public GpuLibrary {
  public:
-  CudaLibrary(Queue& queue, const CublasApi& cublas, const CudnnApi& cudnn, GpuPrecision precision,
-              ConvolutionCache* cache)
+  CudaLibrary(Queue& queue, const CublasApi& cublas, const CudnnApi& cudnn,
+              const GpuSettings& settings, ConvolutionCache* cache, const Clock& clock)
       : queue_(CudaQueue::Of(queue)),
         cublas_(cublas),
         cudnn_(cudnn),
-        precision_(precision),
-        cache_(cache) {
+        cache_(cache),
+        measure_(settings.measure_seconds, clock) {
     CheckCuda(cudaGetDeviceProperties(&properties_, queue.device().ordinal()), Name(),
               "cannot be used");
-    if (precision != GpuPrecision::kFloat32) CheckTensorCores();
+    CheckTensorCores(settings.precision);
+    arithmetic_ = ArithmeticOn(has_tensor_cores(), settings.precision);
     queue_.Select();
     try {
       Check(cublas_.cublasCreate_v2(&cublas_handle_));
       Check(cublas_.cublasSetStream_v2(cublas_handle_, queue_.stream()));
-      Check(cublas_.cublasSetMathMode(cublas_handle_, precision == GpuPrecision::kTf32
+      AllocateWorkspace();  // now: setting a stream takes it away
+      Check(cublas_.cublasSetMathMode(cublas_handle_, arithmetic_.products == GpuPrecision::kTf32
                                                           ? CUBLAS_TF32_TENSOR_OP_MATH
                                                           : CUBLAS_DEFAULT_MATH));
-      biased_.emplace(cublas_, cublas_handle_, &queue_, precision);
+      if (settings.fused_bias) {
+        biased_.emplace(cublas_, cublas_handle_, &queue_, workspace_, arithmetic_.products);
+      }
       Check(cudnn_.cudnnCreate(&cudnn_handle_));
       Check(cudnn_.cudnnSetStream(cudnn_handle_, queue_.stream()));
     } catch (const Error&) {
       End();
       throw;
     }
-    LOG(INFO) << Name() << ": matrix products and convolutions in " << TextOf(precision);
+    LOG(INFO) << Name() << ": " << TextOf(arithmetic_)
+              << (settings.fused_bias ? "" : "; biases are added by a kernel of their own");
   }
   ~CudaLibrary() override { End(); }
 
@@ -81,7 +99,7 @@ class CudaLibrary final : public GpuLibrary {
     const cublasOperation_t second = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     const int ldb = Int(transpose_b ? k : n), lda = Int(transpose_a ? m : k), ldc = Int(n);
     const cublasStatus_t status =
-        precision_ == GpuPrecision::kBfloat16
+        arithmetic_.products == GpuPrecision::kBfloat16
             ? cublas_.cublasGemmEx(cublas_handle_, first, second, ldc, Int(m), Int(k), &one, b,
                                    CUDA_R_32F, ldb, a, CUDA_R_32F, lda, &old, c, CUDA_R_32F, ldc,
                                    CUBLAS_COMPUTE_32F_FAST_16BF, CUBLAS_GEMM_DEFAULT)
@@ -92,15 +110,16 @@ class CudaLibrary final : public GpuLibrary {
 
   bool MultiplyWithBias(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                         const float* a, const float* b, const float* bias, float* c) override {
-    if (m == 0 || n == 0 || k == 0) return false;
+    if (!biased_ || m == 0 || n == 0 || k == 0) return false;
     queue_.Select();
     return biased_->Multiply(transpose_a, transpose_b, Int(m), Int(n), Int(k), a, b, bias, c);
   }
 
   std::unique_ptr<ConvolutionPlan> PlanConvolution(const ConvolutionProblem& problem) override {
     queue_.Select();
-    return PlanCudnnConvolution(problem, {cudnn_, cudnn_handle_, queue_, cache_, properties_.name},
-                                precision_);
+    return PlanCudnnConvolution(
+        problem, {cudnn_, cudnn_handle_, queue_, cache_, properties_.name, &measure_},
+        arithmetic_.convolutions);
   }
 
  private:
@@ -110,12 +129,24 @@ class CudaLibrary final : public GpuLibrary {
     }
     return static_cast<int>(value);
   }
-  // Tensor cores have TF32 and bfloat16 from compute capability 8.0 on.
-  void CheckTensorCores() const {
-    if (properties_.major >= 8) return;
-    throw Error("--precision=", NameOf(precision_), ": ", Name(), " has compute capability ",
-                properties_.major, ".", properties_.minor,
+  // Those with TF32 and bfloat16.
+  bool has_tensor_cores() const { return properties_.major >= 8; }
+  void CheckTensorCores(GpuPrecision precision) const {
+    const bool needs = precision == GpuPrecision::kTf32 || precision == GpuPrecision::kBfloat16;
+    if (!needs || has_tensor_cores()) return;
+    throw Error("--precision=", precision == GpuPrecision::kTf32 ? "tf32" : "bf16", ": ", Name(),
+                " has compute capability ", properties_.major, ".", properties_.minor,
                 ", expected at least 8.0, or --precision=fp32");
+  }
+  // Its use is in the order of the queue's work, so all of the work can share it.
+  void AllocateWorkspace() {
+    try {
+      workspace_ = Buffer(queue_.device().memory(), kWorkspaceBytes);
+    } catch (const OutOfMemory&) {
+      LOG(INFO) << Name() << ": no memory for a workspace of matrix products: cuBLAS has its own";
+      return;
+    }
+    Check(cublas_.cublasSetWorkspace_v2(cublas_handle_, workspace_.get(), workspace_.bytes()));
   }
   void Check(cublasStatus_t status) const { cublas_.Check(status, Name(), "cannot begin"); }
   void Check(cudnnStatus_t status) const { cudnn_.Check(status, Name(), "cannot begin"); }
@@ -129,11 +160,13 @@ class CudaLibrary final : public GpuLibrary {
   CudaQueue& queue_;
   const CublasApi& cublas_;
   const CudnnApi& cudnn_;
-  const GpuPrecision precision_;
   ConvolutionCache* const cache_;
+  MeasureTime measure_;
   cudaDeviceProp properties_;
+  Arithmetic arithmetic_;
+  Buffer workspace_;  // of cuBLAS and cuBLASLt
   cublasHandle_t cublas_handle_ = nullptr;
-  std::optional<CudaBiasedProducts> biased_;
+  std::optional<CudaBiasedProducts> biased_;  // none: not wanted
   cudnnHandle_t cudnn_handle_ = nullptr;
 };
 
@@ -148,15 +181,17 @@ ConvolutionCache* CacheOfThisUser() {
 }
 
 const RegisterGpuLibrary registered(DeviceType::kCuda, [](Queue& queue) {
-  return MakeCudaLibrary(queue, Cublas(), Cudnn(), CurrentGpuPrecision(), CacheOfThisUser());
+  return MakeCudaLibrary(queue, Cublas(), Cudnn(), CurrentGpuSettings(), CacheOfThisUser());
 });
 
 }  // namespace
 
 std::unique_ptr<GpuLibrary> MakeCudaLibrary(Queue& queue, const CublasApi& cublas,
-                                            const CudnnApi& cudnn, GpuPrecision precision,
-                                            ConvolutionCache* cache) {
-  return std::make_unique<CudaLibrary>(queue, cublas, cudnn, precision, cache);
+                                            const CudnnApi& cudnn, const GpuSettings& settings,
+                                            ConvolutionCache* cache, const Clock* clock) {
+  static const SteadyClock machine;
+  return std::make_unique<CudaLibrary>(queue, cublas, cudnn, settings, cache,
+                                       clock == nullptr ? machine : *clock);
 }
 
 }  // namespace millrace::inline nn

@@ -3,8 +3,17 @@
 #define MILLRACE_NN_LAYERS_CONVOLUTION_PLAN_H_
 
 #include <cstddef>
+#include <string>
+#include <vector>
 
 namespace millrace::inline nn {
+
+// What computes a pass.
+struct PassAlgorithm {
+  std::string pass;        // "forward", "backward" (of the data) or "weight"
+  std::string arithmetic;  // "fp32", "tf32" or "bf16"
+  int number;              // the library's
+};
 
 // All functions enqueue work on the queue that the plan was made for, which outlives it, allocate
 // nothing, and throw Error if the device has failed. Arrays are in the device's memory; `workspace`
@@ -14,6 +23,8 @@ class ConvolutionPlan {
   virtual ~ConvolutionPlan() = default;
 
   virtual size_t workspace_bytes() const = 0;
+  // What computes the passes now, where a library does: an algorithm that fails is replaced.
+  virtual std::vector<PassAlgorithm> algorithms() const { return {}; }
   virtual void Forward(const float* bottom, const float* weights, float* top, void* workspace) = 0;
   virtual void BackwardData(const float* top_diff, const float* weights, float* bottom_diff,
                             void* workspace) = 0;
