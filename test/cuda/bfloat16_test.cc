@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "device/kernel.h"
 #include "nn/gpu/bfloat16_kernels.h"
 #include "test/cuda/library_fixture.h"
+#include "test/gpu/arithmetic_probe.h"
 
 namespace millrace::test {
 namespace {
@@ -43,7 +46,8 @@ template <typename Kernel>
 void LaunchChecked(Queue& queue, int64_t count, const Kernel& kernel) {
   Kernel own = kernel;
   own.Pointers([&](auto*& pointer) {
-    const FakeCuda::Block* const block = FakeCuda::Get().Find(pointer, count * sizeof(*pointer));
+    const FakeCuda::Block* const block =
+        FakeCuda::Get().Find(pointer, kernel.orders.values() * sizeof(*pointer));
     EXPECT_TRUE(block != nullptr && block->type == cudaMemoryTypeDevice &&
                 block->device == queue.device().ordinal());
   });
@@ -127,52 +131,178 @@ TEST_F(CudaBfloat16, MultipliesRoundedFactors) {
   ExpectOnQueue();
 }
 
-TEST_F(CudaBfloat16, ConvolvesRoundedCopies) {
-  fake_.workspace = {{1, 4000}};
-  for (int round = 0; round < 40; ++round) {
+// The order of tensor cores has channels innermost.
+TEST(Bfloat16, HasChannelsInnermost) {
+  Rng rng(Seed(), {1});
+  for (int round = 0; round < 30; ++round) {
+    SCOPED_TRACE(round);
+    const auto size = [&](int most) { return static_cast<uint32_t>(1 + rng.Below(most)); };
+    const TwoOrders orders{size(3), size(5), size(20)};
+    Floats values(orders.values()), sums(orders.values());
+    for (float& value : values) value = Rounded(rng.Gaussian());
+    for (float& value : sums) value = rng.Gaussian();
+    std::vector<uint16_t> narrow(values.size());
+    RunOnHost(orders.elements(), NarrowToBfloat16{orders, values.data(), narrow.data()});
+    Floats wide(values.size()), added = sums;
+    RunOnHost(orders.elements(), WidenFromBfloat16{orders, false, narrow.data(), wide.data()});
+    RunOnHost(orders.elements(), WidenFromBfloat16{orders, true, narrow.data(), added.data()});
+    EXPECT_EQ(wide, values);
+    size_t at = 0;
+    for (uint32_t image = 0; image < orders.images; ++image) {
+      for (uint32_t pixel = 0; pixel < orders.plane; ++pixel) {
+        for (uint32_t channel = 0; channel < orders.channels; ++channel, ++at) {
+          const size_t plain = (image * orders.channels + channel) * orders.plane + pixel;
+          ASSERT_EQ(FromBfloat16(narrow[at]), values[plain]) << at;
+          ASSERT_EQ(added[plain], sums[plain] + values[plain]) << at;
+        }
+      }
+    }
+  }
+}
+
+// The passes of layers on a plan, and how often they narrow an array.
+class RoundedConvolutions : public CudaBfloat16 {
+ protected:
+  using Names = std::vector<std::string>;
+
+  RoundedConvolutions() { fake_.workspace = {{1, 4000}}; }
+
+  void Plan(const ConvolutionProblem& p, KeptInput kept) {
+    p_ = p;
+    plan_ = library_->PlanConvolution(p, kept);
+    at_ = std::make_unique<Arrays>(*device_, p, plan_->workspace_bytes(), &rng_);
+    // The results that are no input of another pass.
+    results_ = std::make_unique<Arrays>(*device_, p, 0, &rng_);
+    allocations_ = cuda_.allocations;
+    NewWork();
+  }
+  // As other layers' passes leave the workspace.
+  void OtherLayers() { std::memset(at_->workspace.get(), 0x5a, at_->workspace.bytes()); }
+  static void Change(const Array& array, Rng* rng) {
+    for (size_t i = 0; i < array.values().size(); ++i) array.data()[i] = rng->Gaussian();
+  }
+
+  void Forward(const Names& work) {
+    Expected top(results_->top.values().size());
+    ForEachProduct(p_, [&](auto b, auto w, auto t) {
+      top.Add(t, double{at_->bottom.data()[b]} * at_->weights.data()[w]);
+    });
+    cudaSetDevice(0);
+    plan_->Forward(at_->bottom.data(), at_->weights.data(), results_->top.data(),
+                   at_->workspace.get());
+    EXPECT_EQ(NewWork(), work);
+    top.ExpectNear(results_->top.values(), true);
+    for (const float each : results_->top.values()) EXPECT_EQ(each, Rounded(each));
+  }
+  void BackwardData(const Names& work) {
+    Expected data(at_->bottom.values().size());
+    ForEachProduct(p_, [&](auto b, auto w, auto t) {
+      data.Add(b, double{at_->top.data()[t]} * at_->weights.data()[w]);
+    });
+    plan_->BackwardData(at_->top.data(), at_->weights.data(), results_->bottom.data(),
+                        at_->workspace.get());
+    EXPECT_EQ(NewWork(), work);
+    data.ExpectNear(results_->bottom.values(), true);
+  }
+  void BackwardWeights(bool add, const Names& work) {
+    Expected gradient(at_->weights.values().size());
+    ForEachProduct(p_, [&](auto b, auto w, auto t) {
+      gradient.Add(w, double{at_->top.data()[t]} * at_->bottom.data()[b]);
+    });
+    const Floats before = results_->weights.values();
+    plan_->BackwardWeights(at_->bottom.data(), at_->top.data(), add, results_->weights.data(),
+                           at_->workspace.get());
+    EXPECT_EQ(NewWork(), work);
+    Floats added = results_->weights.values();
+    for (size_t i = 0; add && i < added.size(); ++i) added[i] -= before[i];
+    gradient.ExpectNear(added, true);
+  }
+  // An iteration of a layer on new values.
+  void Convolution(bool keeps, bool add) {
+    Change(at_->bottom, &rng_);
+    plan_->Renew(at_->bottom.data());
+    Forward({"narrow", "narrow", "forward", "widen"});
+    OtherLayers();
+    Change(at_->top, &rng_);
+    plan_->Renew(at_->top.data());
+    const Names once{"narrow", "backward filter", "widen"};
+    BackwardWeights(add, keeps ? once : Names{"narrow", "narrow", "backward filter", "widen"});
+    BackwardData({"narrow", "backward data", "widen"});
+    OtherLayers();
+    EXPECT_EQ(cuda_.allocations, allocations_);
+  }
+  void Deconvolution(bool keeps, bool add) {
+    Change(at_->top, &rng_);
+    plan_->Renew(at_->top.data());
+    BackwardData({"narrow", "narrow", "backward data", "widen"});
+    OtherLayers();
+    Change(at_->bottom, &rng_);
+    plan_->Renew(at_->bottom.data());
+    const Names once{"narrow", "backward filter", "widen"};
+    BackwardWeights(add, keeps ? once : Names{"narrow", "narrow", "backward filter", "widen"});
+    Forward({"narrow", "forward", "widen"});
+    OtherLayers();
+    EXPECT_EQ(cuda_.allocations, allocations_);
+  }
+
+  ConvolutionProblem p_;
+  std::unique_ptr<Arrays> at_, results_;
+  uint64_t allocations_ = 0;
+};
+
+TEST_F(RoundedConvolutions, AreNearThoseInFloat32AndNarrowEachInputOnce) {
+  for (int round = 0; round < 20; ++round) {
     SCOPED_TRACE(round);
     const ConvolutionProblem p = RandomProblem(&rng_);
-    cudaSetDevice(0);
-    plan_ = library_->PlanConvolution(p);
-    const Arrays at(*device_, p, plan_->workspace_bytes(), &rng_);
-    const Floats bottom = at.bottom.values(), weights = at.weights.values();
-    const uint64_t allocations = cuda_.allocations;
-    NewWork();
-
-    Expected top(at.top.values().size());
-    ForEachProduct(p, [&](auto b, auto w, auto t) { top.Add(t, double{bottom[b]} * weights[w]); });
-    cudaSetDevice(0);
-    plan_->Forward(at.bottom.data(), at.weights.data(), at.top.data(), at.workspace.get());
-    EXPECT_EQ(NewWork(), (std::vector<std::string>{"narrow", "narrow", "forward", "widen"}));
-    const Floats diffs = at.top.values();
-    top.ExpectNear(diffs, true);
-    for (const float each : diffs) EXPECT_EQ(each, Rounded(each));
-
-    const bool add = round % 2;
-    Expected data(bottom.size()), gradient(weights.size());
-    ForEachProduct(p, [&](auto b, auto w, auto t) {
-      data.Add(b, double{diffs[t]} * weights[w]);
-      gradient.Add(w, double{diffs[t]} * bottom[b]);
-    });
-    plan_->BackwardData(at.top.data(), at.weights.data(), at.bottom.data(), at.workspace.get());
-    EXPECT_EQ(NewWork(), (std::vector<std::string>{"narrow", "narrow", "backward data", "widen"}));
-    data.ExpectNear(at.bottom.values(), true);
-
-    std::copy(bottom.begin(), bottom.end(), at.bottom.data());
-    plan_->BackwardWeights(at.bottom.data(), at.top.data(), add, at.weights.data(),
-                           at.workspace.get());
-    EXPECT_EQ(NewWork(),
-              (std::vector<std::string>{"narrow", "narrow", "backward filter", "widen"}));
-    Floats added = at.weights.values();
-    for (size_t i = 0; add && i < added.size(); ++i) added[i] -= weights[i];
-    gradient.ExpectNear(added, true);
-    EXPECT_EQ(cuda_.allocations, allocations);
-    // The arrays of the net remain in float32 as they were.
-    EXPECT_EQ(at.bottom.values(), bottom);
-    EXPECT_EQ(at.top.values(), diffs);
+    Plan(p, KeptInput::kBottom);
+    for (const bool add : {false, true}) Convolution(true, add);
+    Plan(p, KeptInput::kTop);
+    for (const bool add : {false, true}) Deconvolution(true, add);
   }
   for (const cudnnDataType_t type : fake_.types) EXPECT_EQ(type, CUDNN_DATA_BFLOAT16);
   ExpectOnQueue();
+}
+
+TEST_F(RoundedConvolutions, NarrowTheInputAgainWhereItIsNotKept) {
+  const ConvolutionProblem p = RandomProblem(&rng_);
+  Plan(p, KeptInput::kNone);
+  Convolution(false, false);
+  Deconvolution(false, true);
+  cuda_.largest_block = 0;
+  auto without_memory = library_->PlanConvolution(p, KeptInput::kBottom);
+  cuda_.largest_block = size_t{1} << 30;
+  plan_ = std::move(without_memory);
+  Convolution(false, false);
+  EXPECT_EQ(log_.Count("too little memory to keep a convolution's input in bfloat16"), 1);
+}
+
+// Two bottoms share a plan, and so the copy that it keeps.
+TEST_F(RoundedConvolutions, KeepTheLastOfSeveralInputs) {
+  const ConvolutionProblem p = RandomProblem(&rng_);
+  Plan(p, KeptInput::kBottom);
+  auto first = std::make_unique<Arrays>(*device_, p, 0, &rng_);
+  auto second = std::make_unique<Arrays>(*device_, p, 0, &rng_);
+  const auto with = [&](std::unique_ptr<Arrays>* own, auto pass) {
+    std::swap((*own)->workspace, at_->workspace);
+    std::swap(at_, *own);
+    pass();
+    std::swap(at_, *own);
+    std::swap((*own)->workspace, at_->workspace);
+  };
+  for (auto* each : {&first, &second}) {
+    with(each, [&] {
+      plan_->Renew(at_->bottom.data());
+      Forward({"narrow", "narrow", "forward", "widen"});
+    });
+  }
+  for (auto* each : {&second, &first}) {
+    with(each, [&] {
+      OtherLayers();
+      plan_->Renew(at_->top.data());
+      if (each == &second) return BackwardWeights(false, {"narrow", "backward filter", "widen"});
+      BackwardWeights(true, {"narrow", "narrow", "backward filter", "widen"});
+    });
+  }
 }
 
 TEST_F(CudaBfloat16, TakesTheWorkspaceOfItsCopiesAndOfTheAlgorithm) {
@@ -192,6 +322,26 @@ TEST_F(CudaBfloat16, TakesTheWorkspaceOfItsCopiesAndOfTheAlgorithm) {
   plan_ = library_->PlanConvolution(p);
   // 512 values twice, and 144: 288 bytes, which take two units of 256.
   EXPECT_EQ(plan_->workspace_bytes(), 1024u + 1024u + 512u + 640u);
+}
+
+// As test/gpu finds it out on a GPU.
+TEST_F(CudaBfloat16, ShowsInResults) {
+  ArithmeticProbe probe(*queue_, *library_, 2, 4, 5);
+  for (const float e : {kBelowTf32, kBelowBfloat16}) {
+    EXPECT_NEAR(probe.Forward(e), 0, 1e-3);
+    EXPECT_NEAR(probe.BackwardData(e), 0, 1e-3);
+    EXPECT_NEAR(probe.BackwardWeights(e), 0, 1e-3);
+    EXPECT_NEAR(probe.Product(e), 0, 1e-3);
+  }
+  std::string text;
+  EXPECT_EQ(probe.Reported(&text), "bf16");
+  EXPECT_EQ(text,
+            " forward: algorithm 1 in bf16 backward: algorithm 1 in bf16 weight: algorithm 1 in "
+            "bf16");
+  // A pass that falls back is reported.
+  fake_.refuses_bfloat16 = {0, 1};
+  EXPECT_NEAR(probe.Forward(kBelowBfloat16), 1, 1e-3);
+  EXPECT_EQ(probe.Reported(&text), "");
 }
 
 // ---- Where cuDNN lacks bfloat16 ----

@@ -56,7 +56,8 @@ cudnnStatus_t SetTensor(cudnnTensorDescriptor_t tensor, cudnnTensorFormat_t form
                         cudnnDataType_t type, int n, int c, int h, int w) {
   if (Fails()) return Failure();
   const bool known = type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_BFLOAT16;
-  const bool fits = format == CUDNN_TENSOR_NCHW;
+  // Tensor cores want channels innermost.
+  const bool fits = format == (type == CUDNN_DATA_FLOAT ? CUDNN_TENSOR_NCHW : CUDNN_TENSOR_NHWC);
   if (!Require(fits && known, "a tensor's format") ||
       !Require(n > 0 && c > 0 && h > 0 && w > 0, "a tensor of no elements")) {
     return CUDNN_STATUS_BAD_PARAM;

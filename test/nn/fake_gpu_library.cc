@@ -140,7 +140,8 @@ class FakeLibrary : public GpuLibrary {
         bias, c);
     return true;
   }
-  std::unique_ptr<ConvolutionPlan> PlanConvolution(const ConvolutionProblem& problem) override {
+  std::unique_ptr<ConvolutionPlan> PlanConvolution(const ConvolutionProblem& problem,
+                                                   KeptInput) override {
     return std::make_unique<FakeConvolution>(problem, queue_);
   }
 

@@ -8,9 +8,9 @@ namespace {
 // cuDNN's default arithmetic for float32 uses TF32 where there are tensor cores for it.
 ConvolutionArithmetic ArithmeticOf(GpuPrecision precision) {
   if (precision == GpuPrecision::kTf32) {
-    return {"tf32", CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH};
+    return {"tf32", CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, CUDNN_DEFAULT_MATH};
   }
-  return {"fp32", CUDNN_DATA_FLOAT, CUDNN_FMA_MATH};
+  return {"fp32", CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, CUDNN_FMA_MATH};
 }
 
 // A convolution on the arrays as they are.
@@ -72,9 +72,9 @@ void RequireAlgorithm(const Device& device, bool found, const char* pass) {
 
 std::unique_ptr<ConvolutionPlan> PlanCudnnConvolution(const ConvolutionProblem& problem,
                                                       const CudnnContext& context,
-                                                      GpuPrecision precision) {
+                                                      GpuPrecision precision, KeptInput kept) {
   if (problem.images == 0) return std::make_unique<EmptyConvolution>(problem, context.queue);
-  if (precision == GpuPrecision::kBfloat16) return PlanBfloat16Convolution(problem, context);
+  if (precision == GpuPrecision::kBfloat16) return PlanBfloat16Convolution(problem, context, kept);
   return std::make_unique<CudnnConvolution>(problem, context, precision);
 }
 

@@ -20,7 +20,7 @@ void RequireAlgorithm(const Device& device, bool found, const char* pass);
 // chooses.
 std::unique_ptr<ConvolutionPlan> PlanCudnnConvolution(const ConvolutionProblem& problem,
                                                       const CudnnContext& context,
-                                                      GpuPrecision precision);
+                                                      GpuPrecision precision, KeptInput kept);
 
 }  // namespace millrace::inline nn
 

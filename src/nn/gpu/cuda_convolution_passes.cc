@@ -44,7 +44,7 @@ ConvolutionPasses::ConvolutionPasses(const ConvolutionProblem& p,
   cudnnFilterDescriptor_t weights = nullptr;
   Check(api_.cudnnCreateFilterDescriptor(&weights));
   weights_ = Filter(weights, {&api_});
-  Check(api_.cudnnSetFilter4dDescriptor(weights, arithmetic_.type, CUDNN_TENSOR_NCHW,
+  Check(api_.cudnnSetFilter4dDescriptor(weights, arithmetic_.type, arithmetic_.format,
                                         Int(p.outputs), Int(p.channels / p.group), Int(p.kernel[0]),
                                         Int(p.kernel[1])));
   cudnnConvolutionDescriptor_t convolution = nullptr;
@@ -70,8 +70,8 @@ ConvolutionPasses::Tensor ConvolutionPasses::MakeTensor(int64_t n, int64_t c, in
   cudnnTensorDescriptor_t tensor = nullptr;
   Check(api_.cudnnCreateTensorDescriptor(&tensor));
   Tensor owned(tensor, {&api_});
-  Check(api_.cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NCHW, arithmetic_.type, Int(n), Int(c),
-                                        Int(h), Int(w)));
+  Check(api_.cudnnSetTensor4dDescriptor(tensor, arithmetic_.format, arithmetic_.type, Int(n),
+                                        Int(c), Int(h), Int(w)));
   return owned;
 }
 

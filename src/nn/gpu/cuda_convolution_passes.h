@@ -31,6 +31,7 @@ struct CudnnContext {
 struct ConvolutionArithmetic {
   const char* name;      // "fp32", "tf32" or "bf16"
   cudnnDataType_t type;  // of bottom, weights and top
+  cudnnTensorFormat_t format;
   cudnnMathType_t math;
 };
 

@@ -115,11 +115,12 @@ class CudaLibrary final : public GpuLibrary {
     return biased_->Multiply(transpose_a, transpose_b, Int(m), Int(n), Int(k), a, b, bias, c);
   }
 
-  std::unique_ptr<ConvolutionPlan> PlanConvolution(const ConvolutionProblem& problem) override {
+  std::unique_ptr<ConvolutionPlan> PlanConvolution(const ConvolutionProblem& problem,
+                                                   KeptInput kept) override {
     queue_.Select();
     return PlanCudnnConvolution(
         problem, {cudnn_, cudnn_handle_, queue_, cache_, properties_.name, &measure_},
-        arithmetic_.convolutions);
+        arithmetic_.convolutions, kept);
   }
 
  private:

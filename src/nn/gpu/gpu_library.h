@@ -47,7 +47,8 @@ class GpuLibrary {
   }
   // Chooses the algorithms of the library's queue. Throws Error with one line if none supports the
   // problem.
-  virtual std::unique_ptr<ConvolutionPlan> PlanConvolution(const ConvolutionProblem& problem) = 0;
+  virtual std::unique_ptr<ConvolutionPlan> PlanConvolution(const ConvolutionProblem& problem,
+                                                           KeptInput kept = KeptInput::kNone) = 0;
 };
 
 // The library of a queue, made at the first call. Throws Error if it cannot be made: the device has

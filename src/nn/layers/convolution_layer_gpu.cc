@@ -24,9 +24,12 @@ class ConvolutionGpu : public Base, public FusesNext {
     if (convolution_ && shape == planned_) return;
     planned_ = shape;
     const bool reversed = this->reversed();
+    const KeptInput kept = this->context_.phase != caffe::TRAIN ? KeptInput::kNone
+                           : reversed                           ? KeptInput::kTop
+                                                                : KeptInput::kBottom;
     convolution_.emplace(this->geometry_, reversed, this->context_,
                          PlanGpuConvolution(this->geometry_, reversed ? out : shape,
-                                            reversed ? shape : out, *this->context_.queue));
+                                            reversed ? shape : out, *this->context_.queue, kept));
   }
   void Forward(const Blobs& bottom, const Blobs& top) override {
     convolution_->Forward(this->params_, bottom, top, output_);

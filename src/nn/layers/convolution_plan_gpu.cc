@@ -7,7 +7,7 @@ namespace millrace::inline nn {
 
 std::unique_ptr<ConvolutionPlan> PlanGpuConvolution(const ConvolutionGeometry& g,
                                                     const Shape& bottom, const Shape& top,
-                                                    Queue& queue) {
+                                                    Queue& queue, KeptInput kept) {
   GpuLibrary& library = GpuLibraryOf(queue);
   const Shape from = g.Folded(bottom), to = g.Folded(top);
   if (g.axes() > 2 || g.WindowExceeds(bottom)) {
@@ -26,7 +26,7 @@ std::unique_ptr<ConvolutionPlan> PlanGpuConvolution(const ConvolutionGeometry& g
     problem.pad[axis] = g.pad[axis];
     problem.dilation[axis] = g.dilation[axis];
   }
-  return library.PlanConvolution(problem);
+  return library.PlanConvolution(problem, kept);
 }
 
 }  // namespace millrace::inline nn

@@ -11,10 +11,11 @@
 namespace millrace::inline nn {
 
 // A plan for the geometry's convolution from a blob of shape `bottom` to one of shape `top`: the
-// vendor's library computes up to two spatial axes, matrix products compute more. Throws Error.
+// vendor's library computes up to two spatial axes, matrix products compute more. `kept`: of the
+// layer. Throws Error.
 std::unique_ptr<ConvolutionPlan> PlanGpuConvolution(const ConvolutionGeometry& geometry,
                                                     const Shape& bottom, const Shape& top,
-                                                    Queue& queue);
+                                                    Queue& queue, KeptInput kept);
 
 }  // namespace millrace::inline nn
 

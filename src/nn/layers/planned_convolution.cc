@@ -26,6 +26,7 @@ void PlannedConvolution::Forward(const std::vector<Param>& params, const Blobs& 
   for (size_t i = 0; i < bottom.size(); ++i) {
     const float* const in = bottom[i]->data();
     float* const out = top[i]->data();
+    plan_->Renew(in);
     if (reversed_) {
       plan_->BackwardData(in, weights, out, Workspace());
     } else {
@@ -49,11 +50,14 @@ void PlannedConvolution::Backward(const std::vector<Param>& params, const Blobs&
       *params[1].has_gradient = true;
     }
     output.Backward(context_, ViewOf(*top[i]), top[i]->data(), out_diff, bias);
+    plan_->Renew(out_diff);
     if (weight.wanted) {
       plan_->BackwardWeights(reversed_ ? out_diff : in, reversed_ ? in : out_diff,
                              *weight.has_gradient, weight.blob->diff(), Workspace());
       *weight.has_gradient = true;
     }
+    // Next to the other pass that reads the gradient: nothing may use the workspace between the
+    // two.
     if (!propagate_down[i]) continue;
     float* const in_diff = bottom[i]->diff();
     if (reversed_) {
