@@ -424,7 +424,7 @@ bundle_linked := exchange_test device_test segment_test kernel_bench segment_ben
 bundle_programs := $(bundle_linked) training_test link_bench
 
 .PHONY: gpu-bundle
-gpu-bundle: $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_programs)) $(BUILD)/millrace)
+gpu-bundle: $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_programs) libmillrace_trace.so) $(BUILD)/millrace)
 	$(if $(use_cuda),,$(error gpu-bundle: this build has no CUDA (make backends says why)))
 	@BUILD=$(BUILD) DATA=$(DATA) tools/make-gpu-bundle $(bundle_programs)
 

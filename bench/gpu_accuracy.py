@@ -2,11 +2,11 @@
 """Time to accuracy with one GPU: one solver on it, two processes that share it, and solvers on processors beside it.
 
 Trains cifar10_quick (data/cifar10), or else LeNet (data/mnist, data/fashion_mnist), with the schedule of the examples
-and tests every INTERVAL iterations, which count as part of the time. Prints a table in Markdown: the first test with
-the accuracy, and the last one. Rows of all tests are in curves.csv of the folder of results, and a picture if
-`millrace plot` works. Called by run-bench in the folder of `make gpu-bundle`, or in the tree:
+and tests every INTERVAL iterations, which count as part of the time. Prints a table in Markdown, a row as soon as its
+run ends: the first test with the accuracy, and the last one. Rows of all tests are in curves.csv of the folder of
+results ($RESULTS), and a picture if `millrace plot` works. Called by `run` in the folder of `make gpu-bundle`, or in the tree:
 
-    bench/gpu_accuracy.py --millrace=build/millrace [--processors] [--iterations=N] [--accuracy=A]
+    bench/gpu_accuracy.py --millrace=build/millrace [--processors] [--iterations=N] [--interval=N] [--accuracy=A]
 
 --processors trains on processors in place of the GPU, to try this program without one.
 """
@@ -20,12 +20,12 @@ import subprocess
 import sys
 
 FOLDER = os.path.join(os.environ.get("RESULTS", "results"), "accuracy")
-# Solver file, data, accuracy, iterations between tests.
+# Solver file, data, accuracy.
 WORK = [
-    ("cifar10_quick", "examples/cifar10/cifar10_quick_solver.prototxt", "data/cifar10/cifar10_train_lmdb", 0.65, 200),
-    ("LeNet", "examples/mnist/lenet_solver.prototxt", "data/mnist/mnist_train_lmdb", 0.985, 200),
+    ("cifar10_quick", "examples/cifar10/cifar10_quick_solver.prototxt", "data/cifar10/cifar10_train_lmdb", 0.65),
+    ("LeNet", "examples/mnist/lenet_solver.prototxt", "data/mnist/mnist_train_lmdb", 0.985),
     ("LeNet on Fashion-MNIST", "examples/fashion_mnist/lenet_solver.prototxt",
-     "data/fashion_mnist/fashion_mnist_train_lmdb", 0.88, 200),
+     "data/fashion_mnist/fashion_mnist_train_lmdb", 0.88),
 ]
 
 
@@ -123,18 +123,19 @@ def main():
     parser.add_argument("--millrace", default="bin/millrace")
     parser.add_argument("--processors", action="store_true")
     parser.add_argument("--iterations", type=int, default=0, help="0: those of the example")
+    parser.add_argument("--interval", type=int, default=200, help="iterations between tests")
     parser.add_argument("--accuracy", type=float, default=0, help="0: one for each net")
     options = parser.parse_args()
     found = [work for work in WORK if os.path.exists(work[2])]
     if not found:
         raise SystemExit("gpu_accuracy: no data in data/cifar10, data/mnist or data/fashion_mnist")
-    name, path, _, accuracy, interval = found[0]
+    name, path, _, accuracy = found[0]
     accuracy = options.accuracy or accuracy
     os.makedirs(FOLDER, exist_ok=True)
-    solver, most = write_solver(path, options.iterations, interval)
-    print(f"{name}, {most} iterations{', on processors' if options.processors else ''}\n")
+    solver, most = write_solver(path, options.iterations, options.interval)
+    print(f"{name}, {most} iterations{', on processors' if options.processors else ''}\n", flush=True)
     print(f"| | seconds to {accuracy} | iterations to {accuracy} | seconds in all | accuracy at the end |")
-    print("|---|---:|---:|---:|---:|")
+    print("|---|---:|---:|---:|---:|", flush=True)
     curves = ["run,seconds,iteration,accuracy"]
     metrics = []
     for run, file_name, processes in runs(options.processors):
@@ -146,8 +147,8 @@ def main():
         print(f"| {run} | {to} | {tests[-1][0]:.1f} | {tests[-1][2]:.4f} |", flush=True)
         curves += [f'"{run}",{seconds:.3f},{iteration},{value:.4f}' for seconds, iteration, value in tests]
         metrics.append(f"{FOLDER}/{file_name}.jsonl")
-    with open(f"{FOLDER}/curves.csv", "w") as file:
-        file.write("\n".join(curves) + "\n")
+        with open(f"{FOLDER}/curves.csv", "w") as file:
+            file.write("\n".join(curves) + "\n")
     print(f"\ncurves: {FOLDER}/curves.csv")
     if subprocess.run([options.millrace, "plot", *metrics, "-o", f"{FOLDER}/curves.svg"], stdout=subprocess.DEVNULL,
                       stderr=subprocess.DEVNULL).returncode == 0:

@@ -114,6 +114,7 @@ void Measure(Device& device) {
     std::printf("%-28s %14.1f %14.1f %10.3f %7.0f MiB/s %7.0f MiB/s\n", name, alone[i], rate,
                 rate / alone[i], (FramesMib(link.device_end()) - up) / spent,
                 (FramesMib(link.host_end()) - down) / spent);
+    std::fflush(stdout);
   }
   stop = true;
   other.join();

@@ -2,6 +2,8 @@
 // bytes of their payloads, by chunk size, codec, operations in a call, and where the payloads
 // lie (shared with the kernels, or copied to the stage); beside them what copies between the
 // GPU and page-locked memory reach.
+#include <gflags/gflags.h>
+
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -16,11 +18,12 @@
 #include "exchange/kernels/executor_registry.h"
 #include "test/support/cuda_devices.h"
 
+DEFINE_double(seconds, 0.3, "of each measurement");
+
 namespace millrace {
 namespace {
 
 constexpr int64_t kReplicaFloats = int64_t{16} << 20;
-constexpr double kSeconds = 0.3;
 
 struct Work {
   const char* name;
@@ -80,7 +83,7 @@ class Bench {
     const double begin = clock.NowSeconds();
     double seconds = 0;
     uint64_t calls = 0;
-    while ((seconds = clock.NowSeconds() - begin) < kSeconds) {
+    while ((seconds = clock.NowSeconds() - begin) < FLAGS_seconds) {
       call();
       ++calls;
     }
@@ -121,6 +124,7 @@ void Measure(const DeviceInfo& info) {
           std::printf("%-18s %7ld %5zu %7s %12.0f %8.2f\n", work.name, static_cast<long>(floats),
                       ops, shares ? "shared" : "copied", rate,
                       rate * bench.PayloadBytes(work) / 1e9);
+          std::fflush(stdout);
         }
       }
     }
@@ -140,7 +144,8 @@ int Main() {
 }  // namespace
 }  // namespace millrace
 
-int main() {
+int main(int argc, char** argv) {
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
   try {
     return millrace::Main();
   } catch (const millrace::Error& error) {

@@ -17,14 +17,13 @@
 #include "test/support/cuda_devices.h"
 
 DEFINE_int64(weights, int64_t{4} << 20, "of each node");
+DEFINE_double(seconds, 2, "of each measurement, behind a quarter of that to warm up");
 
 namespace millrace {
 namespace {
 
 using bench::SegmentCounts;
 using bench::SegmentNodes;
-
-constexpr double kWarmUpSeconds = 0.5, kSeconds = 2;
 
 void Pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
@@ -50,10 +49,10 @@ void Measure(const std::string& a, const std::string& b, const std::string& tran
   SegmentNodes nodes(Between(a, b, transport, mtu, codec), FLAGS_weights);
   const SteadyClock clock;
   nodes.Load(true);
-  Pause(kWarmUpSeconds);
+  Pause(FLAGS_seconds / 4);
   const SegmentCounts before = nodes.Read();
   const double begin = clock.NowSeconds();
-  Pause(kSeconds);
+  Pause(FLAGS_seconds);
   const SegmentCounts after = nodes.Read();
   const double seconds = clock.NowSeconds() - begin;
   nodes.Load(false);
