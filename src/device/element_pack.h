@@ -34,7 +34,7 @@ MILLRACE_HOST_DEVICE bool HasAlignedElements(const Kernel& kernel, int64_t first
 }
 
 // Values of one array, of any type of 4 bytes.
-struct alignas(16) __attribute__((may_alias)) ElementPack {
+struct alignas(16) [[gnu::may_alias]] ElementPack {
   uint32_t bits[kPack];
 };
 
