@@ -24,9 +24,18 @@ import zoo_nets  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = os.path.join(os.environ.get("RESULTS", "results"), "rates")
-MILLRACE = {"fp32": ["--precision=fp32", "--cuda_graphs=off"], "tf32": ["--precision=tf32", "--cuda_graphs=off"],
-            "bf16": ["--precision=bf16", "--cuda_graphs=off"], "tf32, graphs": ["--precision=tf32", "--cuda_graphs=auto"]}
-TORCH = ["tf32", "fp32", "bf16, channels_last", "tf32, channels_last, graph", "tf32, channels_last"]
+# In the order of their importance, since the time may not suffice for all. Millrace's settings are flags, PyTorch's
+# those of torch_gpu.py.
+CONTENDERS = {
+    "Millrace tf32, graphs": ["--precision=tf32", "--cuda_graphs=auto"],
+    "PyTorch tf32": "tf32",
+    "Millrace fp32": ["--precision=fp32", "--cuda_graphs=off"],
+    "PyTorch fp32": "fp32",
+    "Millrace bf16": ["--precision=bf16", "--cuda_graphs=off"],
+    "PyTorch bf16, channels_last": "bf16, channels_last",
+    "Millrace tf32": ["--precision=tf32", "--cuda_graphs=off"],
+    "PyTorch tf32, channels_last, graph": "tf32, channels_last, graph",
+}
 DEFAULT = "PyTorch tf32"  # TF32 in convolutions: what PyTorch does if nothing is set
 # Iterations between the lines of metrics that times are taken from: a tenth of a second or so.
 DISPLAY = {"lenet": 200, "cifar10_quick": 100, "caffenet": 5, "googlenet": 5, "resnet50": 5}
@@ -74,7 +83,7 @@ def millrace_rate(options, name, batch, flags):
                                     *flags], env=environment, stdout=file, stderr=subprocess.STDOUT)
     end = time.monotonic() + MAX_SECONDS
     try:
-        # Warm-up: the first two lines, and half of a measurement.
+        # Warm-up: the first two lines, and half a second.
         first = last = None
         while first is None or last[1] - first[1] < options.seconds:
             if process.poll() is not None or time.monotonic() > end:
@@ -85,7 +94,7 @@ def millrace_rate(options, name, batch, flags):
             times = display_times(metrics)
             if len(times) < 3:
                 continue
-            first = next((each for each in times[2:] if each[1] - times[0][1] >= options.seconds / 2), None)
+            first = next((each for each in times[2:] if each[1] - times[0][1] >= 0.5), None)
             last = times[-1]
     finally:
         process.send_signal(signal.SIGINT)
@@ -161,31 +170,33 @@ def main():
     nets = [(name, int(batch)) for name, batch in (each.split(":") for each in options.nets.split(","))]
     begin = time.monotonic()
     torch = start_torch(options)
-    contenders = {f"Millrace {setting}": lambda net, given=given: millrace_rate(options, *net, given)
-                  for setting, given in MILLRACE.items()}
-    if torch:
-        contenders |= {f"PyTorch {setting}": lambda net, setting=setting: torch.rate(*net, setting)
-                       for setting in TORCH}
-    rates, failed, longest, left_out = {}, set(), 0, 0
+
+    def measure(net, setting):
+        if isinstance(setting, list):
+            return millrace_rate(options, *net, setting)
+        return torch.rate(*net, setting)
+
+    work = [(net, name) for name, setting in CONTENDERS.items() for net in nets if torch or isinstance(setting, list)]
+    rates, failed, durations, left_out = {}, set(), [], []
     for round_number in range(options.rounds):  # each round in the reverse order of the last
-        for net in nets:
-            for name in list(contenders)[::1 if round_number % 2 == 0 else -1]:
-                at = time.monotonic()
-                if (net, name) in failed:
-                    continue
-                if at - begin + longest > options.limit:
-                    left_out += 1
-                    continue
-                try:
-                    rate = contenders[name](net)
-                    rates.setdefault((net, name), []).append(rate)
-                    print(f"{net[0]}, batch {net[1]}, {name}: {rate:.1f} images/s", flush=True)
-                except Failed as failure:
-                    failed.add((net, name))
-                    print(f"{net[0]}, batch {net[1]}, {name}: {failure}", flush=True)
-                longest = max(longest, time.monotonic() - at)
-    if left_out:
-        print(f"{left_out} measurements are left out: the limit of {options.limit:.0f} s is near")
+        for net, name in work[::1 if round_number % 2 == 0 else -1]:
+            at = time.monotonic()
+            what = f"{net[0]}, batch {net[1]}, {name}"
+            if (net, name) in failed:
+                continue
+            if at - begin + (statistics.median(durations) if durations else options.seconds) > options.limit:
+                left_out.append(what)
+                continue
+            try:
+                rate = measure(net, CONTENDERS[name])
+                rates.setdefault((net, name), []).append(rate)
+                print(f"{what}: {rate:.1f} images/s", flush=True)
+            except Failed as failure:
+                failed.add((net, name))
+                print(f"{what}: {failure}", flush=True)
+            durations.append(time.monotonic() - at)
+    for what in left_out:
+        print(f"{what}: left out, the limit of {options.limit:.0f} s is near")
     table(nets, rates)
     if torch:
         torch.close()

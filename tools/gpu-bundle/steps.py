@@ -381,8 +381,8 @@ REST = [
         30, *((tool, "exchange_test", "*Kernels*/cuda*", "*Kernels*/emulated5") for tool in ("racecheck", "synccheck")))),
     Step("memcheck", 60, sanitizer(
         20, *(("memcheck", "training_test", *layer(name)) for name in ("MaxPooling", "BatchNorm", "Convolution")))),
-    Step("accuracy", 55, accuracy_time),
-    Step("segments", 20, segment_rates),
+    Step("accuracy", 45, accuracy_time),
+    Step("segments", 30, segment_rates),
 ]
 # The steps and the seconds of the caller.
 PARTS = {"first": (FIRST, 260), "speed": (SPEED, 210), "rest": (REST, 250)}
