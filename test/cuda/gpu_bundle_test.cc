@@ -333,6 +333,24 @@ TEST_F(GpuBundle, BeginsWithWhatFailedBefore) {
   EXPECT_EQ(Script({"rest", "--before=" + folder_ / "losses"}).status, 1);
 }
 
+TEST_F(GpuBundle, NamesTheCudaLibrariesThatProgramsHaveLoaded) {
+  // Maps a file of that name until its lines have been read, which takes longer than two looks.
+  WriteFile(folder_ / "lib/libcublasLt.so.13", "x");
+  WriteFile(folder_ / "map.py", R"sh(import mmap, time
+file = open("lib/libcublasLt.so.13", "r+b")
+mapped = mmap.mmap(file.fileno(), 0)
+for i in range(20):
+    print("line", i, flush=True)
+    time.sleep(0.05)
+while "line 19" not in open("work/first/device_test.log").read():
+    time.sleep(0.05)
+)sh");
+  Program("bin/device_test", "exec python3 map.py");
+  Script({"first"});
+  EXPECT_CONTAINS(Report("first"),
+                  StrCat("programs have loaded\n", folder_ / "lib/libcublasLt.so.13"));
+}
+
 TEST_F(GpuBundle, KeepsLogsAndArchiveSmall) {
   Program("bin/device_test", "echo first; head -c 4000000 /dev/zero | tr '\\0' x; echo last");
   Program("bin/exchange_test", "head -c 100000 /dev/urandom | base64 -w 70");

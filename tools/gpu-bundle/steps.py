@@ -231,13 +231,15 @@ def accuracy_time(part):
 # ---- Under tools of CUDA ----
 
 def sanitizer(seconds_of, *runs):
-    """Runs (tool, program, filter, filter of a dry run), each for seconds_of at most. A dry run leaves the tool out."""
+    """Runs (tool, program, filter, filter of a dry run), each for seconds_of at most and what earlier ones have left. A
+    dry run leaves the tool out."""
     def action(part):
         checker = programs.find_tool("compute-sanitizer")
         if not checker and not part.dry:
             raise Failed("compute-sanitizer is not installed")
         wrong = []
-        for tool, program, on_gpu, on_fakes in runs:
+        for index, (tool, program, on_gpu, on_fakes) in enumerate(runs):
+            left = part.end - time.monotonic() - seconds_of * (len(runs) - index - 1)
             outcomes, found = {}, []
             reader = gtests.Reader(outcomes)
 
@@ -250,7 +252,7 @@ def sanitizer(seconds_of, *runs):
             name = f"{tool}_{program}"
             ended = part.runner.run(name, [*prefix, f"bin/{program}",
                                            f"--gtest_filter={on_fakes if part.dry else on_gpu}"],
-                                    min(seconds_of, part.end - time.monotonic()), on_line=read)
+                                    max(left, 1), on_line=read)
             passed = sum(outcome == "passed" for outcome in outcomes.values())
             line = f"{tool}, {program} {on_gpu}: {passed} tests passed"
             if not ended.ok or passed == 0:
