@@ -365,15 +365,14 @@ TEST_F(GpuBundle, KeepsLogsAndArchiveSmall) {
 }
 
 TEST_F(GpuBundle, UnpacksProgramsOnce) {
-  fs::remove(folder_ / "bin/device_test");
-  WriteFile(folder_ / "device_test", StrCat("#!/bin/sh\n", kTests, "\n"));
-  ASSERT_EQ(
-      test::Run({"/bin/sh", "-c",
-                 StrCat("xz <", folder_ / "device_test", " >", folder_ / "bin/device_test.xz")})
-          .status,
-      0);
+  const CommandResult packed = test::Run(
+      {"/usr/bin/tar", "cJf", folder_ / "programs.tar.xz", "-C", folder_.path(), "./bin"});
+  ASSERT_EQ(packed.status, 0) << packed.errors;
+  fs::remove_all(folder_ / "bin");
   EXPECT_EQ(Script({"first"}).status, 0) << Report("first");
-  EXPECT_TRUE(fs::exists(folder_ / "bin/device_test"));
+  fs::remove(folder_ / "bin/device_test");
+  EXPECT_EQ(Script({"first"}).status, 1);
+  EXPECT_FALSE(fs::exists(folder_ / "bin/device_test"));
 }
 
 TEST_F(GpuBundle, PrintsRatesAsTheyAreMeasuredBesidePyTorch) {

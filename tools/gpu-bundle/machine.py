@@ -1,30 +1,27 @@
 """The first step of each part: unpacks the bundle and describes the machine, its GPU and the libraries."""
 import concurrent.futures
 import importlib.metadata
-import lzma
 import os
 import platform
-import shutil
+import tarfile
 
 import programs
 
 
-def unpack_file(path):
-    to = path[:-len(".xz")]
-    if not os.path.exists(to):
-        with lzma.open(path) as source, open(to + ".tmp", "wb") as file:
-            shutil.copyfileobj(source, file, 1 << 20)
-        os.chmod(to + ".tmp", 0o755)
-        os.replace(to + ".tmp", to)
+def unpack_file(name):
+    """Unpacks an archive, once."""
+    done = os.path.join(programs.ROOT, f".{name}.unpacked")
+    if not os.path.exists(done):
+        with tarfile.open(os.path.join(programs.ROOT, name)) as archive:
+            archive.extractall(programs.ROOT)
+        with open(done, "w"):
+            pass
 
 
 def unpack():
-    """Unpacks programs, libraries and data, once."""
-    found = [os.path.join(folder, name) for top in ("bin", "lib", "data")
-             for folder, _, names in os.walk(os.path.join(programs.ROOT, top)) for name in names
-             if name.endswith(".xz")]
-    found.sort(key=os.path.getsize, reverse=True)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    """Unpacks programs, libraries and data side by side."""
+    found = [name for name in os.listdir(programs.ROOT) if name.endswith(".tar.xz")]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
         for _ in pool.map(unpack_file, found):
             pass
 
@@ -49,7 +46,7 @@ def missing_libraries(part):
     missing = []
     for folder in ("bin", "lib"):
         for name in sorted(os.listdir(os.path.join(programs.ROOT, folder))):
-            if name.endswith((".xz", ".tmp")) or (folder == "lib" and not name.startswith("libmillrace")):
+            if folder == "lib" and not name.startswith("libmillrace"):
                 continue
             lines = []
             part.runner.run("ldd", ["ldd", f"{folder}/{name}"], 5, on_line=lambda line: lines.append(line or ""))
