@@ -255,7 +255,9 @@ TEST_F(Packet, AReceiverThatDoesNotReadStopsItsSenderAndLosesNothing) {
   for (const int mtu : {1500, 9000}) {
     const Network network(mtu);
     for (const size_t bytes : {size_t{8}, static_cast<size_t>(mtu - 16)}) {
-      Group group = ConnectPacketGroup(network, 2, {.silence_ms = 3'600'000});
+      PacketOptions options;
+      options.silence_ms = 3'600'000;
+      Group group = ConnectPacketGroup(network, 2, options);
       ExpectThatAReceiverStopsItsSender(&group, bytes);
       EXPECT_EQ(AllDrops(*group[1]), 0u);
     }

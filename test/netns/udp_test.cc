@@ -88,7 +88,9 @@ TEST_F(UdpAcrossNetwork, OnlyTheFramesThatTheNetworkLosesAreMissing) {
   network.LosePackets(1, 0.01, 500);  // frames are long enough to be lost, credits are not
   UdpSocketOptions socket;
   socket.gso = socket.gro = false;  // so that a lost packet is one frame
-  Group group = AcrossNetwork(network, 2, {.silence_ms = 3'600'000}, socket);
+  UdpOptions options;
+  options.silence_ms = 3'600'000;
+  Group group = AcrossNetwork(network, 2, options, socket);
   constexpr uint64_t kFrames = 20'000;
   const std::set<uint64_t> arrived = Stream(&group, kFrames);
   EXPECT_GT(network.PacketsLost(1), 0u);
@@ -127,7 +129,9 @@ TEST_F(UdpAcrossNetwork, AKernelQueueThatIsFullIsBackPressureAndNoLoss) {
   socket.send_buffer_bytes = 4096;
   // Nodes 1 and 3 are behind the slow link, node 2 is not: a multicast meets the full queue while
   // it goes from one node to the next.
-  Group group = AcrossNetwork(network, 4, {.silence_ms = 3'600'000}, socket);
+  UdpOptions options;
+  options.silence_ms = 3'600'000;
+  Group group = AcrossNetwork(network, 4, options, socket);
   constexpr uint64_t kFrames = 200;
   std::vector<std::set<uint64_t>> arrived(4);
   const auto take = [&] {
