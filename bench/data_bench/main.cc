@@ -99,6 +99,7 @@ double BatchRate(const caffe::LayerParameter& param, int solvers, double seconds
     threads.emplace_back([&, i] {
       LayerContext context;
       context.data = &service;
+      context.data_consumer = i;
       context.data_scope = "train";
       const auto layer = LayerRegistry::Get().Create(param, context);
       Blob data, label;

@@ -70,7 +70,7 @@ struct MILLRACE_API LayerContext {
   Scratchpad* scratch = nullptr;
   DataService* data = nullptr;     // null in nets that read no data
   std::string data_scope;          // distinguishes the streams of different nets
-  int data_consumer = 0;           // number of this net, if nets take turns at the batches
+  int data_consumer = 0;           // number of this net among those that draw batches of the scope
   const uint64_t* pass = nullptr;  // number of the current forward pass: part of random stream keys
   // Held while a layer writes its own parameters. No lock if it or what it points to is null.
   UpdateLock* const* update_lock = nullptr;

@@ -21,7 +21,8 @@ ScheduleOptions ScheduleOf(const BatchStreamOptions& options, const std::vector<
   schedule.sampler = options.sampler;
   schedule.rand_skip = options.rand_skip;
   schedule.seed = options.seed;
-  schedule.stream = options.stream;
+  schedule.stream = options.order;
+  schedule.items = options.items;
   return schedule;
 }
 
@@ -34,32 +35,50 @@ void TouchPages(std::string_view bytes) {
   (void)sink;
 }
 
-// A position beyond this is damaged. Items up to it fit in 64 bits.
-constexpr uint64_t kMostBatches = uint64_t{1} << 40;
+// A position beyond these is damaged. Items up to them fit in 64 bits.
+constexpr uint64_t kMaxBatches = uint64_t{1} << 40;
+constexpr uint64_t kMaxPlaces = uint64_t{1} << 62;
+constexpr uint64_t kMaxBatchSize = uint64_t{1} << 23;
 
 }  // namespace
 
 BatchStream::BatchStream(const BatchStreamOptions& options)
     : options_(options),
       errors_(options.errors ? options.errors : &own_errors_),
-      slots_(std::max(1, options.read_ahead)) {
+      sequence_(options.sequence ? options.sequence : std::make_shared<BatchSequence>()) {
   CHECK_GT(options.batch_size, 0u);
-  CHECK_LT(options.batch_size, uint64_t{1} << 23);
+  CHECK_LT(options.batch_size, kMaxBatchSize);
+  CHECK_GT(options.read_ahead, 0);
   assignments_ = {Initial({})};
   records_ = assignments_[0].schedule->records();
-  for (Slot& slot : slots_) {
-    slot.records.resize(options.batch_size);
-    slot.missing = options.sources.size();
-  }
+  boost::unique_lock<boost::mutex> lock(sequence_->mutex());
+  sequence_->AddStream();
 }
 
 BatchStream::~BatchStream() { Stop(); }
 
-uint64_t BatchStream::NumberOf(uint64_t step) const {
-  return step < repeated_.size() ? repeated_[step] : first_batch_ + (step - repeated_.size());
+void BatchStream::SetOrder(const std::vector<uint64_t>& groups, uint64_t items) {
+  boost::unique_lock<boost::mutex> lock(sequence_->mutex());
+  CHECK(!started_);
+  options_.groups = groups;
+  options_.items = items;
+  const Assignment initial = Initial(assignments_.back().schedule->absent());
+  records_ = initial.schedule->records();
+  assignments_ = {initial};
+  if (restored_) assignments_ = Fits(*restored_) ? Restored(*restored_) : Mapped(*restored_);
 }
 
 void BatchStream::StartReaders() {
+  if (!started_ && restored_ && !Fits(*restored_)) {
+    const Assignment& next = AssignmentOf(assignments_, restored_->next_batch());
+    const uint64_t place =
+        next.place + (restored_->next_batch() - next.first_batch) * options_.batch_size;
+    LOG(WARNING) << "data layer '" << options_.layer << "': the snapshot was taken with "
+                 << restored_->records() << " records and batch_size " << restored_->batch_size()
+                 << ", now there are " << records_ << " records and batch_size "
+                 << options_.batch_size << " in this process: it goes on with record "
+                 << place % records_ << " of epoch " << place / records_;
+  }
   started_ = true;
   for (size_t i = 0; i < options_.sources.size(); ++i) {
     readers_.push_back(std::make_unique<Thread>(
@@ -67,31 +86,66 @@ void BatchStream::StartReaders() {
   }
 }
 
-bool BatchStream::Next(Batch* batch, int consumer) {
-  boost::unique_lock<boost::mutex> lock(mutex_);
+bool BatchStream::Next(Batch* batch, int net) {
+  boost::unique_lock<boost::mutex> lock(sequence_->mutex());
   if (!started_ && !stopped_) StartReaders();
-  while (!stopped_ && !error_ && (!IsTurnOf(consumer) || SlotOf(handed_out_).missing > 0)) {
+  uint64_t step = 0, pass = 0;
+  while (!stopped_ && !error_) {
+    pass = next_pass_.try_emplace(net, sequence_->FirstPass(net)).first->second;
+    step = sequence_->StepOf(net, pass);
+    if (IsComplete(step)) break;
+    if (step >= wanted_end_) {
+      wanted_end_ = step + 1;
+      room_.notify_all();
+    }
     complete_.wait(lock);
   }
   if (error_) std::rethrow_exception(error_);
   if (stopped_) return false;
-  Slot& slot = SlotOf(handed_out_);
-  batch->number = NumberOf(handed_out_);
-  batch->first_item = batch->number * options_.batch_size;
-  batch->seeks = seeks_.load(std::memory_order_relaxed);
-  batch->records.swap(slot.records);
-  slot.records.resize(options_.batch_size);
-  slot.missing = options_.sources.size();
-  outstanding_.insert(batch->number);
-  ++handed_out_;
+  ++next_pass_[net];
+  sequence_->OnTaken(net, pass);
+  Take(step, batch);
   room_.notify_all();
-  if (options_.consumers > 1) complete_.notify_all();
   return true;
 }
 
+bool BatchStream::IsComplete(uint64_t step) const {
+  CHECK_GE(step, first_step_);
+  return step - first_step_ < slots_.size() && slots_[step - first_step_].missing == 0;
+}
+
+void BatchStream::Take(uint64_t step, Batch* batch) {
+  Slot& slot = slots_[step - first_step_];
+  CHECK(!slot.taken);
+  batch->number = sequence_->NumberOf(step);
+  batch->first_item = batch->number * options_.batch_size;
+  batch->seeks = sequence_->seeks();
+  batch->records.swap(slot.records);
+  slot.taken = true;
+  spare_.push_back(std::move(slot.records));
+  taken_end_ = std::max(taken_end_, step + 1);
+  while (!slots_.empty() && slots_.front().taken) {
+    slots_.pop_front();
+    ++first_step_;
+  }
+}
+
+BatchStream::Slot& BatchStream::SlotOf(uint64_t step) {
+  while (step - first_step_ >= slots_.size()) {
+    Slot& slot = slots_.emplace_back();
+    slot.missing = options_.sources.size();
+    if (!spare_.empty()) {
+      slot.records = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    slot.records.resize(options_.batch_size);
+  }
+  return slots_[step - first_step_];
+}
+
 void BatchStream::MarkConsumed(uint64_t number) {
-  boost::unique_lock<boost::mutex> lock(mutex_);
-  CHECK_EQ(outstanding_.erase(number), 1u) << "batch " << number << " was not handed out";
+  boost::unique_lock<boost::mutex> lock(sequence_->mutex());
+  sequence_->MarkConsumed(number);
 }
 
 void BatchStream::Read(int source) {
@@ -101,15 +155,17 @@ void BatchStream::Read(int source) {
         options_.shuffle || options_.shard_count > 1 || !options_.draws.empty() || options_.sampler;
     const std::unique_ptr<RecordReader> reader = options_.sources[source]->MakeReader(indexed);
     Assignment assignment;
-    for (uint64_t step = 0; WaitForRoom(step, &assignment); ++step) {
-      FillShare(source, step, assignment, reader.get());
-      Deliver(step);
+    uint64_t number = 0;
+    for (uint64_t step = 0; Slot* const slot = WaitForRoom(step, &assignment, &number); ++step) {
+      // No lock: no other thread accesses these items until all readers have delivered.
+      FillShare(source, number, assignment, reader.get(), &slot->records);
+      Deliver(slot);
     }
   } catch (const boost::thread_interrupted&) {
     throw;
   } catch (...) {
     {
-      boost::unique_lock<boost::mutex> lock(mutex_);
+      boost::unique_lock<boost::mutex> lock(sequence_->mutex());
       if (!error_) error_ = std::current_exception();
       complete_.notify_all();
     }
@@ -117,56 +173,64 @@ void BatchStream::Read(int source) {
   }
 }
 
-bool BatchStream::WaitForRoom(uint64_t step, Assignment* assignment) {
-  boost::unique_lock<boost::mutex> lock(mutex_);
-  while (!stopped_ && step >= handed_out_ + slots_.size()) room_.wait(lock);
-  if (stopped_) return false;
-  begun_ = std::max(begun_, step + 1);
-  *assignment = AssignmentOf(assignments_, NumberOf(step));
-  return true;
+BatchStream::Slot* BatchStream::WaitForRoom(uint64_t step, Assignment* assignment,
+                                            uint64_t* number) {
+  boost::unique_lock<boost::mutex> lock(sequence_->mutex());
+  while (!stopped_ && !HasRoom(step)) room_.wait(lock);
+  if (stopped_) return nullptr;
+  sequence_->OnBegun(step);
+  *number = sequence_->NumberOf(step);
+  *assignment = AssignmentOf(assignments_, *number);
+  return &SlotOf(step);
 }
 
-void BatchStream::FillShare(int source, uint64_t step, const Assignment& assignment,
-                            RecordReader* reader) {
-  // No lock: no other thread accesses these items until all readers have delivered.
-  std::vector<RecordView>& records = SlotOf(step).records;
+void BatchStream::FillShare(int source, uint64_t number, const Assignment& assignment,
+                            RecordReader* reader, std::vector<RecordView>* records) const {
   const uint64_t first_place =
-      assignment.place + (NumberOf(step) - assignment.first_batch) * options_.batch_size;
+      assignment.place + (number - assignment.first_batch) * options_.batch_size;
   for (uint64_t i = 0; i < options_.batch_size; ++i) {
     const RecordLocation location = assignment.schedule->AtPlace(first_place + i);
     if (location.source != source) continue;
-    records[i] = reader->At(location.index);
-    records[i].source = source;
-    TouchPages(records[i].value);
+    RecordView& record = (*records)[i];
+    record = reader->At(location.index);
+    record.source = source;
+    TouchPages(record.value);
   }
 }
 
-void BatchStream::Deliver(uint64_t step) {
-  boost::unique_lock<boost::mutex> lock(mutex_);
-  if (--SlotOf(step).missing > 0) return;
+void BatchStream::Deliver(Slot* slot) {
+  boost::unique_lock<boost::mutex> lock(sequence_->mutex());
+  if (--slot->missing > 0) return;
   ++read_;
   complete_.notify_all();
 }
 
 caffe::StreamPosition BatchStream::Position() const {
-  boost::unique_lock<boost::mutex> lock(mutex_);
-  const uint64_t repeats_done = std::min<uint64_t>(handed_out_, repeated_.size());
+  boost::unique_lock<boost::mutex> lock(sequence_->mutex());
+  return PositionLocked();
+}
+
+std::vector<caffe::StreamPosition> BatchStream::Positions(
+    const std::vector<BatchStream*>& streams) {
+  std::vector<caffe::StreamPosition> positions;
+  if (streams.empty()) return positions;
+  boost::unique_lock<boost::mutex> lock(streams[0]->sequence_->mutex());
+  for (const BatchStream* stream : streams) positions.push_back(stream->PositionLocked());
+  return positions;
+}
+
+caffe::StreamPosition BatchStream::PositionLocked() const {
+  const BatchSequence::Position taken = sequence_->GetPosition();
   caffe::StreamPosition position;
   position.set_layer(options_.layer);
   position.set_batch_size(options_.batch_size);
   position.set_records(records_);
-  std::set<uint64_t> outstanding = outstanding_;
-  outstanding.insert(repeated_.begin() + repeats_done, repeated_.end());
-  // Batches handed out last and not trained on are simply the next ones, so that a position does not
-  // depend on how far solvers read ahead.
-  uint64_t next = first_batch_ + (handed_out_ - repeats_done);
-  while (!outstanding.empty() && *outstanding.rbegin() + 1 == next) {
-    outstanding.erase(--next);
-  }
-  position.set_next_batch(next);
-  for (uint64_t number : outstanding) position.add_outstanding(number);
+  position.set_next_batch(taken.next_batch);
+  for (const uint64_t number : taken.outstanding) position.add_outstanding(number);
   const Assignments needed = Needed();
-  if (needed.size() == 1 && needed[0].first_batch == 0 && needed[0].schedule->absent().empty()) {
+  const Assignment& first = needed[0];
+  if (needed.size() == 1 && first.first_batch == 0 && first.place == first.schedule->skip() &&
+      first.schedule->absent().empty()) {
     return position;  // the same as at the start
   }
   for (const Assignment& each : needed) {
@@ -192,18 +256,26 @@ const BatchStream::Assignment& BatchStream::AssignmentOf(const Assignments& assi
 }
 
 BatchStream::Assignments BatchStream::Needed() const {
-  uint64_t oldest = NumberOf(handed_out_);
-  if (!outstanding_.empty()) oldest = std::min(oldest, *outstanding_.begin());
+  uint64_t oldest = sequence_->Oldest();
+  // This stream may be behind the layer that has drawn a batch.
+  for (uint64_t step = first_step_; step < wanted_end_; ++step) {
+    oldest = std::min(oldest, sequence_->NumberOf(step));
+  }
   return {assignments_.begin() + (&AssignmentOf(assignments_, oldest) - assignments_.data()),
           assignments_.end()};
 }
 
-void BatchStream::SetAbsent(const std::vector<uint64_t>& absent) {
-  const auto schedule = std::make_shared<const Schedule>(ScheduleOf(options_, absent));
-  boost::unique_lock<boost::mutex> lock(mutex_);
+void BatchStream::SetAbsent(const std::vector<BatchStream*>& streams,
+                            const std::vector<uint64_t>& absent) {
+  if (streams.empty()) return;
+  boost::unique_lock<boost::mutex> lock(streams[0]->sequence_->mutex());
+  for (BatchStream* stream : streams) stream->SetAbsentLocked(absent);
+}
+
+void BatchStream::SetAbsentLocked(const std::vector<uint64_t>& absent) {
   if (assignments_.back().schedule->absent() == absent) return;
-  const uint64_t number =
-      first_batch_ + (begun_ > repeated_.size() ? begun_ - repeated_.size() : 0);
+  const auto schedule = std::make_shared<const Schedule>(ScheduleOf(options_, absent));
+  const uint64_t number = sequence_->FirstUnread();
   const Assignment last = assignments_.back();
   // Removes the last assignment if no batch has been read with it.
   const uint64_t batches = number - std::min(number, last.first_batch);
@@ -216,29 +288,49 @@ void BatchStream::SetAbsent(const std::vector<uint64_t>& absent) {
 
 void BatchStream::Restore(const caffe::StreamPosition& position) {
   const std::string what = StrCat("data layer '", options_.layer, "': ");
-  if (position.batch_size() != options_.batch_size) {
-    throw Error(what, "cannot resume: the snapshot was taken with batch_size ",
-                position.batch_size(), ", now it is ", options_.batch_size);
-  }
-  if (position.records() != records_) {
-    throw Error(what, "cannot resume: the snapshot was taken with ", position.records(),
-                " records in this process's share of the sources, now there are ", records_);
-  }
-  const std::set<uint64_t> repeated(position.outstanding().begin(), position.outstanding().end());
-  const bool consistent = position.next_batch() < kMostBatches &&
-                          repeated.size() == static_cast<size_t>(position.outstanding_size()) &&
-                          (repeated.empty() || *repeated.rbegin() < position.next_batch());
+  const std::set<uint64_t> outstanding(position.outstanding().begin(),
+                                       position.outstanding().end());
+  const bool consistent = position.next_batch() < kMaxBatches && position.records() > 0 &&
+                          position.batch_size() > 0 && position.batch_size() < kMaxBatchSize &&
+                          outstanding.size() == static_cast<size_t>(position.outstanding_size()) &&
+                          (outstanding.empty() || *outstanding.rbegin() < position.next_batch());
   if (!consistent) throw Error(what, "cannot resume: the snapshot's position is damaged");
-  Assignments assignments = Restored(position);
-  boost::unique_lock<boost::mutex> lock(mutex_);
-  if (started_) throw Error(what, "cannot be moved once it has given batches");
-  repeated_.assign(repeated.begin(), repeated.end());
-  first_batch_ = position.next_batch();
+  Assignments assignments = Fits(position) ? Restored(position) : Mapped(position);
+  boost::unique_lock<boost::mutex> lock(sequence_->mutex());
+  if (started_ || sequence_->has_drawn())
+    throw Error(what, "cannot be moved once it has given batches");
+  sequence_->Restore({position.next_batch(), outstanding});
   assignments_ = std::move(assignments);
+  restored_ = position;
+}
+
+bool BatchStream::Fits(const caffe::StreamPosition& position) const {
+  return position.batch_size() == options_.batch_size && position.records() == records_;
+}
+
+BatchStream::Assignments BatchStream::Mapped(const caffe::StreamPosition& position) const {
+  Assignment assignment = Initial({});
+  const uint64_t before = position.records(), next = position.next_batch();
+  // The place of the next batch in the snapshot's order. What absent shards added is left out.
+  uint64_t place = assignment.place + next * position.batch_size();
+  for (const caffe::ShardAssignment& each : position.assignment()) {
+    if (each.first_batch() > next || each.place() >= kMaxPlaces) continue;
+    place = each.place() + (next - each.first_batch()) * position.batch_size();
+  }
+  const uint64_t epoch = place / before;
+  place = epoch * records_ + std::min(place % before, records_);
+  // Outstanding batches become those of the new size just before that place.
+  const uint64_t first =
+      position.outstanding_size() > 0
+          ? *std::min_element(position.outstanding().begin(), position.outstanding().end())
+          : next;
+  const uint64_t back = std::min((next - first), place / options_.batch_size);
+  assignment.first_batch = next - back;
+  assignment.place = place - back * options_.batch_size;
+  return {assignment};
 }
 
 BatchStream::Assignments BatchStream::Restored(const caffe::StreamPosition& position) const {
-  constexpr uint64_t kMostPlaces = uint64_t{1} << 62;
   Assignments assignments;
   for (const caffe::ShardAssignment& each : position.assignment()) {
     const std::vector<uint64_t> absent(each.absent().begin(), each.absent().end());
@@ -247,7 +339,7 @@ BatchStream::Assignments BatchStream::Restored(const caffe::StreamPosition& posi
     const bool consistent =
         ascends && (absent.empty() || absent.back() < options_.shard_count) &&
         !std::binary_search(absent.begin(), absent.end(), options_.shard_index) &&
-        each.first_batch() < kMostBatches && each.place() < kMostPlaces &&
+        each.first_batch() < kMaxBatches && each.place() < kMaxPlaces &&
         (assignments.empty() || assignments.back().first_batch < each.first_batch());
     if (!consistent) {
       throw Error("data layer '", options_.layer,
@@ -271,36 +363,40 @@ BatchStream::Assignments BatchStream::Restored(const caffe::StreamPosition& posi
   return assignments;
 }
 
-void BatchStream::Seek(uint64_t number) {
+void BatchStream::StopReaders() {
   std::vector<std::unique_ptr<Thread>> readers;
   {
-    boost::unique_lock<boost::mutex> lock(mutex_);
+    boost::unique_lock<boost::mutex> lock(sequence_->mutex());
     readers.swap(readers_);
   }
   for (auto& reader : readers) reader->Interrupt();
   readers.clear();  // joins
-  boost::unique_lock<boost::mutex> lock(mutex_);
-  repeated_.clear();
-  first_batch_ = number;
-  handed_out_ = read_ = begun_ = 0;
-  assignments_ = {Initial(assignments_.back().schedule->absent())};
-  outstanding_.clear();
-  for (Slot& slot : slots_) slot.missing = options_.sources.size();
-  seeks_.fetch_add(1, std::memory_order_release);
-  if (started_ && !stopped_) StartReaders();
+}
+
+void BatchStream::Seek(const std::vector<BatchStream*>& streams, uint64_t number) {
+  if (streams.empty()) return;
+  for (BatchStream* stream : streams) stream->StopReaders();
+  BatchSequence& sequence = *streams[0]->sequence_;
+  boost::unique_lock<boost::mutex> lock(sequence.mutex());
+  sequence.Seek(number);
+  for (BatchStream* stream : streams) {
+    stream->assignments_ = {stream->Initial(stream->assignments_.back().schedule->absent())};
+    stream->slots_.clear();
+    stream->next_pass_.clear();
+    stream->first_step_ = stream->taken_end_ = stream->wanted_end_ = stream->read_ = 0;
+    if (stream->started_ && !stream->stopped_) stream->StartReaders();
+    stream->complete_.notify_all();  // whoever waits asks for the new batch
+  }
 }
 
 void BatchStream::Stop() {
-  std::vector<std::unique_ptr<Thread>> readers;
   {
-    boost::unique_lock<boost::mutex> lock(mutex_);
+    boost::unique_lock<boost::mutex> lock(sequence_->mutex());
     stopped_ = true;
     complete_.notify_all();
     room_.notify_all();
-    readers.swap(readers_);
   }
-  for (auto& reader : readers) reader->Interrupt();
-  readers.clear();  // joins
+  StopReaders();
 }
 
 void BatchStream::ThrowIfDamaged() const {
@@ -312,7 +408,7 @@ RecordView BatchStream::FirstRecord() const {
 }
 
 uint64_t BatchStream::batches_read() const {
-  boost::unique_lock<boost::mutex> lock(mutex_);
+  boost::unique_lock<boost::mutex> lock(sequence_->mutex());
   return read_;
 }
 

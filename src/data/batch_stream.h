@@ -1,5 +1,7 @@
 // The batches of one data layer, shared by all solvers of the process. One reader thread per source
-// finds the records ahead of the solvers; each call of Next() takes the next batch.
+// finds the records ahead of the solvers; each call of Next() takes the next batch of a net. The
+// sequence that the stream shares with those of the net's other data layers gives its number
+// (data/batch_sequence.h).
 //
 // Batch b holds items b*batch_size .. (b+1)*batch_size-1 of the schedule (data/schedule.h). The
 // sequence of batches therefore does not depend on the number of solvers. A position in it is a
@@ -11,19 +13,21 @@
 #ifndef MILLRACE_DATA_BATCH_STREAM_H_
 #define MILLRACE_DATA_BATCH_STREAM_H_
 
-#include <atomic>
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <exception>
+#include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <boost/thread/condition_variable.hpp>
-#include <boost/thread/mutex.hpp>
 
 #include "base/error.h"
 #include "base/thread.h"
+#include "data/batch_sequence.h"
 #include "data/schedule.h"
 #include "millrace/data_source.h"
 #include "proto/caffe.pb.h"
@@ -37,14 +41,15 @@ struct BatchStreamOptions {
   int read_ahead = 4;  // batches that the readers may be ahead of the consumers
   bool shuffle = false;
   std::vector<uint64_t> groups, draws;  // as in ScheduleOptions; draws sum up to batch_size
+  uint64_t items = 0;                   // as in ScheduleOptions
   std::shared_ptr<const Sampler> sampler = nullptr;  // as in ScheduleOptions
   uint64_t rand_skip = 0;
   uint64_t shard_index = 0, shard_count = 1;
-  // So many consumers take turns: batch s goes to consumer s % consumers, in the order of delivery
-  // from the start or from a position. 0: a batch goes to whoever asks first.
-  int consumers = 0;
-  uint64_t seed = 0;            // part of the key of the random choices
-  uint64_t stream = 0;          // identifies the stream; also part of that key
+  // Shared with the streams of the other data layers of the same nets; null: one of its own.
+  std::shared_ptr<BatchSequence> sequence = nullptr;
+  uint64_t seed = 0;    // part of the key of the random choices
+  uint64_t stream = 0;  // identifies the stream; part of the key of choices on each record
+  uint64_t order = 0;   // part of the key of the order of the records (ScheduleOptions::stream)
   ErrorSink* errors = nullptr;  // outlives the stream; null: only Next() reports errors
 };
 
@@ -66,29 +71,37 @@ class BatchStream {
   BatchStream(const BatchStream&) = delete;
   BatchStream& operator=(const BatchStream&) = delete;
 
-  // Waits for the next batch (an interruption point). Returns false after Stop(). The first call
-  // starts the readers. Reuses the memory of `batch`. Throws the error that ended a reader.
-  // `consumer`: the caller's number, if consumers take turns; also waits for its turn.
-  bool Next(Batch* batch, int consumer = 0);
-  // Records that the solver has trained on this batch: a resume does not repeat it.
+  // Waits for the next batch of `net` (an interruption point). Returns false after Stop(). The
+  // first call starts the readers. Reuses the memory of `batch`. Throws the error that ended a
+  // reader.
+  bool Next(Batch* batch, int net = 0);
+  // Records that a solver has trained on this batch: a resume does not repeat it.
   void MarkConsumed(uint64_t number);
 
   caffe::StreamPosition Position() const;
-  // Continues from `position`, first with the batches that were outstanding then, in order. Throws
-  // Error if `position` belongs to other data or another batch size, if it is inconsistent, or if a
-  // batch has been requested already.
+  // The positions of several streams of one sequence, at one moment.
+  static std::vector<caffe::StreamPosition> Positions(const std::vector<BatchStream*>& streams);
+  // Continues from `position`, first with the batches that were outstanding then, in order. If it
+  // belongs to another number of records or another batch size, logs a warning and continues at the
+  // same place of the epoch. Throws Error if `position` is inconsistent, or if a batch has been
+  // requested already.
   void Restore(const caffe::StreamPosition& position);
 
-  // Continues with batch `number`, whatever the current position; a thread that waits in Next()
-  // gets that batch. Batches handed out before count as consumed and must not be marked any more.
-  // Must not be called by several threads at once.
-  void Seek(uint64_t number);
+  // Continues `streams`, which are all those of a sequence, with batch `number`, whatever their
+  // positions; a thread that waits in Next() gets that batch. Batches handed out before count as
+  // consumed and must not be marked any more. Must not be called by several threads at once.
+  static void Seek(const std::vector<BatchStream*>& streams, uint64_t number);
   // The number of Seek() calls.
-  uint64_t seeks() const { return seeks_.load(std::memory_order_acquire); }
+  uint64_t seeks() const { return sequence_->seeks(); }
 
-  // Sets the shards without a reader. From the first batch on that no reader has begun, this stream
-  // also reads its part of them. `absent` is ascending, below shard_count, without shard_index.
-  void SetAbsent(const std::vector<uint64_t>& absent);
+  // Sets the shards without a reader, for all streams of a sequence. From the first batch on that
+  // no reader has begun, they also read their part of them. `absent` is ascending, below
+  // shard_count, without shard_index.
+  static void SetAbsent(const std::vector<BatchStream*>& streams,
+                        const std::vector<uint64_t>& absent);
+
+  // Changes `groups` and `items` of the options. No batch has been requested.
+  void SetOrder(const std::vector<uint64_t>& groups, uint64_t items);
 
   // Wakes all waiting threads and joins the readers. Must not be called by a reader, and therefore
   // not by an ErrorSink's callback.
@@ -101,6 +114,7 @@ class BatchStream {
   // The first record of the first source, to determine sizes.
   RecordView FirstRecord() const;
 
+  const BatchStreamOptions& options() const { return options_; }
   const std::string& layer() const { return options_.layer; }
   uint64_t batch_size() const { return options_.batch_size; }
   // Records in this process's shard: the length of an epoch while no shard is absent.
@@ -114,10 +128,11 @@ class BatchStream {
   uint64_t batches_read() const;
 
  private:
-  // A slot of the ring buffer. Step s of the stream uses slot s % size.
+  // The batch of a step that not all nets have passed.
   struct Slot {
     std::vector<RecordView> records;  // each reader writes its own items
     size_t missing = 0;               // readers that have not delivered their part
+    bool taken = false;
   };
 
   // The schedule of the batches from first_batch on, up to the next assignment.
@@ -132,40 +147,50 @@ class BatchStream {
   static const Assignment& AssignmentOf(const Assignments& assignments, uint64_t number);
   // The assignments of batches that may still be requested.
   Assignments Needed() const;
+  // Whether `position` is of this number of records and batch size.
+  bool Fits(const caffe::StreamPosition& position) const;
   // The assignments in `position`. Throws Error if they are inconsistent.
   Assignments Restored(const caffe::StreamPosition& position) const;
+  // The same for a position that does not fit.
+  Assignments Mapped(const caffe::StreamPosition& position) const;
+  caffe::StreamPosition PositionLocked() const;
+  void SetAbsentLocked(const std::vector<uint64_t>& absent);
+  void StopReaders();
 
-  // Steps count batches in the order of delivery, from the start, Restore or Seek.
-  uint64_t NumberOf(uint64_t step) const;
-  bool IsTurnOf(int consumer) const {
-    return options_.consumers == 0 ||
-           handed_out_ % options_.consumers == static_cast<uint64_t>(consumer);
+  // Whether step `step` may be read: it is wanted, or among those that are read ahead.
+  bool HasRoom(uint64_t step) const {
+    return step < std::max(taken_end_ + options_.read_ahead, wanted_end_);
   }
-  Slot& SlotOf(uint64_t step) { return slots_[step % slots_.size()]; }
+  // Makes the slots up to that of `step`; a reference to a slot stays valid until it is taken.
+  Slot& SlotOf(uint64_t step);
+  bool IsComplete(uint64_t step) const;
+  void Take(uint64_t step, Batch* batch);
   void Read(int source);
-  // Returns false after Stop().
-  bool WaitForRoom(uint64_t step, Assignment* assignment);
-  void FillShare(int source, uint64_t step, const Assignment& assignment, RecordReader* reader);
-  void Deliver(uint64_t step);
+  // The slot of `step`, once it may be read; null after Stop().
+  Slot* WaitForRoom(uint64_t step, Assignment* assignment, uint64_t* number);
+  void FillShare(int source, uint64_t number, const Assignment& assignment, RecordReader* reader,
+                 std::vector<RecordView>* records) const;
+  void Deliver(Slot* slot);
   void StartReaders();
 
-  const BatchStreamOptions options_;
+  BatchStreamOptions options_;  // the order may change until the first batch is requested
   uint64_t records_ = 0;
   ErrorSink own_errors_;
   ErrorSink* const errors_;
+  const std::shared_ptr<BatchSequence> sequence_;
 
-  mutable boost::mutex mutex_;
+  // With the mutex of the sequence, which guards the rest.
   boost::condition_variable complete_, room_;
-  // Written only while there are no readers.
-  std::vector<uint64_t> repeated_;  // batches to deliver first
-  uint64_t first_batch_ = 0;        // the first batch after them
-  // Guarded by mutex_.
-  std::vector<Slot> slots_;
-  Assignments assignments_;                         // at least one; ascending
-  uint64_t handed_out_ = 0, read_ = 0, begun_ = 0;  // in steps; begun_: begun by some reader
-  std::set<uint64_t> outstanding_;                  // handed out, not consumed
+  Assignments assignments_;  // at least one; ascending
+  std::deque<Slot> slots_;   // of the steps from first_step_ on
+  uint64_t first_step_ = 0;  // all before it are taken
+  // Highest step that was taken, and that a net has asked for, plus one.
+  uint64_t taken_end_ = 0, wanted_end_ = 0;
+  std::map<int, uint64_t> next_pass_;              // by net
+  std::optional<caffe::StreamPosition> restored_;  // until the readers start
+  std::vector<std::vector<RecordView>> spare_;     // memory of batches that were taken
+  uint64_t read_ = 0;
   bool started_ = false, stopped_ = false;
-  std::atomic<uint64_t> seeks_{0};
   std::exception_ptr error_;
   std::vector<std::unique_ptr<Thread>> readers_;
 };

@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/fnv1a.h"
@@ -18,100 +19,134 @@ DataService::DataService(const DataOptions& options)
 
 DataService::~DataService() { Stop(); }
 
-std::shared_ptr<BatchStream> DataService::Open(const std::string& scope,
+std::vector<BatchStream*> DataService::Scope::streams() const {
+  std::vector<BatchStream*> streams;
+  for (const auto& layer : layers) streams.push_back(layer->stream.get());
+  return streams;
+}
+
+std::vector<OpenLayer*> DataService::Scope::open() const {
+  std::vector<OpenLayer*> open;
+  for (const auto& layer : layers) open.push_back(layer.get());
+  return open;
+}
+
+BatchStream* DataService::Scope::Find(const std::string& layer) const {
+  for (const auto& each : layers) {
+    if (each->stream->layer() == layer) return each->stream.get();
+  }
+  return nullptr;
+}
+
+DataService::Scope& DataService::ScopeOf(const std::string& name) {
+  Scope& scope = scopes_[name];
+  if (!scope.sequence) scope.sequence = std::make_shared<BatchSequence>(options_.consumers);
+  return scope;
+}
+
+std::shared_ptr<BatchStream> DataService::Open(const std::string& scope_name,
                                                const caffe::LayerParameter& layer) {
   std::lock_guard lock(mutex_);
-  const auto key = std::make_pair(scope, layer.name());
-  if (const auto found = streams_.find(key); found != streams_.end()) return found->second;
+  Scope& scope = ScopeOf(scope_name);
+  for (const auto& each : scope.layers) {
+    if (each->stream->layer() == layer.name()) return each->stream;
+  }
+  std::unique_ptr<OpenLayer> opened = OpenIn(scope, scope_name, layer);
+  BatchStream& stream = *opened->stream;
+  if (const auto found = scope.restored.find(layer.name()); found != scope.restored.end()) {
+    stream.Restore(found->second);
+    scope.restored.erase(found);
+  }
+  if (absent_) BatchStream::SetAbsent({&stream}, *absent_);
+  if (stopped_) stream.Stop();
+  scope.layers.push_back(std::move(opened));
+  return scope.layers.back()->stream;
+}
 
-  LayerStream wanted = OpenLayerStream(layer);
-  const uint64_t shard = same_for_all_ ? 0 : options_.shard_index;
-  std::shared_ptr<BatchStream> stream;
+std::unique_ptr<OpenLayer> DataService::OpenIn(const Scope& scope, const std::string& name,
+                                               const caffe::LayerParameter& layer) const {
+  auto opened = std::make_unique<OpenLayer>();
+  opened->layer = OpenLayerStream(layer);
+  LayerStream& wanted = opened->layer;
   try {
-    if (scope == "train") {
-      ApplySampler(options_.sampler, layer, options_.seed, Fnv1a(StrCat(scope, '\0', layer.name())),
-                   &wanted);
+    if (name == "train") {
+      ApplySampler(options_.sampler, layer, scope.open(), options_.seed,
+                   Fnv1a(StrCat(name, '\0', layer.name())), &wanted);
     }
-    BatchStreamOptions options = wanted.options;
-    options.shard_index = shard;
+    BatchStreamOptions& options = wanted.options;
+    options.shard_index = same_for_all_ ? 0 : options_.shard_index;
     options.shard_count = same_for_all_ ? 1 : options_.shard_count;
-    options.consumers = options_.consumers;
+    options.sequence = scope.sequence;
     options.seed = options_.seed;
-    options.stream = Fnv1a(StrCat(scope, '\0', layer.name(), '\0', shard));
+    options.stream = Fnv1a(StrCat(name, '\0', layer.name(), '\0', options.shard_index));
+    options.order = options.stream;
     options.errors = options_.errors;
-    stream = std::make_shared<BatchStream>(options);
+    AlignOrder(scope.open(), &wanted);
+    opened->stream = std::make_shared<BatchStream>(options);
   } catch (const FieldError&) {
     throw;
   } catch (const Error& error) {
     throw FieldError(wanted.source_field, error.what());
   }
-  if (const auto found = restored_.find(key); found != restored_.end()) {
-    stream->Restore(found->second);
-    restored_.erase(found);
-  }
-  if (absent_) stream->SetAbsent(*absent_);
-  if (stopped_) stream->Stop();
-  streams_[key] = stream;
-  return stream;
+  return opened;
 }
 
 bool DataService::HasStreams(const std::string& scope) const {
   std::lock_guard lock(mutex_);
-  for (const auto& [key, stream] : streams_) {
-    if (key.first == scope) return true;
-  }
-  return false;
+  const auto found = scopes_.find(scope);
+  return found != scopes_.end() && !found->second.layers.empty();
 }
 
 std::vector<caffe::StreamPosition> DataService::Positions(const std::string& scope) const {
   std::lock_guard lock(mutex_);
-  std::vector<caffe::StreamPosition> positions;
-  for (const auto& [key, stream] : streams_) {
-    if (key.first == scope) positions.push_back(stream->Position());
-  }
+  const auto found = scopes_.find(scope);
+  if (found == scopes_.end()) return {};
+  std::vector<caffe::StreamPosition> positions = BatchStream::Positions(found->second.streams());
+  std::sort(positions.begin(), positions.end(),
+            [](const auto& a, const auto& b) { return a.layer() < b.layer(); });
   return positions;
 }
 
-void DataService::Restore(const std::string& scope,
+void DataService::Restore(const std::string& scope_name,
                           const std::vector<caffe::StreamPosition>& positions) {
   std::lock_guard lock(mutex_);
+  Scope& scope = ScopeOf(scope_name);
   for (const caffe::StreamPosition& position : positions) {
-    const auto key = std::make_pair(scope, position.layer());
-    if (const auto found = streams_.find(key); found != streams_.end()) {
-      found->second->Restore(position);
+    if (BatchStream* const stream = scope.Find(position.layer())) {
+      stream->Restore(position);
     } else {
-      restored_[key] = position;
+      scope.restored[position.layer()] = position;
     }
   }
 }
 
-void DataService::Seek(const std::string& scope, uint64_t number) {
-  std::vector<std::shared_ptr<BatchStream>> streams;
+void DataService::Seek(const std::string& scope_name, uint64_t number) {
+  std::vector<BatchStream*> streams;
   {
     std::lock_guard lock(mutex_);
-    for (auto& [key, stream] : streams_) {
-      if (key.first == scope) streams.push_back(stream);
-    }
+    streams = ScopeOf(scope_name).streams();
   }
-  for (auto& stream : streams) stream->Seek(number);
+  BatchStream::Seek(streams, number);
 }
 
 void DataService::SetAbsentShards(const std::vector<uint64_t>& absent) {
   std::lock_guard lock(mutex_);
   if (same_for_all_) return;  // every process reads all records
   absent_ = absent;
-  for (auto& [key, stream] : streams_) stream->SetAbsent(absent);
+  for (const auto& [name, scope] : scopes_) BatchStream::SetAbsent(scope.streams(), absent);
 }
 
 void DataService::Stop() {
-  std::vector<std::shared_ptr<BatchStream>> streams;
+  std::vector<BatchStream*> streams;
   {
     std::lock_guard lock(mutex_);
     stopped_ = true;
-    for (auto& [key, stream] : streams_) streams.push_back(stream);
+    for (const auto& [name, scope] : scopes_) {
+      for (BatchStream* stream : scope.streams()) streams.push_back(stream);
+    }
   }
   // Joins readers without the lock, so that no other caller waits for them.
-  for (auto& stream : streams) stream->Stop();
+  for (BatchStream* stream : streams) stream->Stop();
 }
 
 }  // namespace millrace::inline data

@@ -1,5 +1,6 @@
 // The data sources of one process. Opens each source once for all solvers, and gives all data
-// layers of the same name and scope the same stream of batches.
+// layers of the same name and scope the same stream of batches. The streams of a scope share one
+// sequence of batch numbers (data/batch_sequence.h) and, where they are shuffled, one order.
 #ifndef MILLRACE_DATA_DATA_SERVICE_H_
 #define MILLRACE_DATA_DATA_SERVICE_H_
 
@@ -13,6 +14,7 @@
 
 #include "base/error.h"
 #include "data/batch_stream.h"
+#include "data/common_order.h"
 #include "millrace/export.h"
 #include "proto/caffe.pb.h"
 
@@ -25,7 +27,7 @@ struct DataOptions {
   ErrorSink* errors = nullptr;  // outlives the service; null: only Next() reports errors
   // Of the streams of scope "train", checked (data/sampler.h); empty: shard.
   caffe::PartParameter sampler = {};
-  // Nets that take turns at the batches of a scope; 0: a batch goes to whoever asks first.
+  // Nets that take turns at the batches of a scope; 0: a batch goes to whichever asks first.
   int consumers = 0;
 };
 
@@ -64,11 +66,26 @@ class MILLRACE_API DataService {
   const DataOptions& options() const { return options_; }
 
  private:
+  // The streams of one net, or of all train nets, in the order of their opening.
+  struct Scope {
+    std::shared_ptr<BatchSequence> sequence;
+    std::vector<std::unique_ptr<OpenLayer>> layers;
+    std::map<std::string, caffe::StreamPosition> restored;  // of layers that are not open, by name
+
+    std::vector<BatchStream*> streams() const;
+    std::vector<OpenLayer*> open() const;
+    BatchStream* Find(const std::string& layer) const;  // null: not open
+  };
+
+  // The caller holds mutex_.
+  Scope& ScopeOf(const std::string& name);
+  std::unique_ptr<OpenLayer> OpenIn(const Scope& scope, const std::string& name,
+                                    const caffe::LayerParameter& layer) const;
+
   const DataOptions options_;
   const bool same_for_all_;  // all processes read the batches of shard 0 of 1
   mutable std::mutex mutex_;
-  std::map<std::pair<std::string, std::string>, std::shared_ptr<BatchStream>> streams_;
-  std::map<std::pair<std::string, std::string>, caffe::StreamPosition> restored_;
+  std::map<std::string, Scope> scopes_;          // by name
   std::optional<std::vector<uint64_t>> absent_;  // empty: SetAbsentShards was not called
   bool stopped_ = false;
 };

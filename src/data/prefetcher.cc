@@ -27,12 +27,12 @@ Buffer Allocated(MemorySpace& staging, size_t bytes) {
 // `depth` buffers for ready batches, and those of the batches that the net uses.
 Prefetcher::Prefetcher(std::shared_ptr<BatchStream> stream,
                        std::unique_ptr<BatchTransform> transform, int depth, MemorySpace& memory,
-                       int consumer, int held, bool pixels)
+                       int net, int held, bool pixels)
     : stream_(std::move(stream)),
       transform_(std::move(transform)),
       buffers_wanted_(depth + held),
       memory_(memory),
-      consumer_(consumer),
+      net_(net),
       pixels_(pixels ? transform_->pixel_rule() : nullptr),
       free_(depth + held),
       ready_(depth) {}
@@ -81,7 +81,7 @@ void Prefetcher::Run() {
   // Closes ready_ however the thread ends, so that Next() never waits forever.
   try {
     while (const auto buffer = free_.Pop()) {
-      if (!stream_->Next(&batch_, consumer_)) break;
+      if (!stream_->Next(&batch_, net_)) break;
       try {
         Fill(*buffer);
       } catch (const Error&) {

@@ -52,10 +52,10 @@ class Prefetcher {
   // time, in buffers of `memory`: the staging memory of the
   // device that trains on them. If there is not enough of it, logs one warning in this process and
   // uses pageable memory, which makes the copies slower. The first Next starts the thread.
-  // `consumer`: as in BatchStream::Next. `pixels`: the batches of a transform that has a pixel_rule
+  // `net`: as in BatchStream::Next. `pixels`: the batches of a transform that has a pixel_rule
   // hold bytes, except those with records that do not.
   Prefetcher(std::shared_ptr<BatchStream> stream, std::unique_ptr<BatchTransform> transform,
-             int depth, MemorySpace& memory, int consumer = 0, int held = 1, bool pixels = false);
+             int depth, MemorySpace& memory, int net = 0, int held = 1, bool pixels = false);
   // Stops the thread, also while it waits. Batches that were not consumed stay outstanding in the
   // stream.
   ~Prefetcher();
@@ -83,7 +83,7 @@ class Prefetcher {
   const std::unique_ptr<BatchTransform> transform_;
   const int buffers_wanted_;
   MemorySpace& memory_;
-  const int consumer_;
+  const int net_;
   const PixelRule* const pixels_;  // of transform_; null: values
   std::vector<std::unique_ptr<ReadyBatch>> buffers_;
   BoundedQueue<ReadyBatch*> free_, ready_;

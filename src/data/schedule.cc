@@ -12,10 +12,10 @@ namespace millrace::inline data {
 
 Interleave::Interleave(const std::vector<uint64_t>& sizes) : sizes_(sizes) {
   // Products of two sizes must fit in 64 bits (see Rank).
-  constexpr uint64_t kMost = uint64_t{1} << 32;
+  constexpr uint64_t kMax = uint64_t{1} << 32;
   for (uint64_t size : sizes_) {
-    if (size > kMost || (total_ += size) > kMost) {
-      throw Error("the sources hold more than ", kMost, " records, which is not supported");
+    if (size > kMax || (total_ += size) > kMax) {
+      throw Error("the sources hold more than ", kMax, " records, which is not supported");
     }
   }
   if (total_ == 0) throw Error("the sources hold no records");
@@ -137,13 +137,14 @@ Schedule::Schedule(const ScheduleOptions& options) : options_(options), interlea
     records_ = epoch_items_ = total;
     return;
   }
-  records_ = ShardRecords(options.shard_index, options.shard_count, total);
+  items_ = std::max(options.items, total);
+  records_ = ShardRecords(options.shard_index, options.shard_count, items_);
   if (records_ == 0) {
     throw Error("the sources hold ", total, " records, fewer than the ", options.shard_count,
                 " processes that share them");
   }
   if (!options.absent.empty()) {
-    takeover_.emplace(options.absent, options.shard_index, options.shard_count, total);
+    takeover_.emplace(options.absent, options.shard_index, options.shard_count, items_);
     if (takeover_->records() == 0) takeover_.reset();
   }
   if (takeover_) mix_.emplace(std::vector<uint64_t>{records_, takeover_->records()});
@@ -208,7 +209,10 @@ RecordLocation Schedule::AtPlace(uint64_t place) const {
                       : Permutation(options_.seed, stream, epoch, size)(position);
   }
   const uint64_t number = NumberOf(own, position);
-  if (!options_.sampler) return interleave_.At(number);
+  if (!options_.sampler) {
+    if (items_ == interleave_.total()) return interleave_.At(number);
+    return interleave_.At((epoch * items_ + number) % interleave_.total());
+  }
   const uint64_t record = options_.sampler->Record(epoch, number);
   if (record >= interleave_.total()) {
     throw Error("the sampler gives record ", record, ", expected one below ", interleave_.total());

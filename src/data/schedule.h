@@ -13,6 +13,10 @@
 //
 // A sampler (sampler.h) may give the numbers 0 .. total-1 to other records in each epoch.
 //
+// A layer that has fewer records than another one of its net begins again when it has come to its
+// end, as in Caffe. So that its records stay beside the same records of the other layer in every
+// shard, an epoch can have more items than there are records.
+//
 // Two other orders exist. With `groups`, successive records form groups (the rows of a file): a
 // shuffled epoch visits the groups in random order, and the records of each group in random order
 // before the next group. With `draws`, records are drawn at random, with replacement, in fixed
@@ -124,6 +128,9 @@ struct ScheduleOptions {
   // Gives the records their numbers in each epoch; null: the sources' order. Not with `groups` or
   // `draws`.
   std::shared_ptr<const Sampler> sampler = nullptr;
+  // Items of an epoch over all shards, at least the number of records: item n of epoch e is record
+  // (e * items + n) % records. 0: as many as records. Not with `shuffle`, `draws` or a sampler.
+  uint64_t items = 0;
   uint64_t rand_skip = 0;  // skip a random number of records below this
   uint64_t seed = 0;       // part of the key of the random choices
   uint64_t stream = 0;     // identifies the stream; also part of that key
@@ -135,7 +142,7 @@ class Schedule {
   // Throws Error if this shard has no records.
   explicit Schedule(const ScheduleOptions& options);
 
-  // Records in the shard; with `draws`, all.
+  // Records in the shard; with `draws`, all; with `items`, so many items as an epoch has in it.
   uint64_t records() const { return records_; }
   // The length of an epoch: the shard's records and the records of absent shards assigned to it.
   uint64_t epoch_items() const { return epoch_items_; }
@@ -156,6 +163,7 @@ class Schedule {
 
   const ScheduleOptions options_;
   const Interleave interleave_;
+  uint64_t items_ = 0;  // of an epoch over all shards
   uint64_t records_ = 0, epoch_items_ = 0;
   uint64_t batch_draws_ = 0;  // the sum of the draws
   uint64_t skip_ = 0;

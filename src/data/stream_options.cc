@@ -216,6 +216,7 @@ LayerStream OpenLayerStream(const caffe::LayerParameter& layer) {
   stream.source_field = type.source_field;
   stream.options.layer = layer.name();
   stream.any_order = type.any_order;
+  stream.shuffles_as_caffe = type.open != DataStream;
   if (type.labels != nullptr) stream.labels = type.labels;
   try {
     type.open(layer, &stream.options);

@@ -23,11 +23,14 @@ namespace millrace::inline data {
 struct LayerStream {
   BatchStreamOptions options;  // without shard, seed, stream and errors
   std::string source_field;    // for errors in the sources
+  // Whether the layer's shuffle is a field of Caffe, which shuffles each layer on its own.
+  bool shuffles_as_caffe = true;
   // Whether a sampler may choose the order of the records.
   bool any_order = false;
   // The label of every record of a source; null: records do not have one label each. May read all
   // of the source. Throws Error.
   std::function<std::vector<int32_t>(DataSource* source)> labels = nullptr;
+  std::vector<int32_t> read_labels = {};  // of all records, in the order of the stream's numbers
 };
 
 // Checks the fields and opens the sources. Throws FieldError.

@@ -27,7 +27,7 @@ struct BuiltNetOptions {
   uint64_t seed = 0;            // part of the key of every random stream of the net
   DataService* data = nullptr;  // outlives the net; null if the net reads no data
   std::string data_scope = "train";
-  int data_consumer = 0;           // number of the net, if nets take turns at the batches of `data`
+  int data_consumer = 0;           // number of the net among those that draw batches of the scope
   Device* device = &HostDevice();  // outlives the net
   // Gives a net without a loss a backward pass for measurements: as if each blob that no gradient
   // reaches from another layer counted in the objective with weight 1.

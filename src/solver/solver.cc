@@ -7,11 +7,13 @@
 
 namespace millrace::inline solver {
 
-BuiltNetOptions TrainNetOptions(const SolverConfig& config, DataService* data, Device* device) {
+BuiltNetOptions TrainNetOptions(const SolverConfig& config, DataService* data, Device* device,
+                                int consumer) {
   BuiltNetOptions options;
   options.state = config.train.state;
   options.seed = config.seed;
   options.data = data;
+  options.data_consumer = consumer;
   options.device = device;
   return options;
 }
@@ -34,15 +36,6 @@ std::unique_ptr<UpdateRule> MakeRule(const SolverConfig& config, const BuiltNet&
   return MakeRule(config, UpdateParamsOf(net), net.layout().size(), net.queue());
 }
 
-std::unique_ptr<BuiltNet> MakeNet(const SolverConfig& config, DataService* data,
-                                  Strategy* strategy) {
-  BuiltNetOptions options = TrainNetOptions(config, data, &strategy->device());
-  if (const SynchronousStep* const step = strategy->synchronous()) {
-    options.data_consumer = step->index_in_process();
-  }
-  return std::make_unique<BuiltNet>(config.train.param, config.train.source, options);
-}
-
 }  // namespace
 
 void CheckRuleFor(const SolverConfig& config, Queue* queue) { MakeRule(config, {}, 0, *queue); }
@@ -52,7 +45,9 @@ Solver::Solver(const SolverConfig& config, const LrPolicy& policy, DataService* 
     : config_(config),
       policy_(policy),
       strategy_(*strategy),
-      net_(net ? std::move(net) : MakeNet(config, data, strategy)),
+      net_(net ? std::move(net)
+               : std::make_unique<BuiltNet>(config.train.param, config.train.source,
+                                            TrainNetOptions(config, data, &strategy->device()))),
       step_(strategy->synchronous()),
       rule_(step_ == nullptr || step_->updates() ? MakeRule(config, *net_) : nullptr) {
   net_->BindWeights(strategy_.weights());

@@ -30,9 +30,9 @@ class NonFiniteLoss : public Error {
   using Error::Error;
 };
 
-// Options of a solver's train net.
+// Options of the train net of solver `consumer` of this process.
 MILLRACE_API BuiltNetOptions TrainNetOptions(const SolverConfig& config, DataService* data,
-                                             Device* device = &HostDevice());
+                                             Device* device = &HostDevice(), int consumer = 0);
 
 // Throws Error, with file and line, if the solver file's rule has no code for the device of
 // `queue`.
@@ -43,13 +43,14 @@ struct StepResult {
   int64_t iteration = 0;  // its number, from 0, over all solvers of the run
   // The mean over iter_size passes, before the update; and over all solvers that step together.
   float loss = 0;
-  float rate = 0;  // learning rate of the update
+  float rate = 0;           // learning rate of the update
 };
 
 // Not thread-safe: one thread constructs a solver and calls it.
 class Solver {
  public:
-  // `net`: an existing train net on the strategy's device, or null to create one that reads `data`.
+  // `net`: an existing train net on the strategy's device, or null to create one that reads `data`
+  // as its only train net.
   // Everything that is passed by pointer or reference outlives the solver. Throws Error for a net
   // that cannot be built.
   Solver(const SolverConfig& config, const LrPolicy& policy, DataService* data, Strategy* strategy,

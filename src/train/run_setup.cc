@@ -181,9 +181,8 @@ void RunSetup::MakeNets() {
   nets.resize(solvers());
   for (int i = 0; i < std::min(solvers(), gpus() + 1); ++i) {
     Device& device = i < gpus() ? *options.gpus[i] : HostDevice();
-    BuiltNetOptions net_options = TrainNetOptions(config, data.get(), &device);
-    if (synchronous) net_options.data_consumer = i;
-    nets[i] = std::make_unique<BuiltNet>(config.train.param, config.train.source, net_options);
+    nets[i] = std::make_unique<BuiltNet>(config.train.param, config.train.source,
+                                         TrainNetOptions(config, data.get(), &device, i));
     if (i == 0) nets[i]->LogNotices();
     CheckRuleFor(config, &nets[i]->queue());
   }

@@ -487,15 +487,6 @@ TEST_F(DataLayerTest, RepeatsItsRandomChoicesAfterAResume) {
   EXPECT_EQ(pass(&after)[0], first[2]);
 }
 
-TEST_F(DataLayerTest, RefusesASnapshotOfAnotherBatchSizeWhenTheStreamIsOpened) {
-  DataService before{DataOptions()};
-  Instance instance(LayerOver(path_, 4), &before);
-  DataService after{DataOptions()};
-  after.Restore("train", before.Positions("train"));
-  EXPECT_CONTAINS(test::ErrorOf([&] { Instance(LayerOver(path_, 5), &after); }),
-                  "data layer 'digits': cannot resume: the snapshot was taken with batch_size 4");
-}
-
 TEST_F(DataLayerTest, IsDestroyedInAnyStateWithoutHanging) {
   for (uint32_t prefetch : {1, 4}) {
     caffe::LayerParameter param = LayerOver(path_, 4);

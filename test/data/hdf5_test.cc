@@ -106,7 +106,8 @@ TEST_F(Hdf5Test, GivesRowsInOrderAcrossFilesForAnyTops) {
   param.clear_top();
   for (const char* top : {"other", "data", "label", "label"}) param.add_top(top);
   param.set_name("four");
-  LayerInstance four(param, &service);
+  DataService other{DataOptions()};
+  LayerInstance four(param, &other);
   four.Forward();
   EXPECT_EQ(four.Values(0), Floats(6, -1));
   EXPECT_EQ(four.Values(3), Floats({0, 1, 2}));

@@ -186,20 +186,25 @@ TEST(Resume, AStateWithoutMillracesFieldsResumesAsCaffesDo) {
   EXPECT_NE(rest.Losses()[4], ReadMetrics(work / "whole.jsonl").at(5).train().loss());
 }
 
-TEST(Resume, AnotherBatchSizeOrOtherDataIsRefused) {
+TEST(Resume, GoesOnWithAnotherBatchSizeOrOtherData) {
   Workspace work;
-  RunNamed(work, "a", Workspace::Solver(2));
+  RunNamed(work, "a", Workspace::Solver(3));
   SmallNet net = work.Net();
   net.batch = 4;
   work.WriteNet(net);
-  EXPECT_CONTAINS(
-      ErrorOf([&] { RunNamed(work, "b", Workspace::Solver(4), From(work, "a", 2)); }),
-      "layer 'images': cannot resume: the snapshot was taken with batch_size 8, now it is 4");
+  RunNamed(work, "b", Workspace::Solver(5), From(work, "a", 3));
+  caffe::SolverState state = StateOf(work, "b", 5);
+  EXPECT_EQ(state.iter(), 5);
+  ASSERT_EQ(state.stream_size(), 1);
+  EXPECT_EQ(state.stream(0).batch_size(), 4u);
+  EXPECT_EQ(state.stream(0).next_batch(), 5u);
+  EXPECT_EQ(state.stream(0).assignment(0).place(), 24u);  // of batch 3
+  EXPECT_NE(WeightsOf(work, "b", 5), WeightsOf(work, "a", 3));
   net.batch = 8;
   net.train_sources = net.test_sources;
   work.WriteNet(net);
-  EXPECT_CONTAINS(ErrorOf([&] { RunNamed(work, "b", Workspace::Solver(4), From(work, "a", 2)); }),
-                  "the snapshot was taken with 64 records");
+  RunNamed(work, "c", Workspace::Solver(6), From(work, "b", 5));
+  EXPECT_EQ(StateOf(work, "c", 6).stream(0).records(), 32u);
 }
 
 }  // namespace
