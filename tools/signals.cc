@@ -18,6 +18,7 @@ SignalWatch::SignalWatch(RunCommand on_int, RunCommand on_hup) : on_int_(on_int)
   sigemptyset(&watched_);
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&watched_, signal);
   pthread_sigmask(SIG_BLOCK, &watched_, &before_);
+  signal(SIGPIPE, SIG_IGN);  // until the process ends, when it writes what it has buffered
 }
 
 SignalWatch::~SignalWatch() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

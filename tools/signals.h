@@ -14,7 +14,9 @@ namespace millrace {
 RunCommand ParseSignalEffect(const std::string& flag, const std::string& text);
 
 // Blocks SIGINT, SIGTERM and SIGHUP while it exists; Next() receives them. Construct it before any
-// thread starts, because threads inherit the signal mask. Not thread-safe.
+// thread starts, because threads inherit the signal mask. From then on the process ignores SIGPIPE:
+// a reader of the log or of the results that ends, as `tee` does at Ctrl-C, does not end the run.
+// Not thread-safe.
 class SignalWatch : public RunControl {
  public:
   SignalWatch(RunCommand on_int, RunCommand on_hup);

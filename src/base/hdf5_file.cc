@@ -206,6 +206,8 @@ void Hdf5FileWriter::AddGroup(const std::string& name) {
   BeQuiet();
   const ScopedId links(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
   H5Pset_create_intermediate_group(links, 1);
+  if (const ScopedId found(H5Gopen2(file_, name.c_str(), H5P_DEFAULT), H5Gclose); found.ok())
+    return;
   const ScopedId group(H5Gcreate2(file_, name.c_str(), links, H5P_DEFAULT, H5P_DEFAULT), H5Gclose);
   if (!group.ok()) throw Error(path_, ": cannot hold a group ", name, ": the name is taken");
 }

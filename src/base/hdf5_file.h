@@ -61,7 +61,7 @@ class Hdf5FileWriter {
   Hdf5FileWriter& operator=(const Hdf5FileWriter&) = delete;
 
   // Each makes the groups on the way that do not exist. Throws Error naming the file and `name` if
-  // that exists.
+  // a data set of that name exists, or for a data set a group.
   void AddGroup(const std::string& name);
   void AddFloats(const std::string& name, const std::vector<int64_t>& shape, const float* values);
   // One axis; 32-bit integers, as Caffe writes them, or 64-bit ones.

@@ -218,6 +218,13 @@ void BuiltNet::ToProto(caffe::NetParameter* proto, bool with_diff, const float* 
   });
 }
 
+void BuiltNet::ShapesToProto(caffe::NetParameter* proto) const {
+  ParamsToProto(proto, [](const Blob& blob, const NetParam&, caffe::BlobProto* to) {
+    to->mutable_shape();
+    for (const int64_t dim : blob.shape()) to->mutable_shape()->add_dim(dim);
+  });
+}
+
 void BuiltNet::ReshapeNode(Node* node) {
   // The layer reads values that the layers before it compute, and no work may use what it frees.
   if (node->layer->ReshapesInForward()) queue_->Synchronize();

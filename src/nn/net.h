@@ -117,6 +117,8 @@ class MILLRACE_API BuiltNet {
   // With the values of `weights`, in the order of the layout and in memory of the host, in place of
   // the net's. Without diffs, works even if the device has failed.
   void ToProto(caffe::NetParameter* proto, bool with_diff, const float* weights) const;
+  // The same with the shapes of the parameters and no values.
+  void ShapesToProto(caffe::NetParameter* proto) const;
 
   // ---- Computing ----
   // Sets the number of the next pass, a part of random stream keys (dropout masks).

@@ -166,7 +166,7 @@ class SimulationCore {
   const std::unique_ptr<ResumePoint> resume_;  // null: the run starts anew
   const SolverConfig config_;
   const SimulationOptions options_;
-  const LrPolicy policy_;
+  LrPolicy policy_;
   VirtualClock clock_;
   int64_t begin_ns_ = 0, trained_ns_ = INT64_MAX;  // of this part's training
   int64_t trained_before_ns_ = 0;                  // in earlier parts

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <vector>
@@ -19,17 +20,17 @@ namespace {
 
 using Blobs = google::protobuf::RepeatedPtrField<caffe::BlobProto>;
 
-constexpr int kMostBlobs = 1 << 20;  // of a layer or a history; more is damage
+constexpr int kMaxBlobs = 1 << 20;  // of a layer or a history; more is damage
 // A group may contain itself.
-constexpr int kMostSlashes = 32;  // in the name of a layer
-constexpr int kMostGroups = 1 << 16;
+constexpr int kMaxSlashes = 32;  // in the name of a layer
+constexpr int kMaxGroups = 1 << 16;
 
 // The number that a member's name is, if it is one.
 std::optional<int> IndexOf(const std::string& name) {
   int index = -1;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
   const bool is_number = error == std::errc() && end == name.data() + name.size();
-  return is_number && index >= 0 && index < kMostBlobs ? std::optional(index) : std::nullopt;
+  return is_number && index >= 0 && index < kMaxBlobs ? std::optional(index) : std::nullopt;
 }
 
 void AddBlob(Hdf5FileWriter* file, const std::string& name, const caffe::BlobProto& blob,
@@ -62,8 +63,8 @@ void ReadHistory(const Hdf5FileReader& file, const std::string& group, Blobs* hi
 // Counts the groups in `read`.
 void ReadLayers(const Hdf5FileReader& file, const std::string& root, const std::string& group,
                 int* read, caffe::NetParameter* model) {
-  if (++*read > kMostGroups || std::count(group.begin(), group.end(), '/') > kMostSlashes) {
-    throw Error(file.path(), ": ", root, ": more than ", kMostGroups, " groups, or ", kMostSlashes,
+  if (++*read > kMaxGroups || std::count(group.begin(), group.end(), '/') > kMaxSlashes) {
+    throw Error(file.path(), ": ", root, ": more than ", kMaxGroups, " groups, or ", kMaxSlashes,
                 " within each other");
   }
   caffe::LayerParameter layer;
@@ -134,7 +135,50 @@ std::optional<RunState> ReadRunState(const Hdf5FileReader& file) {
   return run;
 }
 
+// The names between the slashes of `name`.
+std::vector<std::string> PartsOf(const std::string& name) {
+  std::vector<std::string> parts = {""};
+  for (const char c : name) {
+    if (c == '/') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
 }  // namespace
+
+std::string WhyNotHdf5(const caffe::NetParameter& model) {
+  std::map<std::string, std::string> layer_of;  // by the path of a blob
+  for (const caffe::LayerParameter& layer : model.layer()) {
+    const std::vector<std::string> parts = PartsOf(layer.name());
+    const auto is_lost = [](const std::string& part) { return part.empty() || part == "."; };
+    if (layer.blobs_size() == 0) continue;
+    if (std::any_of(parts.begin(), parts.end(), is_lost)) {
+      return StrCat("\"", layer.name(), "\" would be read back as another name");
+    }
+    if (parts.size() > kMaxSlashes) {
+      return StrCat("\"", layer.name(), "\" has more than ", kMaxSlashes - 1, " slashes");
+    }
+    for (int i = 0; i < layer.blobs_size(); ++i) {
+      const auto [found, is_new] = layer_of.try_emplace(StrCat(layer.name(), "/", i), layer.name());
+      if (!is_new) return StrCat("two layers with weights are \"", layer.name(), "\"");
+    }
+  }
+  for (const caffe::LayerParameter& layer : model.layer()) {
+    std::string path;
+    for (const std::string& part : PartsOf(layer.name())) {
+      path += path.empty() ? part : "/" + part;
+      const auto found = layer_of.find(path);
+      if (found == layer_of.end()) continue;
+      return StrCat("layer \"", layer.name(), "\" would need a group at the weights ", path,
+                    " of layer \"", found->second, "\"");
+    }
+  }
+  return "";
+}
 
 void SaveHdf5Model(const std::string& path, const caffe::NetParameter& model) {
   Hdf5FileWriter file(path);

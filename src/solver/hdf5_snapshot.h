@@ -23,6 +23,11 @@ namespace millrace::inline solver {
 
 // All functions throw Error, which begins with the path.
 
+// Why a file cannot hold the weights of these layers by their names; "" if it can. Values are not
+// needed. A name with slashes is a path of groups, so that the weights of one layer may lie where
+// another one needs a group.
+std::string WhyNotHdf5(const caffe::NetParameter& model);
+
 // Writes a file atomically.
 void SaveHdf5Model(const std::string& path, const caffe::NetParameter& model);
 // `run`: the state of the merge rule; null: there is none.

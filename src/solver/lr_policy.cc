@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/error.h"
 #include "proto/caffe.pb.h"
@@ -10,12 +11,14 @@
 namespace millrace::inline solver {
 namespace {
 
-// The iteration at which each step is taken. Caffe takes at most one in an iteration, in the order
-// of the file: a value that does not exceed the one before it takes effect an iteration later.
-std::vector<int64_t> StepsOf(const caffe::SolverParameter& param) {
+// The iteration, from `start` on, at which each step is taken whose stepvalue is in `values`. Caffe
+// takes at most one in an iteration, in the order of the file: a value that does not exceed the one
+// before it takes effect an iteration later.
+template <typename Values>
+std::vector<int64_t> StepsOf(const Values& values, int64_t start) {
   std::vector<int64_t> steps;
-  for (const int32_t value : param.stepvalue()) {
-    steps.push_back(std::max<int64_t>(value, steps.empty() ? 0 : steps.back() + 1));
+  for (const int64_t value : values) {
+    steps.push_back(std::max(value, steps.empty() ? start : steps.back() + 1));
   }
   return steps;
 }
@@ -32,7 +35,8 @@ LrPolicy::LrPolicy(const caffe::SolverParameter& param)
       warmup_start_lr_(param.warmup_start_lr()),
       stage_rates_(param.stagelr().begin(), param.stagelr().end()),
       stage_ends_(param.stageiter().begin(), param.stageiter().end()),
-      steps_(StepsOf(param)) {
+      stepvalues_(param.stepvalue().begin(), param.stepvalue().end()),
+      steps_(StepsOf(stepvalues_, 0)) {
   static const struct {
     const char* name;
     Kind kind;
@@ -71,6 +75,13 @@ LrPolicy::LrPolicy(const caffe::SolverParameter& param)
     throw FieldError("stepsize", "missing; lr_policy \"", param.lr_policy(), "\" needs it");
   }
   if (stepsize_ <= 0) throw FieldError("stepsize", stepsize_, " given, expected > 0");
+}
+
+void LrPolicy::Resume(int64_t iteration, int32_t steps) {
+  if (kind_ != Kind::kMultistep) return;
+  steps_before_ = std::max(steps, 0);
+  const size_t taken = std::min(stepvalues_.size(), static_cast<size_t>(steps_before_));
+  steps_ = StepsOf(std::span(stepvalues_).subspan(taken), iteration);
 }
 
 void LrPolicy::CheckStages() const {
@@ -125,7 +136,7 @@ int32_t LrPolicy::Step(int64_t iteration) const {
   if (kind_ == Kind::kStep) return static_cast<int32_t>(iteration / stepsize_);
   if (kind_ != Kind::kMultistep) return 0;
   const auto above = std::upper_bound(steps_.begin(), steps_.end(), iteration);
-  return static_cast<int32_t>(above - steps_.begin());
+  return steps_before_ + static_cast<int32_t>(above - steps_.begin());
 }
 
 std::string LrPolicy::Notice(int64_t iteration) const {

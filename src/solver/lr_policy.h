@@ -1,6 +1,6 @@
-// Learning-rate schedules as pure functions of the global iteration. Solvers take iterations from
-// one clock in any order, so a schedule has no state. SSD's "plateau", which depends on the losses
-// of earlier iterations, is refused.
+// Learning-rate schedules as pure functions of the global iteration, and of the steps that a
+// resumed snapshot had taken. Solvers take iterations from one clock in any order, so a schedule
+// has no state. SSD's "plateau", which depends on the losses of earlier iterations, is refused.
 #ifndef MILLRACE_SOLVER_LR_POLICY_H_
 #define MILLRACE_SOLVER_LR_POLICY_H_
 
@@ -34,6 +34,9 @@ class LrPolicy {
   // Throws FieldError for what stops Caffe: an unknown policy, gamma < 0, stepsize <= 0, stages
   // without an end.
   explicit LrPolicy(const caffe::SolverParameter& param);
+  // Continues from a snapshot of `iteration` that had taken `steps` steps. As in Caffe, a multistep
+  // schedule goes on with its stepvalue of that index, whatever the earlier ones are.
+  void Resume(int64_t iteration, int32_t steps);
 
   // The rate at `iteration` >= 0.
   float Rate(int64_t iteration) const;
@@ -56,7 +59,9 @@ class LrPolicy {
   double warmup_start_lr_;
   std::vector<float> stage_rates_;  // of multifixed
   std::vector<int64_t> stage_ends_;
-  std::vector<int64_t> steps_;  // of multistep: iterations, strictly increasing
+  std::vector<int64_t> stepvalues_;
+  int32_t steps_before_ = 0;    // of multistep: taken before a resume
+  std::vector<int64_t> steps_;  // of multistep: iterations of the others, strictly increasing
 };
 
 }  // namespace millrace::inline solver

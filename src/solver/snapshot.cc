@@ -145,6 +145,26 @@ void FillSharedBlobs(BuiltNet* net, caffe::NetParameter* model) {
 
 }  // namespace
 
+std::string WhyNotSnapshot(const BuiltNet& net, Snapshot::Format format, bool with_diff) {
+  caffe::NetParameter model;
+  net.ShapesToProto(&model);
+  if (format == caffe::SolverParameter::HDF5) {
+    const std::string why = WhyNotHdf5(model);
+    return why.empty() ? "" : StrCat("HDF5 cannot hold the layers of the net: ", why);
+  }
+  int64_t bytes = 0;
+  for (const caffe::LayerParameter& layer : model.layer()) {
+    for (const caffe::BlobProto& blob : layer.blobs()) {
+      bytes += ShapeCount(ShapeOf(blob)) * static_cast<int64_t>(sizeof(float));
+    }
+  }
+  if (with_diff) bytes *= 2;
+  constexpr int64_t kMaxBytes = INT_MAX - (1 << 20);  // without the net's description
+  if (bytes <= kMaxBytes) return "";
+  return StrCat("BINARYPROTO cannot hold the ", bytes, " bytes of the weights, which are over the ",
+                "format's 2 GiB; HDF5 can");
+}
+
 SnapshotPaths SnapshotPathsOf(const std::string& prefix, int64_t iteration,
                               Snapshot::Format format) {
   const std::string stem = StrCat(prefix, "_iter_", iteration);
@@ -207,14 +227,15 @@ std::string WriteNodeState(const std::string& prefix, const std::string& node,
   return path;
 }
 
-caffe::NetParameter LoadModel(const std::string& path) {
+caffe::NetParameter LoadModel(const std::string& path, bool may_lack_layers) {
   caffe::NetParameter model;
   if (IsHdf5(path)) {
     model = LoadHdf5Model(path);
   } else {
     LoadBinary(path, "a caffemodel", &model);
   }
-  if (HasForeignField(model) || model.layer_size() + model.layers_size() == 0) {
+  const bool has_layers = model.layer_size() + model.layers_size() > 0;
+  if (HasForeignField(model) || !(has_layers || (may_lack_layers && model.has_name()))) {
     throw Error(path, ": holds no layers, expected a caffemodel");
   }
   return model;
@@ -232,8 +253,8 @@ caffe::SolverState LoadState(const std::string& path, std::optional<RunState>* r
   return state;
 }
 
-int CopyModel(const std::string& path, BuiltNet* net) {
-  caffe::NetParameter model = LoadModel(path);
+int CopyModel(const std::string& path, BuiltNet* net, bool may_lack_layers) {
+  caffe::NetParameter model = LoadModel(path, may_lack_layers);
   if (IsHdf5(path)) FillSharedBlobs(net, &model);
   return net->CopyWeightsFrom(model, path);
 }
@@ -257,7 +278,7 @@ void ForEachPath(const std::string& list, Body body) {
 
 void LoadWeights(const std::string& list, BuiltNet* net) {
   ForEachPath(list, [&](const std::string& path) {
-    const int matched = CopyModel(path, net);
+    const int matched = CopyModel(path, net, true);
     if (matched == 0) {
       LOG(WARNING) << path << ": no layer with weights has the name of one in net '" << net->name()
                    << "'; nothing was loaded";
@@ -269,7 +290,7 @@ void LoadWeights(const std::string& list, BuiltNet* net) {
 
 void LoadOwnWeights(const std::string& list, BuiltNet* test_net) {
   ForEachPath(list, [&](const std::string& path) {
-    caffe::NetParameter model = LoadModel(path);
+    caffe::NetParameter model = LoadModel(path, true);
     if (IsHdf5(path)) FillSharedBlobs(test_net, &model);
     const int matched = test_net->CopyOwnWeightsFrom(model, path);
     if (matched == 0) return;

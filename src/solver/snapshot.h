@@ -44,6 +44,10 @@ struct Snapshot {
   Format format = caffe::SolverParameter::BINARYPROTO;
 };
 
+// Why a file of `format` cannot hold the weights of `net`, with their gradients or without; "" if
+// it can.
+std::string WhyNotSnapshot(const BuiltNet& net, Snapshot::Format format, bool with_diff);
+
 struct SnapshotPaths {
   std::string model, state;
 };
@@ -75,8 +79,8 @@ std::string WriteNodeState(const std::string& prefix, const std::string& node,
                            const Snapshot& snapshot, size_t most_state_bytes = INT_MAX);
 
 // The weights in a .caffemodel. Throws Error naming the file if it is missing, empty, truncated, or
-// another kind of file.
-caffe::NetParameter LoadModel(const std::string& path);
+// another kind of file. It may name a net without layers, as in Caffe, if `may_lack_layers`.
+caffe::NetParameter LoadModel(const std::string& path, bool may_lack_layers = false);
 // A .solverstate, whose model may be missing. `run`: receives the state of a merge rule, if the
 // file has one; may be null. Throws Error as LoadModel does.
 caffe::SolverState LoadState(const std::string& path, std::optional<RunState>* run = nullptr);
@@ -84,7 +88,7 @@ caffe::SolverState LoadState(const std::string& path, std::optional<RunState>* r
 // Loads the .caffemodel file `path` into `net` by layer name and returns the number of layers that
 // matched. Arrays that layers of the net share may be missing in all but one of these. Throws Error
 // naming the file, and the layer whose blobs do not fit.
-int CopyModel(const std::string& path, BuiltNet* net);
+int CopyModel(const std::string& path, BuiltNet* net, bool may_lack_layers = false);
 
 // Loads a comma-separated list of .caffemodel files into `net`, by layer name, with or without
 // blanks around the commas. If several files hold a layer, the last one applies. Throws Error

@@ -43,4 +43,16 @@ Resumption LoadOwnResumePoint(std::string path, const std::string& part, bool ta
   return resumption;
 }
 
+void ResumePolicy(const ResumePoint& point, LrPolicy* policy) {
+  const int32_t steps = point.state.current_step();
+  const int32_t expected = policy->StepOfState(point.iteration());
+  policy->Resume(point.iteration(), steps);
+  if (policy->StepOfState(point.iteration()) == expected) return;
+  LOG(WARNING) << point.path << " has taken " << steps
+               << " steps of lr_policy \"multistep\", where "
+               << "the stepvalues of the solver file give " << expected
+               << ": as in Caffe, the learning rate goes "
+               << "on from the snapshot's";
+}
+
 }  // namespace millrace::inline train

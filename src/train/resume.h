@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "solver/lr_policy.h"
 #include "solver/snapshot.h"
 
 namespace millrace::inline train {
@@ -21,6 +22,10 @@ struct Resumption {
 // there is no such part, the point is that of the file: with `takes_other` all of it, else without
 // what belonged to another node. Logs what it continues. Throws Error naming the file.
 Resumption LoadOwnResumePoint(std::string path, const std::string& part, bool takes_other = false);
+
+// Makes the schedule of learning rates go on from `point`. Logs a warning if its stepvalues are not
+// those that the snapshot has followed.
+void ResumePolicy(const ResumePoint& point, LrPolicy* policy);
 
 }  // namespace millrace::inline train
 

@@ -3,6 +3,9 @@
 #include <glog/logging.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "train/run_finalizer.h"
@@ -32,7 +35,8 @@ TrainResult RunCompletion::Run(SolverWorker* worker) {
   const bool complete = !stop_.by_command && (scheduled || stop_.end_iteration);
   result.iteration = !complete             ? clock.global()
                      : stop_.end_iteration ? *stop_.end_iteration
-                                           : param.max_iter();
+                                           // Beyond max_iter if the run resumed there.
+                                           : std::max<int64_t>(param.max_iter(), clock.start());
   result.loss = parts_.reporter.loss();
   if (parts_.cluster != nullptr) {
     RunInCluster(worker, complete, &result);
@@ -74,13 +78,24 @@ bool RunCompletion::LastProcess() {
 
 void RunCompletion::Save(SolverWorker* worker, float* weights, bool with_model,
                          TrainResult* result) {
-  WriteLast(result->iteration, worker->FinalSnapshot(result->iteration, weights, with_model));
-  if (!with_model) return;
   const caffe::SolverParameter& param = setup_.config.param;
   const SnapshotPaths paths =
       SnapshotPathsOf(param.snapshot_prefix(), result->iteration, param.snapshot_format());
+  if (IsResumed(result->iteration, paths)) {
+    LOG(INFO) << "Nothing was trained: " << paths.state << " stays as it is";
+  } else {
+    WriteLast(result->iteration, worker->FinalSnapshot(result->iteration, weights, with_model));
+  }
+  if (!with_model) return;
   result->model = paths.model;
   result->state = paths.state;
+}
+
+// Whether the run began with the snapshot of `iteration` in these files and has trained nothing.
+bool RunCompletion::IsResumed(int64_t iteration, const SnapshotPaths& paths) const {
+  if (!setup_.resume || setup_.resume->iteration() != iteration) return false;
+  std::error_code error;
+  return std::filesystem::equivalent(setup_.resume->model_path, paths.model, error);
 }
 
 // A stop command ends the retries.

@@ -52,6 +52,7 @@ class RunCompletion {
   void ReportFinalLoss(SolverWorker* worker, int64_t iteration);
   bool LastProcess();
   void Save(SolverWorker* worker, float* weights, bool with_model, TrainResult* result);
+  bool IsResumed(int64_t iteration, const SnapshotPaths& paths) const;
   void WriteLast(int64_t iteration, std::optional<Snapshot> last);
 
   const RunCompletionParts parts_;

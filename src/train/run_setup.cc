@@ -67,6 +67,10 @@ std::vector<std::string> FillNewWeights(const SolverConfig& config, const Resume
   if (resume != nullptr) {
     CopyModel(resume->model_path, net);
     clock->StartAt(resume->iteration());
+    if (resume->iteration() > config.param.max_iter()) {
+      LOG(WARNING) << "max_iter is " << config.param.max_iter() << ", below iteration "
+                   << resume->iteration() << " of " << resume->path << ": nothing is trained";
+    }
     return {};
   }
   if (files.empty()) files.assign(config.param.weights().begin(), config.param.weights().end());
@@ -125,6 +129,7 @@ RunSetup::RunSetup(const TrainOptions& given, std::unique_ptr<Processes>* connec
   CheckMemory();
   MakeNets();
   CheckSampled(config, *data);
+  CheckSnapshots(config, *net);
   MakeWeights();
 }
 
@@ -139,6 +144,7 @@ void RunSetup::Resume() {
   resume = std::move(resumption.point);
   resumes_own_part = resumption.is_own;
   if (resume->state.has_seed()) config.seed = resume->state.seed();
+  ResumePolicy(*resume, &policy);
   const std::string notice = resumption.is_own ? ResumeNotice(*resume, solvers()) : "";
   if (!notice.empty()) LOG(INFO) << notice;
 }

@@ -271,6 +271,7 @@ class SolverSession : public Session {
     }
     resume_ = LoadOwnResumePoint(options.snapshot, node_config ? node_config->plan.name : "").point;
     if (resume_->state.has_seed()) config_.seed = resume_->state.seed();
+    ResumePolicy(*resume_, &policy_);
   }
 
   void FillWeights(BuiltNet* net, const SessionOptions& options) {
@@ -310,7 +311,7 @@ class SolverSession : public Session {
 
   const SteadyClock clock_;
   SolverConfig config_;
-  const LrPolicy policy_;
+  LrPolicy policy_;
   StopConditions stop_conditions_;
   std::unique_ptr<Processes> processes_;  // null: no other process steps with this one
   std::unique_ptr<ResumePoint> resume_;

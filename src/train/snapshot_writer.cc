@@ -26,18 +26,21 @@ void SnapshotWriter::WriteParts(Job* job) const {
   const Snapshot& snapshot = job->snapshot;
   const char* const kind =
       snapshot.format == caffe::SolverParameter::HDF5 ? "HDF5 file " : "binary proto file ";
+  const SnapshotPaths paths = SnapshotPathsOf(prefix_, snapshot.iteration, snapshot.format);
   if (job->model) {
-    LOG(INFO) << "Snapshotting to " << kind << WriteModel(prefix_, snapshot);
+    LOG(INFO) << "Snapshotting to " << kind << paths.model;
+    WriteModel(prefix_, snapshot);
     job->model = false;
   }
   if (job->state) {
-    LOG(INFO) << "Snapshotting solver state to " << kind << WriteState(prefix_, snapshot);
+    LOG(INFO) << "Snapshotting solver state to " << kind << paths.state;
+    WriteState(prefix_, snapshot);
     job->state = false;
     wrote_model_(snapshot.iteration);
   }
   if (job->part) {
-    LOG(INFO) << "Snapshotting this node's part to " << kind
-              << WriteNodeState(prefix_, node_, snapshot);
+    LOG(INFO) << "Snapshotting this node's part to " << kind << NodeStatePath(paths.state, node_);
+    WriteNodeState(prefix_, node_, snapshot);
     job->part = false;
   }
 }
@@ -63,7 +66,7 @@ void SnapshotWriter::Try(Job job) {
 void SnapshotWriter::Keep(Job job, const std::string& why) {
   ++failures_;
   std::lock_guard lock(mutex_);
-  const int64_t pause_ns = std::exchange(pause_ns_, std::min(2 * pause_ns_, kMostRetryNs));
+  const int64_t pause_ns = std::exchange(pause_ns_, std::min(2 * pause_ns_, kMaxRetryNs));
   LOG(WARNING) << "The snapshot of iteration " << job.snapshot.iteration
                << " was not written: " << why << "; training goes on, trying again in "
                << pause_ns / 1'000'000'000 << " s";

@@ -19,8 +19,8 @@ namespace millrace::inline train {
 // copy of the weights and the histories.
 class SnapshotWriter {
  public:
-  // Pause before a retry: kRetryNs, doubled after each consecutive failure, at most kMostRetryNs.
-  static constexpr int64_t kRetryNs = 5'000'000'000, kMostRetryNs = 320'000'000'000;
+  // Pause before a retry: kRetryNs, doubled after each consecutive failure, at most kMaxRetryNs.
+  static constexpr int64_t kRetryNs = 5'000'000'000, kMaxRetryNs = 320'000'000'000;
   // Pauses between attempts for the last snapshot of a run; after the last attempt it is lost.
   static constexpr int kLastPausesMs[] = {1000, 2000, 4000};
 

@@ -3,13 +3,18 @@
 #ifndef MILLRACE_TRAIN_TRAIN_NETS_H_
 #define MILLRACE_TRAIN_TRAIN_NETS_H_
 
+#include <filesystem>
 #include <string>
 
+#include <glog/logging.h>
+
 #include "base/error.h"
+#include "base/file.h"
 #include "data/data_service.h"
 #include "nn/net.h"
 #include "nn/net_param.h"
 #include "proto/parse.h"
+#include "solver/snapshot.h"
 #include "solver/solver_config.h"
 
 namespace millrace::inline train {
@@ -30,6 +35,30 @@ inline void CheckSampled(const SolverConfig& config, const DataService& data) {
   throw Located(config.source, FieldError("sampler",
                                           "no layer of the train net reads records that "
                                           "can be sampled"));
+}
+
+// What the end of a run needs is tried at its start: throws Error, with file and line, if snapshots
+// cannot hold the weights of `net` or their files cannot be made. If the run saves only when it is
+// told to, logs a warning instead.
+inline void CheckSnapshots(const SolverConfig& config, const BuiltNet& net) {
+  const caffe::SolverParameter& param = config.param;
+  const bool saves = param.snapshot() > 0 || param.snapshot_after_train();
+  const std::string why = WhyNotSnapshot(net, param.snapshot_format(), param.snapshot_diff());
+  if (!why.empty() && saves) throw Located(config.source, FieldError("snapshot_format", why));
+  if (!why.empty()) LOG(WARNING) << "snapshot_format: " << why;
+  if (!saves) return;
+  const SnapshotPaths paths =
+      SnapshotPathsOf(param.snapshot_prefix(), param.max_iter(), param.snapshot_format());
+  for (const std::string& path : {paths.model, paths.state}) {
+    try {
+      const AtomicFile probe(path);  // removes its temporary file
+      if (std::filesystem::is_directory(path)) throw Error(path, ": is a folder");
+    } catch (const Error& error) {
+      throw Located(
+          config.source,
+          FieldError("snapshot_prefix", "the last snapshot cannot be written: ", error.what()));
+    }
+  }
 }
 
 // Throws Error, with file and line, if a layer of the train net is to be synchronised with other

@@ -3,6 +3,7 @@
 #include <hdf5.h>
 
 #include <filesystem>
+#include <map>
 
 #include "base/file.h"
 #include "base/hdf5_file.h"
@@ -155,6 +156,44 @@ TEST(Hdf5Snapshot, ComesBackAsItWasWritten) {
   ASSERT_EQ(point.state.stream_size(), 1);
   EXPECT_EQ(point.state.stream(0).next_batch(), 77u);
   EXPECT_EQ(point.state.stream(0).outstanding(0), 76u);
+}
+
+caffe::NetParameter LayersNamed(const std::vector<std::string>& names) {
+  caffe::NetParameter model;
+  for (const std::string& name : names) {
+    caffe::LayerParameter* const layer = model.add_layer();
+    layer->set_name(name);
+    caffe::BlobProto* const blob = layer->add_blobs();
+    blob->mutable_shape()->add_dim(1);
+    blob->add_data(static_cast<float>(model.layer_size()));
+  }
+  return model;
+}
+
+// The layers of DenseNet: one is named as the group of another.
+TEST(Hdf5Snapshot, HoldsLayersWithinTheGroupsOfOthers) {
+  test::TempDir folder;
+  const caffe::NetParameter model =
+      LayersNamed({"conv2/x1/bn", "conv2/x1/scale", "conv2/x1", "conv2/x2/bn", "conv2/x2", "10"});
+  EXPECT_EQ(WhyNotHdf5(model), "");
+  SaveHdf5Model(folder / "model.h5", model);
+  std::map<std::string, float> read, expected;
+  for (const auto& layer : LoadHdf5Model(folder / "model.h5").layer()) {
+    read[layer.name()] = layer.blobs(0).data(0);
+  }
+  for (const auto& layer : model.layer()) expected[layer.name()] = layer.blobs(0).data(0);
+  EXPECT_EQ(read, expected);
+}
+
+TEST(Hdf5Snapshot, IsRefusedForNamesThatAFileCannotHold) {
+  EXPECT_CONTAINS(WhyNotHdf5(LayersNamed({"conv", "conv/0"})),
+                  "layer \"conv/0\" would need a group at the weights conv/0 of layer \"conv\"");
+  EXPECT_CONTAINS(WhyNotHdf5(LayersNamed({"conv/0/bn", "conv"})), "at the weights conv/0");
+  EXPECT_CONTAINS(WhyNotHdf5(LayersNamed({"a", "a"})), "two layers with weights are \"a\"");
+  for (const char* name : {"", "/a", "a/", "a//b", "./a", "a/."}) {
+    EXPECT_CONTAINS(WhyNotHdf5(LayersNamed({name})), "would be read back as another name");
+  }
+  EXPECT_EQ(WhyNotHdf5(LayersNamed({"conv/1", "conv/1x", ".a", "a."})), "");
 }
 
 TEST(Hdf5Snapshot, HoldsTheSameStateAsTheBinaryFile) {

@@ -45,6 +45,30 @@ TEST(LrPolicy, StepFallsByGammaEveryStepsize) {
   EXPECT_EQ(policy.Notice(100), "");
 }
 
+// As Caffe, which keeps current_step and compares the iteration with the next stepvalue only.
+TEST(LrPolicy, MultistepKeepsTheStepsOfTheSnapshotThatItResumes) {
+  const std::string text = "base_lr: 1 lr_policy: 'multistep' gamma: 0.1 stepvalue: 8 stepvalue: 9";
+  const auto rates = [&](int64_t iteration, int32_t steps) {
+    LrPolicy policy = Policy(text);
+    policy.Resume(iteration, steps);
+    EXPECT_EQ(policy.StepOfState(iteration), iteration > 0 ? steps : 0);
+    std::vector<int> rates;  // steps by iteration
+    for (int64_t i = iteration; i < 12; ++i) rates.push_back(policy.Step(i));
+    return rates;
+  };
+  EXPECT_EQ(rates(6, 1), (std::vector<int>{1, 1, 1, 2, 2, 2}));
+  EXPECT_EQ(rates(6, 0), (std::vector<int>{0, 0, 1, 2, 2, 2}));
+  EXPECT_EQ(rates(10, 0), (std::vector<int>{1, 2}));  // one step in an iteration
+  EXPECT_EQ(rates(10, 5), (std::vector<int>{5, 5}));
+  LrPolicy policy = Policy(text);
+  policy.Resume(6, 1);
+  EXPECT_EQ(policy.Notice(8), "");
+  EXPECT_EQ(policy.Notice(9), "MultiStep Status: Iteration 9, step = 2");
+  LrPolicy step = Policy("base_lr: 1 lr_policy: 'step' gamma: 0.1 stepsize: 3");
+  step.Resume(7, 0);
+  EXPECT_EQ(step.Step(7), 2);
+}
+
 TEST(LrPolicy, WarmsUpLinearlyWhateverThePolicy) {
   const LrPolicy policy = Policy(
       "base_lr: 0.5 lr_policy: 'step' gamma: 0.1 stepsize: 100 "

@@ -61,6 +61,21 @@ TEST_F(BadSnapshot, ModelsMissingEmptyTruncatedOrSomethingElse) {
   }
 }
 
+// Caffe takes them, too; a snapshot to resume from must have its weights.
+TEST_F(BadSnapshot, ModelsWithoutLayersAreUsedWithAWarningButNotToResume) {
+  caffe::NetParameter model;
+  model.set_name("none");
+  const std::string layerless = Made("layerless", model.SerializeAsString());
+  const CommandResult scored = Score(layerless);
+  EXPECT_EQ(scored.status, 0) << scored.errors;
+  EXPECT_CONTAINS(scored.errors, "layerless: no layer with weights has the name of one in net");
+  caffe::SolverState state;
+  state.set_iter(4);
+  state.set_learned_net(layerless);
+  ExpectOneLine(Resume(Made("state", state.SerializeAsString())),
+                {"layerless: holds no layers, expected a caffemodel"});
+}
+
 TEST_F(BadSnapshot, ModelsOfAnotherShapeNameTheLayer) {
   SmallNet net = work_.Net();
   net.classes = 7;

@@ -1,5 +1,8 @@
 // SIGINT stops after a snapshot and SIGHUP takes one, as in Caffe; flags change this.
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "solver/snapshot.h"
 #include "test/tools/tools_support.h"
@@ -107,6 +110,42 @@ TEST_P(Signals, ASignalDuringALongTestStopsToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Solvers, Signals, testing::Values(1, 2));
+
+// `millrace train 2>&1 | tee log` at a terminal: Ctrl-C ends tee as well.
+TEST(SignalsWithoutAReader, SigintStopsAfterASnapshot) {
+  Workspace work;
+  caffe::SolverParameter solver = Workspace::Solver(100'000'000);
+  solver.set_display(100);
+  const std::vector<std::string> command =
+      Command({"train", "--solver=" + work.Write("run", solver)});
+  std::vector<const char*> arguments;
+  for (const std::string& argument : command) arguments.push_back(argument.c_str());
+  arguments.push_back(nullptr);
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const pid_t trainer = fork();
+  if (trainer == 0) {
+    signal(SIGPIPE, SIG_DFL);
+    dup2(ends[1], STDOUT_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    execv(arguments[0], const_cast<char* const*>(arguments.data()));
+    _exit(127);
+  }
+  close(ends[1]);
+  std::string log;
+  char piece[4096];
+  while (log.find("Iteration 100 ") == std::string::npos) {
+    const ssize_t bytes = read(ends[0], piece, sizeof(piece));
+    ASSERT_GT(bytes, 0) << log;
+    log.append(piece, static_cast<size_t>(bytes));
+  }
+  close(ends[0]);  // the trainer writes more lines, without a reader
+  kill(trainer, SIGINT);
+  int status = -1;
+  ASSERT_EQ(waitpid(trainer, &status, 0), trainer);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(work.FilesWith("run_iter").size(), 2u);
+}
 
 TEST(SigintResume, ARunStoppedBySigintEndsAsIfItHadNotBeen) {
   Workspace work;

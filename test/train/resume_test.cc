@@ -207,5 +207,58 @@ TEST(Resume, GoesOnWithAnotherBatchSizeOrOtherData) {
   EXPECT_EQ(StateOf(work, "c", 6).stream(0).records(), 32u);
 }
 
+TEST(Resume, BeyondMaxIterTrainsNothingAndOverwritesNothing) {
+  Workspace work;
+  caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(20), 5);
+  solver.set_snapshot(10);
+  RunNamed(work, "a", solver);
+  const std::string ten = ModelFile(work, "a", 10), twenty = ModelFile(work, "a", 20);
+  const std::string state = ReadFile(work.Snapshot("a", 20) + ".solverstate");
+  solver.set_max_iter(10);
+  const Outcome less = RunNamed(work, "a", solver, From(work, "a", 20));
+  EXPECT_EQ(less.result.iteration, 20);
+  EXPECT_EQ(less.result.model, work.Snapshot("a", 20) + ".caffemodel");
+  EXPECT_EQ(ModelFile(work, "a", 10), ten);
+  EXPECT_EQ(ModelFile(work, "a", 20), twenty);
+  EXPECT_EQ(ReadFile(work.Snapshot("a", 20) + ".solverstate"), state);
+  EXPECT_EQ(less.result.tests.size(), 1u);
+  // A snapshot under another name is one of iteration 20.
+  RunNamed(work, "b", solver, From(work, "a", 20));
+  EXPECT_EQ(WeightsOf(work, "b", 20), WeightsOf(work, "a", 20));
+  EXPECT_EQ(work.FilesWith("b_iter").size(), 2u);
+}
+
+// Solvers that did not take part would lose their histories in a snapshot that is written again.
+TEST(Resume, AtMaxIterLeavesTheSnapshotAsItIs) {
+  Workspace work;
+  RunNamed(work, "a", Workspace::Solver(10), WithSolvers(2));
+  const std::string state = ReadFile(work.Snapshot("a", 10) + ".solverstate");
+  RunNamed(work, "a", Workspace::Solver(10), From(work, "a", 10));
+  EXPECT_EQ(ReadFile(work.Snapshot("a", 10) + ".solverstate"), state);
+}
+
+TEST(Resume, AMultistepScheduleKeepsTheStepsThatItHasTaken) {
+  Workspace work;
+  caffe::SolverParameter solver = Workspace::Solver(6);
+  solver.set_lr_policy("multistep");
+  solver.set_base_lr(0.1f);
+  solver.set_gamma(0.5f);
+  solver.set_display(1);
+  solver.add_stepvalue(4);
+  RunNamed(work, "a", solver);
+  solver.set_max_iter(12);
+  solver.clear_stepvalue();
+  for (const int value : {8, 9}) solver.add_stepvalue(value);
+  const Outcome rest = RunNamed(work, "b", solver, From(work, "a", 6));
+  std::vector<double> rates;
+  for (const MetricsRow& row : rest.rows) {
+    if (row.has_train()) rates.push_back(row.train().learning_rate());
+  }
+  // The first of the new stepvalues has been taken.
+  const float first = 0.05f, second = 0.025f;
+  EXPECT_EQ(rates, (std::vector<double>{first, first, first, second, second, second}));
+  EXPECT_EQ(StateOf(work, "b", 12).current_step(), 2);
+}
+
 }  // namespace
 }  // namespace millrace::test

@@ -1,5 +1,6 @@
 #include "train/snapshot_writer.h"
 
+#include <glog/logging.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -68,6 +69,30 @@ TEST_F(SnapshotWriters, WriteAllPartsOrOnlyTheNodesOwn) {
   EXPECT_EQ(writer_.failures(), 0u);
 }
 
+class LogLines : public google::LogSink {
+ public:
+  LogLines() { google::AddLogSink(this); }
+  ~LogLines() override { google::RemoveLogSink(this); }
+  void send(google::LogSeverity, const char*, const char*, int, const google::LogMessageTime&,
+            const char* message, size_t length) override {
+    lines.emplace_back(message, length);
+  }
+  std::vector<std::string> lines;
+};
+
+TEST_F(SnapshotWriters, NameTheFilesThatTheyCannotWrite) {
+  for (const char* ending : {".caffemodel", ".solverstate", ".b.solverstate"}) {
+    Block(Path(5, ending));
+    LogLines log;
+    writer_.Write(Of(5));
+    ASSERT_GE(log.lines.size(), 2u);
+    EXPECT_EQ(log.lines[log.lines.size() - 2].substr(0, 12), "Snapshotting");
+    EXPECT_TRUE(log.lines[log.lines.size() - 2].ends_with(" " + Path(5, ending)));
+    EXPECT_CONTAINS(log.lines.back(), "The snapshot of iteration 5 was not written");
+    Unblock(Path(5, ending));
+  }
+}
+
 TEST_F(SnapshotWriters, TryAgainLaterAndLater) {
   Block(Path(5));
   writer_.Write(Of(5));
@@ -78,7 +103,7 @@ TEST_F(SnapshotWriters, TryAgainLaterAndLater) {
     EXPECT_EQ(writer_.failures(), failures - 1) << pause_s;
     Poll(1);
     EXPECT_EQ(writer_.failures(), failures) << pause_s;
-    pause_s = std::min(2 * pause_s, SnapshotWriter::kMostRetryNs / kS);
+    pause_s = std::min(2 * pause_s, SnapshotWriter::kMaxRetryNs / kS);
   }
   Unblock(Path(5));
   Poll(pause_s);
