@@ -75,9 +75,10 @@ int RunTrain(const std::vector<std::string>& arguments) {
   options.observer = &progress;
 
   const TrainResult result = Train(options);
-  for (const Evaluation& test : result.tests) {
-    for (const OutputMean& output : test.outputs) {
-      std::printf("%s = %.4f\n", output.name.c_str(), output.mean);
+  for (size_t net = 0; net < result.tests.size(); ++net) {
+    const std::string begin = result.tests.size() > 1 ? StrCat("test net #", net, ": ") : "";
+    for (const OutputMean& output : result.tests[net].outputs) {
+      std::printf("%s%s = %.4f\n", begin.c_str(), output.name.c_str(), output.mean);
     }
   }
   if (!result.model.empty()) std::printf("model saved: %s\n", result.model.c_str());

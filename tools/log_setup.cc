@@ -1,14 +1,17 @@
+#define GLOG_CUSTOM_PREFIX_SUPPORT  // of the installed glog, before its headers
 #include "tools/log_setup.h"
 
-#define GLOG_CUSTOM_PREFIX_SUPPORT  // of the installed glog
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <iomanip>
+#include <optional>
+#include <sstream>
 #include <system_error>
 
 #include "base/error.h"
@@ -35,18 +38,25 @@ void CheckFolder(const std::string& folder) {
   }
 }
 
-// glog's own prefix, and the rank that a launcher has given to this process.
-void WriteRankPrefix(std::ostream& line, const google::LogMessageInfo& info, void* rank) {
-  const auto two = [&line](int number) -> std::ostream& { return line << std::setw(2) << number; };
-  line << info.severity[0] << std::setfill('0');
-  if (FLAGS_log_year_in_prefix) line << std::setw(4) << 1900 + info.time.year();
-  two(1 + info.time.month());
-  two(info.time.day()) << ' ';
-  two(info.time.hour()) << ':';
-  two(info.time.min()) << ':';
-  two(info.time.sec()) << '.' << std::setw(6) << info.time.usec() << ' ' << std::setfill(' ')
-                       << std::setw(5) << info.thread_id << ' ' << info.filename << ':'
-                       << info.line_number << "] rank " << *static_cast<const int*>(rank) << ':';
+std::optional<int> rank;  // that a launcher has given to this process; set before the first line
+
+// glog's own prefix, with the year only if that is wanted, and the rank.
+void WritePrefix(std::ostream& out, char severity, const google::LogMessageTime& time,
+                 int64_t thread, const char* file, int line) {
+  const auto two = [&out](int number) -> std::ostream& { return out << std::setw(2) << number; };
+  out << severity << std::setfill('0');
+  if (FLAGS_log_year_in_prefix) out << std::setw(4) << 1900 + time.year();
+  two(1 + time.month());
+  two(time.day()) << ' ';
+  two(time.hour()) << ':';
+  two(time.min()) << ':';
+  two(time.sec()) << '.' << std::setw(6) << time.usec() << ' ' << std::setfill(' ') << std::setw(5)
+                  << thread << ' ' << file << ':' << line << ']';
+  if (rank) out << " rank " << *rank << ':';
+}
+
+void WriteRankPrefix(std::ostream& out, const google::LogMessageInfo& info, void*) {
+  WritePrefix(out, info.severity[0], info.time, info.thread_id, info.filename, info.line_number);
 }
 
 }  // namespace
@@ -89,9 +99,20 @@ void StartLog() {
   if (to_folder && !FLAGS_logtostderr) CheckFolder(FLAGS_log_dir);
   const auto launch = FindLaunch([](const char* variable) { return std::getenv(variable); });
   if (!launch) return google::InitGoogleLogging("millrace");
-  static int rank;  // as long as there are log lines
   rank = launch->rank;
-  google::InitGoogleLogging("millrace", WriteRankPrefix, &rank);
+  google::InitGoogleLogging("millrace", WriteRankPrefix);
+}
+
+std::string LogLine(google::LogSeverity severity, const char* file, int line,
+                    const google::LogMessageTime& time, std::string_view message) {
+  std::ostringstream text;
+  if (FLAGS_log_prefix) {
+    const char letter = google::GetLogSeverityName(severity)[0];
+    WritePrefix(text, letter, time, syscall(SYS_gettid), file, line);
+    text << ' ';
+  }
+  text << message;
+  return text.str();
 }
 
 }  // namespace millrace

@@ -3,7 +3,10 @@
 #define MILLRACE_TOOLS_LOG_SETUP_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include <glog/logging.h>
 
 namespace millrace {
 
@@ -20,6 +23,10 @@ void SetLogDefaults();
 // the year; --alsologtostderr or --logtostderr=0 alone select glog's folder for temporary files.
 // Throws Error if --log_dir is not a folder in which files can be created.
 void StartLog();
+
+// A line as StartLog's log writes it to stderr, without the line break.
+std::string LogLine(google::LogSeverity severity, const char* file, int line,
+                    const google::LogMessageTime& time, std::string_view message);
 
 }  // namespace millrace
 

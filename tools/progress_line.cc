@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tools/log_setup.h"
 
 namespace millrace {
 namespace {
@@ -154,7 +155,7 @@ class ProgressLine::Log : public google::LogSink {
   void send(google::LogSeverity severity, const char*, const char* base_filename, int line,
             const google::LogMessageTime& time, const char* message, size_t length) override {
     if (!to_stderr_ && !also_to_stderr_ && severity < threshold_) return;
-    const std::string text = ToString(severity, base_filename, line, time, message, length);
+    const std::string text = LogLine(severity, base_filename, line, time, {message, length});
     std::lock_guard lock(line_->mutex_);
     const bool was_visible = line_->visible_;
     line_->Erase();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -44,6 +45,7 @@ struct StepResult {
   // The mean over iter_size passes, before the update; and over all solvers that step together.
   float loss = 0;
   float rate = 0;           // learning rate of the update
+  std::string notice = "";  // LrPolicy::Notice
 };
 
 // Not thread-safe: one thread constructs a solver and calls it.

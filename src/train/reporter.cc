@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <ctime>
 #include <string_view>
 
@@ -30,6 +31,10 @@ void AddMetrics(const MetricsRegistry& registry, MetricsRow* row) {
   }
 }
 
+std::string TestHeader(int64_t iteration, int index) {
+  return StrCat("Iteration ", iteration, ", Testing net (#", index, ")");
+}
+
 }  // namespace
 
 Reporter::Reporter(const SolverConfig& config, const TrainOptions& options, const Clock& clock,
@@ -38,7 +43,6 @@ Reporter::Reporter(const SolverConfig& config, const TrainOptions& options, cons
       options_(options),
       clock_(clock),
       metrics_(metrics),
-      policy_(config.param),
       losses_(config.param.average_loss()) {}
 
 MetricsRow Reporter::Row(int64_t iteration) const {
@@ -67,36 +71,74 @@ void Reporter::Start(const std::string& net_name, int64_t start, int64_t images)
   metrics_->Write(row);
 }
 
-void Reporter::Iteration(const StepResult& step, const BuiltNet& net, bool display) {
+void Reporter::Taking(int solver, int64_t at_least) {
+  std::lock_guard lock(mutex_);
+  under_way_[solver] = at_least;
+}
+
+void Reporter::Took(int solver, int64_t iteration, bool has_lines) {
+  std::lock_guard lock(mutex_);
+  under_way_[solver] = has_lines ? iteration : INT64_MAX;
+  WriteWaiting();
+}
+
+void Reporter::TakesNoMore(int solver) {
+  std::lock_guard lock(mutex_);
+  under_way_.erase(solver);
+  WriteWaiting();
+}
+
+void Reporter::Write(Report report) {
+  waiting_.emplace(report.iteration, std::move(report));
+  WriteWaiting(waiting_.size() > kMaxWaiting);
+}
+
+void Reporter::WriteWaiting(bool all) {
+  int64_t earliest = INT64_MAX;
+  for (const auto& [solver, iteration] : under_way_) earliest = std::min(earliest, iteration);
+  while (!waiting_.empty() && (all || waiting_.begin()->first <= earliest)) {
+    const Report report = std::move(waiting_.extract(waiting_.begin()).mapped());
+    for (const auto& [severity, text] : report.lines) {
+      google::LogMessage(__FILE__, __LINE__, severity).stream() << text;
+    }
+    if (metrics_ && report.row) metrics_->Write(*report.row);
+  }
+}
+
+void Reporter::Iteration(const StepResult& step, const BuiltNet& net, bool display, int solver) {
   const int64_t iteration = step.iteration;
   std::lock_guard lock(mutex_);
   losses_.Add(step.loss);
   ++done_;
+  Report report{.iteration = iteration};
   const int interval = config_.param.display();
   if (display || (interval > 0 && iteration % interval == 0)) {
-    Display(iteration, losses_.Mean(), step.rate, net);
+    Display(iteration, losses_.Mean(), step.rate, net, &report);
   }
-  if (const std::string notice = policy_.Notice(iteration); !notice.empty()) LOG(INFO) << notice;
+  if (!step.notice.empty()) report.Add(step.notice);
+  under_way_.erase(solver);
+  Write(std::move(report));
   if (options_.observer != nullptr) options_.observer->Iterated(iteration + 1, losses_.Mean());
 }
 
-void Reporter::Display(int64_t iteration, float loss, float rate, const BuiltNet& net) {
+void Reporter::Display(int64_t iteration, float loss, float rate, const BuiltNet& net,
+                       Report* report) {
   const double now = clock_.NowSeconds();
   const double elapsed = now - displayed_seconds_;
   const int64_t iterations = done_ - displayed_done_;
   const double per_second = elapsed > 0 ? static_cast<double>(iterations) / elapsed : 0;
-  LOG(INFO) << "Iteration " << iteration << " (" << per_second << " iter/s, " << elapsed << "s/"
-            << iterations << " iters), loss = " << loss;
+  report->Add("Iteration ", iteration, " (", per_second, " iter/s, ", elapsed, "s/", iterations,
+              " iters), loss = ", loss);
   const std::vector<float> values = net.OutputValues();
   size_t index = 0;
   for (const BuiltNet::Output& output : net.outputs()) {
     for (int64_t i = 0; i < output.blob->count(); ++i) {
       const float value = values[index];
-      LOG(INFO) << "    Train net output #" << index++ << ": " << output.name << " = " << value
-                << LossNote(output.loss_weight, value);
+      report->Add("    Train net output #", index++, ": ", output.name, " = ", value,
+                  LossNote(output.loss_weight, value));
     }
   }
-  LOG(INFO) << "Iteration " << iteration << ", lr = " << rate;
+  report->Add("Iteration ", iteration, ", lr = ", rate);
   displayed_seconds_ = now;
   displayed_done_ = done_;
   if (!metrics_) return;
@@ -106,7 +148,7 @@ void Reporter::Display(int64_t iteration, float loss, float rate, const BuiltNet
   row.mutable_train()->set_images_per_second(per_second *
                                              static_cast<double>(images_per_iteration_));
   if (registry_) AddMetrics(*registry_, &row);
-  metrics_->Write(row);
+  report->row = std::move(row);
 }
 
 void Reporter::FinalLoss(int64_t iteration, float loss) {
@@ -115,16 +157,13 @@ void Reporter::FinalLoss(int64_t iteration, float loss) {
   LOG(INFO) << "Iteration " << iteration << ", loss = " << losses_.Mean();
 }
 
-void Reporter::LogTestHeader(int64_t iteration, int index) {
-  LOG(INFO) << "Iteration " << iteration << ", Testing net (#" << index << ")";
-}
-
-void Reporter::LogClasses(const OutputMean& output) const {
+void Reporter::AddClasses(const OutputMean& output, Report* report) const {
   for (const ClassPrecision& each : output.classes) {
     if (!each.precision) {
-      LOG(WARNING) << "Missing true_pos for label: " << each.label;
+      report->lines.emplace_back(google::GLOG_WARNING,
+                                 StrCat("Missing true_pos for label: ", each.label));
     } else if (config_.param.show_per_class_result()) {
-      LOG(INFO) << "class" << each.label << ": " << *each.precision;
+      report->Add("class", each.label, ": ", *each.precision);
     }
   }
 }
@@ -136,32 +175,35 @@ void Reporter::BeginTest(int64_t iteration, int index) {
     LOG(INFO) << "Evaluating net #" << index << " at iteration " << iteration;
     return;
   }
-  LogTestHeader(iteration, index);
+  LOG(INFO) << TestHeader(iteration, index);
   announced_ = {iteration, index};
 }
 
 void Reporter::InterruptTest() { LOG(INFO) << "Test interrupted."; }
 
 void Reporter::Test(int64_t iteration, int index, const Evaluation& evaluation) {
-  // Keeps the lines of one test together.
   std::lock_guard lock(mutex_);
-  if (announced_ != std::pair{iteration, index}) LogTestHeader(iteration, index);
+  Report report{.iteration = iteration};
+  if (announced_ != std::pair{iteration, index}) report.Add(TestHeader(iteration, index));
   announced_.reset();
-  if (config_.param.test_compute_loss()) LOG(INFO) << "Test loss: " << evaluation.loss;
+  if (config_.param.test_compute_loss()) report.Add("Test loss: ", evaluation.loss);
   int output_index = 0;
-  MetricsRow row = Row(iteration);
+  report.row = Row(iteration);
+  MetricsRow& row = *report.row;
   row.mutable_test()->set_net(index);
   for (const OutputMean& output : evaluation.outputs) {
-    LogClasses(output);
-    LOG(INFO) << "    Test net output #" << output_index++ << ": " << output.name << " = "
-              << output.mean << LossNote(output.loss_weight, output.mean);
+    AddClasses(output, &report);
+    report.Add("    Test net output #", output_index++, ": ", output.name, " = ", output.mean,
+               LossNote(output.loss_weight, output.mean));
     (*row.mutable_test()->mutable_outputs())[output.name] = output.mean;
   }
-  if (metrics_) metrics_->Write(row);
+  Write(std::move(report));
 }
 
 void Reporter::Finish() {
   std::lock_guard lock(mutex_);
+  under_way_.clear();
+  WriteWaiting();
   if (options_.observer != nullptr) options_.observer->Ended();
 }
 

@@ -4,17 +4,21 @@
 #define MILLRACE_TRAIN_REPORTER_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include <glog/logging.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "metrics/metrics_writer.h"
 #include "metrics/registry.h"
 #include "nn/net.h"
-#include "solver/lr_policy.h"
 #include "solver/moving_average.h"
 #include "solver/solver.h"
 #include "solver/solver_config.h"
@@ -34,9 +38,16 @@ class Reporter {
   void Watch(std::shared_ptr<const MetricsRegistry> registry) { registry_ = std::move(registry); }
   // Training starts at global iteration `start`, with `images` per iteration.
   void Start(const std::string& net_name, int64_t start, int64_t images);
+  // Lines come in the order of their iterations: those of an iteration wait for the solvers that
+  // are at earlier ones. Solver `solver` takes its next iteration, which is at least `at_least`; it
+  // has taken `iteration`, which has no lines if `has_lines` is false; it takes no more.
+  void Taking(int solver, int64_t at_least);
+  void Took(int solver, int64_t iteration, bool has_lines);
+  void TakesNoMore(int solver);
   // Reports an iteration that a solver has computed. `net`: the calling solver's net, for its
   // outputs. `display`: log it even if it is not a multiple of the interval.
-  void Iteration(const StepResult& step, const BuiltNet& net, bool display = false);
+  // `solver`: that of Took.
+  void Iteration(const StepResult& step, const BuiltNet& net, bool display = false, int solver = 0);
   // Reports the loss of a forward pass with the final weights.
   void FinalLoss(int64_t iteration, float loss);
   // Report a test of test net `index` at iteration `iteration`. Parsers give the outputs of a test
@@ -53,16 +64,32 @@ class Reporter {
   float loss() const;
 
  private:
-  void Display(int64_t iteration, float loss, float rate, const BuiltNet& net);
-  void LogClasses(const OutputMean& output) const;
-  static void LogTestHeader(int64_t iteration, int index);
+  // What is known of an iteration or a test, in the order in which it is written.
+  struct Report {
+    int64_t iteration = 0;
+    std::vector<std::pair<google::LogSeverity, std::string>> lines = {};
+    std::optional<MetricsRow> row = {};
+
+    template <typename... Parts>
+    void Add(const Parts&... parts) {
+      lines.emplace_back(google::GLOG_INFO, StrCat(parts...));
+    }
+  };
+  // Upper bound of the reports that wait for slower solvers; beyond it they are written.
+  static constexpr size_t kMaxWaiting = 10'000;
+
+  // The caller holds mutex_, from here on.
+  void Display(int64_t iteration, float loss, float rate, const BuiltNet& net, Report* report);
+  void AddClasses(const OutputMean& output, Report* report) const;
   MetricsRow Row(int64_t iteration) const;
+  void Write(Report report);
+  // Writes the reports that need not wait; all of them with `all`.
+  void WriteWaiting(bool all = false);
 
   const SolverConfig& config_;
   const TrainOptions& options_;
   const Clock& clock_;
   MetricsWriter* const metrics_;
-  const LrPolicy policy_;
   std::shared_ptr<const MetricsRegistry> registry_;
   double start_seconds_ = 0;
   int64_t images_per_iteration_ = 0;
@@ -72,6 +99,9 @@ class Reporter {
   int64_t done_ = 0;            // iterations reported by this process
   int64_t displayed_done_ = 0;  // value of done_ at the last displayed line
   double displayed_seconds_ = 0;
+  // By solver: the earliest iteration of which it may still report lines.
+  std::map<int, int64_t> under_way_;
+  std::multimap<int64_t, Report> waiting_;            // by iteration
   std::optional<std::pair<int64_t, int>> announced_;  // test that BeginTest has logged the line of
 };
 

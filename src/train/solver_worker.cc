@@ -52,10 +52,12 @@ void SolverWorker::Train() {
   if (run_.resume) solver_->Restore(*run_.resume, step_ ? step_->history() : index_);
   try {
     while (!Stops()) {
+      if (step_ == nullptr) run_.reporter.Taking(index_, run_.weights.clock().claimed());
       const std::optional<int64_t> iteration = solver_->Claim();
       if (!iteration) break;
       const int64_t begin_ns = run_.clock.NowNs();
       const bool display = CatchUp();
+      if (step_ == nullptr) run_.reporter.Took(index_, *iteration, display || HasLines(*iteration));
       if (IsProcessLeader()) RunTest(*iteration);
       solver_->net().set_debug_info(IsDebugInfoDue(run_.config.param, *iteration));
       const StepResult step = solver_->Compute(*iteration);
@@ -68,7 +70,7 @@ void SolverWorker::Train() {
         FollowSnapshot(*iteration + 1);
         continue;
       }
-      run_.reporter.Iteration(step, solver_->net(), display);
+      run_.reporter.Iteration(step, solver_->net(), display, index_);
       TakeSnapshots(*iteration + 1);
       run_.writer.Poll();
     }
@@ -77,6 +79,7 @@ void SolverWorker::Train() {
     // The run was stopped while this solver waited for data. Others may use its gradients.
     if (step_ != nullptr) throw Error("the run ended while it waited for data");
   }
+  run_.reporter.TakesNoMore(index_);
   strategy_->Flush();
   History history = solver_->ExportHistory();
   SolverPart part = ExportState();
@@ -87,6 +90,12 @@ void SolverWorker::Train() {
   step_ = nullptr;
   strategy_.reset();
   if (HasHistory()) Write(run_.snapshots.Leave(index_, std::move(history), std::move(part)));
+}
+
+bool SolverWorker::HasLines(int64_t iteration) const {
+  const int interval = run_.config.param.display();
+  return (interval > 0 && iteration % interval == 0) || run_.tester.Due(iteration) ||
+         !run_.policy.Notice(iteration).empty();
 }
 
 bool SolverWorker::CatchUp() {
@@ -230,7 +239,10 @@ float SolverWorker::FinalLoss() {
   const auto& param = run_.config.param;
   net_->set_debug_info(false);
   net_->set_pass(static_cast<uint64_t>(param.max_iter()) * param.iter_size());
-  return net_->Forward();
+  const float loss = net_->Forward();
+  // The pass counts in the statistics of BatchNorm layers, which the last test uses, as in Caffe.
+  net_->EndIteration();
+  return loss;
 }
 
 std::optional<Snapshot> SolverWorker::FailureSnapshot(int64_t iteration,

@@ -93,6 +93,8 @@ class SolverWorker {
   // Without `with_model`, only this process's own part.
   Snapshot StartSnapshot(const BuiltNet& net, int64_t iteration, bool with_model, bool with_diff,
                          const float* weights) const;
+  // Whether the log has lines of this iteration.
+  bool HasLines(int64_t iteration) const;
   // Performs tests and snapshots that fell due in iterations of other nodes. Returns whether one of
   // these iterations was to be displayed.
   bool CatchUp();

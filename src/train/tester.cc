@@ -16,7 +16,7 @@ __attribute__((noinline)) void HogwildReadToDevice(const float* weights, const B
 }
 
 Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* weights,
-               DataService* data, Reporter* reporter, Device* device)
+               DataService* data, Reporter* reporter, Device* device, bool shared)
     : config_(config),
       layout_(layout),
       version_(ApVersionOf(config.param.ap_version())),
@@ -24,7 +24,7 @@ Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* wei
       reporter_(reporter),
       weights_(weights),
       next_batch_(config.tests.size()) {
-  if (!device->memory().on_host() && !config.tests.empty()) {
+  if ((shared || !device->memory().on_host()) && !config.tests.empty()) {
     copy_ = Buffer(device->memory(), layout.size() * sizeof(float));
     device->memory().Fill(copy_.get(), 0, copy_.bytes());
   }
@@ -86,9 +86,16 @@ bool Tester::Due(int64_t iteration) const {
          (iteration > 0 || config_.param.test_initialization());
 }
 
+void Tester::Keep(int64_t iteration) {
+  std::lock_guard lock(mutex_);
+  if (!copy_.get()) return;
+  RefreshLocked([] { return false; });
+  kept_ = iteration;
+}
+
 std::vector<Evaluation> Tester::Run(int64_t iteration, const std::function<bool()>& stop) {
   std::lock_guard lock(mutex_);
-  RefreshLocked(stop);
+  if (std::exchange(kept_, -1) != iteration) RefreshLocked(stop);
   std::vector<Evaluation> results;
   for (size_t i = 0; i < nets_.size(); ++i) {
     reporter_->BeginTest(iteration, static_cast<int>(i));

@@ -1,5 +1,5 @@
 // The test nets of a run. They use the live weights, or in a cluster the merged weights. On a GPU,
-// they use a copy that is made before each test.
+// and where others write the weights during a test, they use a copy that is made before each test.
 #ifndef MILLRACE_TRAIN_TESTER_H_
 #define MILLRACE_TRAIN_TESTER_H_
 
@@ -27,9 +27,9 @@ class Tester {
  public:
   // Throws Error if a test of eval_type "detection" has no output of a DetectionEvaluate layer.
   // `layout`: of the train net. `weights`: in host memory, in that order. The nets run on `device`.
-  // Everything outlives the tester.
+  // `shared`: others write the weights during a test. Everything outlives the tester.
   Tester(const SolverConfig& config, const ParamLayout& layout, float* weights, DataService* data,
-         Reporter* reporter, Device* device = &HostDevice());
+         Reporter* reporter, Device* device = &HostDevice(), bool shared = false);
 
   // Loads the weights of layers that the train net does not have, from files as of --weights.
   // Call before the first test.
@@ -37,6 +37,8 @@ class Tester {
 
   // Whether a test is due before `iteration` is trained.
   bool Due(int64_t iteration) const;
+  // Copies the weights for the test of `iteration`, before others change them.
+  void Keep(int64_t iteration);
   // Runs all test nets. If `stop` returns true between batches, abandons the test and returns an
   // empty list.
   std::vector<Evaluation> Run(int64_t iteration, const std::function<bool()>& stop);
@@ -89,7 +91,8 @@ class Tester {
   mutable std::mutex mutex_;
   Refresh refresh_;
   float* weights_;
-  Buffer copy_;  // of the weights, in the device's memory; empty on the host
+  Buffer copy_;        // of the weights, in the device's memory; empty: the nets use `weights_`
+  int64_t kept_ = -1;  // the iteration for which copy_ was made; -1: none
   std::optional<TestScores> last_;
   std::atomic<int64_t> last_iteration_{-1};
   std::vector<std::unique_ptr<BuiltNet>> nets_;

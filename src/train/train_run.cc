@@ -49,7 +49,8 @@ class TrainRun {
     Device* const device =
         setup_.options.gpus.empty() ? &HostDevice() : setup_.options.gpus.front();
     tester_ = std::make_unique<Tester>(setup_.config, setup_.net->layout(), setup_.weights->data(),
-                                       setup_.test_data.get(), reporter_.get(), device);
+                                       setup_.test_data.get(), reporter_.get(), device,
+                                       WritesDuringTests());
     tester_->LoadOwnWeights(setup_.weight_files);
   }
 
@@ -90,6 +91,7 @@ class TrainRun {
     const bool on_gpus = !setup_.options.gpus.empty();
     if (on_gpus && LinksDevices()) LinkGpus(registry);
     stop_conditions_.Start();
+    if (!cluster_ && tester_->Due(iterations.claimed())) tester_->Keep(iterations.claimed());
     std::vector<std::unique_ptr<SolverWorker>> workers;
     for (int i = 0; i < setup_.solvers(); ++i) {
       workers.push_back(std::make_unique<SolverWorker>(i, shared, std::move(setup_.nets[i])));
@@ -189,6 +191,12 @@ class TrainRun {
       if (stop_.condition_met) LOG(INFO) << "Stop condition " << reason;
     }
     stop_.stop = false;
+  }
+
+  // Whether others write the host's weights while a solver tests them. In a cluster, tests use
+  // merged weights of their own.
+  bool WritesDuringTests() const {
+    return !setup_.node_config && (setup_.solvers() > 1 || !setup_.options.shm.empty());
   }
 
   bool LinksDevices() const {

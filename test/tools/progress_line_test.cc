@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <limits>
+#include <regex>
 
 #include "base/error.h"
 #include "test/support/fake_clock.h"
@@ -261,6 +262,22 @@ TEST_F(ProgressAtATerminal, StaysBelowTheLog) {
     EXPECT_EQ(screen[2], "10/1,000  1.0 %  loss 0.5  ETA --");
   }
   EXPECT_EQ(FLAGS_logtostderr, logs_to_stderr);
+}
+
+TEST_F(ProgressAtATerminal, HasTheLogLinesOfAFile) {
+  const bool with_year = FLAGS_log_year_in_prefix;
+  for (const bool year : {false, true}) {
+    FLAGS_log_year_in_prefix = year;
+    ProgressLine line(&clock_, Options());
+    line.Update(10, 0.5);
+    terminal_.Written();
+    LOG(WARNING) << "message";
+    const std::string written = Terminal::Screen(terminal_.Written())[0];
+    const std::regex prefix(StrCat("W", year ? "20\\d{6}" : "\\d{4}",
+                                   " \\d\\d:\\d\\d:\\d\\d\\.\\d{6} +\\d+ \\S+:\\d+\\] message"));
+    EXPECT_TRUE(std::regex_match(written, prefix)) << written;
+  }
+  FLAGS_log_year_in_prefix = with_year;
 }
 
 TEST_F(ProgressAtATerminal, LeavesNothingBehind) {

@@ -93,6 +93,21 @@ TEST(BatchNormRun, ResumesWithTheStatisticsOfItsSnapshotBitForBit) {
   EXPECT_NEAR(late.blobs(2).data(0), (1 - std::pow(0.9, 40)) / 0.1, 1e-4);
 }
 
+// Caffe passes once more over training data to display the last loss, after the snapshot and before
+// the last test: BatchNorm layers count that batch.
+TEST(BatchNormRun, TestsWithTheStatisticsOfTheDisplayedPassAtTheEndAsCaffeDoes) {
+  const auto work = NormalizedWork(0.5);
+  const auto last_loss = [&](const std::string& name, int display) {
+    caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(6), 6);
+    solver.set_display(display);
+    return RunNamed(*work, name, solver).FinalOutput("loss");
+  };
+  const double displayed = last_loss("displayed", 3), silent = last_loss("silent", 0);
+  EXPECT_NE(displayed, silent);
+  EXPECT_EQ(last_loss("other", 4), silent);
+  EXPECT_EQ(WeightsOf(*work, "displayed", 6), WeightsOf(*work, "silent", 6));
+}
+
 TEST(BatchNormRun, KeepsBatchesOfAFailedIterationOutOfTheStatistics) {
   const Workspace work;
   work.WriteNet(NormalizedText(OverflowingText(work.Net()), 0.9));

@@ -86,6 +86,47 @@ TEST_P(Hogwild, LearnsByEveryRule) {
 
 INSTANTIATE_TEST_SUITE_P(Solvers, Hogwild, testing::Values(1, 2, 4));
 
+TEST_P(Hogwild, ReportsIterationsAndTestsInTheirOrder) {
+  Workspace work;
+  caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(60), 12);
+  solver.set_display(1);
+  solver.set_test_iter(0, 40);
+  int64_t last = 0;
+  for (const MetricsRow& row : RunNamed(work, "run", solver, WithSolvers(GetParam())).rows) {
+    EXPECT_GE(row.iter(), last);
+    last = row.iter();
+  }
+  EXPECT_EQ(last, 60);
+}
+
+// The only weight is 1 at first and grows in every iteration. A long test of iteration 0 scores 1
+// while other solvers train.
+TEST(TestOfTheFirstIteration, ScoresTheWeightsOfThatIterationWithAnyNumberOfSolvers) {
+  Workspace work;
+  work.WriteNet(
+      "layer { name: 'x' type: 'DummyData' top: 'x' top: 't' include { phase: TRAIN }\n"
+      "  dummy_data_param { shape { dim: 4 dim: 1 } shape { dim: 4 dim: 1 }\n"
+      "    data_filler { value: 1 } data_filler { value: 9 } } }\n"
+      "layer { name: 'x' type: 'DummyData' top: 'x' include { phase: TEST }\n"
+      "  dummy_data_param { shape { dim: 1 dim: 1 } data_filler { value: 1 } } }\n"
+      "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'weight'\n"
+      "  inner_product_param { num_output: 1 bias_term: false weight_filler { value: 1 } } }\n"
+      "layer { name: 'loss' type: 'EuclideanLoss' bottom: 'weight' bottom: 't' top: 'loss'\n"
+      "  include { phase: TRAIN } }\n");
+  for (const int solvers : {1, 2, 4}) {
+    caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(2000), 100'000);
+    solver.set_test_iter(0, 50'000);
+    solver.set_base_lr(0.001f);
+    const std::string name = StrCat("run", solvers);
+    const Outcome outcome = RunNamed(work, name, solver, WithSolvers(solvers));
+    ASSERT_EQ(outcome.Tests(), std::vector<int64_t>{0});
+    for (const MetricsRow& row : outcome.rows) {
+      if (row.has_test()) EXPECT_EQ(row.test().outputs().at("weight"), 1) << solvers;
+    }
+    EXPECT_GT(WeightsOf(work, name, 2000)[0], 1);
+  }
+}
+
 TEST(HogwildEnd, MoreSolversThanIterationsIsFine) {
   Workspace work;
   const Outcome outcome = RunNamed(work, "run", Workspace::Solver(2), WithSolvers(4));

@@ -110,6 +110,49 @@ TEST_F(Reporting, HasTheMetricsOfProgramsAndPluginsInItsRows) {
   EXPECT_EQ(rows[0].segments().at("lan.csv_lag"), 2);
 }
 
+// Lines of an iteration wait for the solvers that are at earlier ones.
+TEST_F(Reporting, WritesIterationsInTheirOrderWhateverTheSolversSpeeds) {
+  const auto finish = [&](int solver, int64_t iteration) {
+    reporter_->Iteration({iteration, 1, 0.25f}, *net_, false, solver);
+  };
+  const auto take = [&](int solver, int64_t iteration, bool has_lines) {
+    reporter_->Taking(solver, iteration);
+    reporter_->Took(solver, iteration, has_lines);
+  };
+  const auto written = [&] {
+    std::vector<int64_t> iterations;
+    for (const MetricsRow& row : Rows()) iterations.push_back(row.iter());
+    return iterations;
+  };
+  using Iterations = std::vector<int64_t>;
+  take(0, 0, true);
+  take(1, 4, true);
+  finish(1, 4);
+  EXPECT_EQ(written(), Iterations());
+  take(1, 8, true);
+  finish(1, 8);
+  reporter_->Test(0, 0, {});
+  finish(0, 0);
+  EXPECT_EQ(written(), (Iterations{0, 0, 4, 8}));
+  take(0, 9, false);  // nobody waits for it
+  take(1, 12, true);
+  finish(1, 12);
+  EXPECT_EQ(written(), (Iterations{0, 0, 4, 8, 12}));
+  // A solver that takes an iteration may have drawn a lower number.
+  reporter_->Taking(0, 13);
+  take(1, 16, true);
+  finish(1, 16);
+  EXPECT_EQ(written().back(), 12);
+  reporter_->TakesNoMore(0);
+  EXPECT_EQ(written().back(), 16);
+  take(0, 20, true);
+  take(1, 24, true);
+  finish(1, 24);
+  EXPECT_EQ(written().back(), 16);
+  reporter_->Finish();  // solver 0 has failed
+  EXPECT_EQ(written().back(), 24);
+}
+
 TEST_F(Reporting, TellsTheResultsOfEachTestNet) {
   for (int net : {0, 1}) {
     Evaluation evaluation;
