@@ -13,6 +13,7 @@ import sysconfig
 import time
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
+ENDING = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # signals that end a part
 MAX_LOG_PART = 512 * 1024  # bytes that a log keeps of the beginning, and as many of the end
 CUDA_LIBRARY = re.compile(r"(/\S*/lib(?:cublas|cublasLt|cuda|cudart|cudnn\w*|cupti|nccl)\.so[.\d]*)$")
 
@@ -110,12 +111,17 @@ class Runner:
 
     def _run(self, command, seconds, environment, log, on_line):
         end = time.monotonic() + seconds
+        # A signal between the start of the process and its assignment would leave it behind.
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                       stderr=subprocess.STDOUT, cwd=ROOT, env=environment, process_group=0)
+            self._process = process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT,
+                env=environment, process_group=0,
+                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING))
         except OSError as error:
             return Ended(status=127, last_lines=(f"{command[0]}: {error.strerror}",))
-        self._process = process
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         last, rest, stopped = collections.deque(maxlen=20), b"", ""
         # Reading ends with the process: a process that it has left behind may keep the pipe open.
         ending = None
