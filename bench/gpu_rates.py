@@ -27,7 +27,7 @@ FOLDER = os.path.join(os.environ.get("RESULTS", "results"), "rates")
 # In the order of their importance, since the time may not suffice for all. Millrace's settings are flags, PyTorch's
 # those of torch_gpu.py.
 CONTENDERS = {
-    "Millrace tf32, graphs": ["--precision=tf32", "--cuda_graphs=auto"],
+    "Millrace auto, graphs": ["--precision=auto", "--cuda_graphs=on"],
     "PyTorch tf32": "tf32",
     "Millrace fp32": ["--precision=fp32", "--cuda_graphs=off"],
     "PyTorch fp32": "fp32",

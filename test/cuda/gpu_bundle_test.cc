@@ -396,7 +396,7 @@ for line in sys.stdin:
   const CommandResult all = rates("--display=1");
   EXPECT_EQ(all.status, 0) << all.output << all.errors;
   EXPECT_CONTAINS(all.output, "PyTorch 9.9\n");
-  EXPECT_CONTAINS(all.output, "lenet, batch 64, Millrace tf32, graphs: 64.0 images/s\n");
+  EXPECT_CONTAINS(all.output, "lenet, batch 64, Millrace auto, graphs: 64.0 images/s\n");
   EXPECT_CONTAINS(all.output, "lenet, batch 64, PyTorch bf16, channels_last: out of memory\n");
   EXPECT_CONTAINS(all.output, "| lenet, 64 | Millrace fp32 | 64 | 1.28 |");
   const CommandResult cut = rates("--limit=0");

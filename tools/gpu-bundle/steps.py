@@ -148,7 +148,7 @@ def lenet_accuracy(part):
     runs = [("fp32", 3000, ["--precision=fp32", "--cuda_graphs=off"]),
             ("tf32", 1000, ["--precision=tf32", "--cuda_graphs=off"]),
             ("bf16", 1000, ["--precision=bf16", "--cuda_graphs=off"]),
-            ("graphs", 1000, ["--precision=fp32", "--cuda_graphs=auto"])]
+            ("graphs", 1000, ["--precision=fp32", "--cuda_graphs=on"])]
     low = []
     for name, iterations, flags in runs:
         iterations = 100 if part.dry else iterations
