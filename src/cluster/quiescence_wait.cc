@@ -21,9 +21,7 @@ QuiescenceWait::QuiescenceWait(TerminationDetector* termination, std::vector<Pee
       peers_(std::move(peers)),
       freeze_(std::move(freeze)),
       clock_(*clock),
-      began_ns_(clock->NowNs()) {
-  termination_.BeginUpdates();
-}
+      began_ns_(clock->NowNs()) {}
 
 QuiescenceWait::Result QuiescenceWait::Step() {
   switch (termination_.Update()) {

@@ -24,7 +24,6 @@
 #include "segment/divergence_sampler.h"
 #include "segment/gossip/gossip.h"
 #include "segment/handshake/frame_filter.h"
-#include "segment/join_log.h"
 #include "segment/link_log.h"
 #include "segment/merged_reader.h"
 #include "segment/pacer.h"
@@ -124,7 +123,8 @@ class SegmentState {
   std::atomic<int64_t> last_frame_ns_{0};
   std::atomic<uint32_t> members_{0};
   std::atomic<bool> in_sync_{false}, bootstrapped_{false}, leads_{false};
-  std::atomic<bool> flush_{false}, leave_{false}, left_{false}, delivered_{false}, settled_{false};
+  std::atomic<bool> flush_{false}, leave_{false}, left_{false}, delivered_{false},
+      settled_{false};
   std::atomic<bool> may_bootstrap_{false};
   mutable std::mutex mutex_;
   std::string refusal_;
@@ -215,7 +215,6 @@ class NetSegment {
   std::unique_ptr<FrameFilter> filter_;
   std::unique_ptr<Gossip> gossip_;
   std::unique_ptr<LinkLog> link_log_;
-  std::unique_ptr<JoinLog> join_log_;
   const size_t transmissions_of_multicast_;
   const double most_wire_bytes_;  // upper bound for one frame, all its transmissions included
   Pacer pacer_;
@@ -237,9 +236,9 @@ class NetSegment {
   std::vector<uint32_t> accepted_;  // ring of outbox slots, in order of acceptance
   uint64_t accepted_count_ = 0, reclaimed_ = 0;
   bool busy_ = false, paced_ = false, leaving_ = false;
-  bool slowed_ = false;             // SetPace was called with a duty below 1
-  uint64_t reported_progress_ = 0;  // progress last reported to exchange_
-  uint64_t reported_merges_ = 0;    // other segments' merges, last reported to exchange_
+  bool has_pace_ = false, slowed_ = false;  // SetPace was called; with a duty below 1
+  uint64_t reported_progress_ = 0;          // progress last reported to exchange_
+  uint64_t reported_merges_ = 0;            // other segments' merges, last reported to exchange_
 
   SegmentState state_;
   std::unique_ptr<DivergenceSampler> sampler_;

@@ -186,8 +186,8 @@ void ReferenceExecutor::Move(ChunkOp* op, const float* position, bool take, bool
   float* pending = arrays_.pending + begin;
   std::vector<float> u(n), d(n);
   for (int64_t i = 0; i < n; ++i) {
-    u[i] = w[i] - base[i];
-    if (take) u[i] = rule_.compensate(u[i], position[i] - base[i]);
+    const float known = take || acknowledged ? 0 : pending[i];
+    u[i] = rule_.compensate(w[i] - base[i], (position[i] + known) - base[i]);
   }
   if (take) {
     const auto offer = [&](float x) { return op->share * rule_.offer(x); };
@@ -196,7 +196,6 @@ void ReferenceExecutor::Move(ChunkOp* op, const float* position, bool take, bool
   }
   const bool sends = std::any_of(d.begin(), d.end(), [](float x) { return x != 0; });
   const auto remains = [&](int64_t i) {
-    if (op->drop_rest) return 0.0f;
     if (!sends) return u[i];
     if (op->share == 1 || !rule_.changes_unsent) return rule_.keep(u[i], d[i]);
     const float offered = op->share * u[i];

@@ -31,11 +31,6 @@ MUTANTS = [
 """, """\
   Codec codec() const { return x_.config.position_codec; }
 """)]),
-    ("one-int8-scale-for-mixed-weights", [("src/exchange/kernels/host_payload.cc", """\
-    if (2 * lost > present) return true;
-""", """\
-    if (lost > present) return true;
-""")]),
     ("leaves-rounded-weights-at-the-end", [(MASTER, """\
   for (Chunk& chunk : x_.table.chunks) chunk.dirty |= chunk.state == ChunkState::kMaster;
 """, "")]),
@@ -61,7 +56,7 @@ membership_.synced() && membership_.role() != Role::kJoining &&
 membership_.synced() &&
 """)]),
     ("waits-for-no-diffs", [(MASTER, """\
-    if (x_.throttled && cycles_[chunk.row].Waits(now, answer_wait, usual)) continue;
+    if (x_.throttled && cycles_[chunk.row].Waits(now, answer_wait)) continue;
 """, "")]),
     ("waits-for-workers-that-send-nothing", [(MASTER, """\
     active += end.merged > 0 && end.merged + DiffCycle::kLately > chunk.number;
@@ -69,13 +64,10 @@ membership_.synced() &&
     active += member.node != x_.config.node;
 """)]),
     ("waits-for-the-last-diff-for-ever", [(CYCLE, """\
-    return now - begin_ < (has_half_ ? 2 * half_ns_ : first_half);
+    return now - begin_ < (has_half_ ? 2 * half_ns_ : std::max(least, 2 * half_ns_));
 """, """\
-    return has_half_ || now - begin_ < first_half;
+    return has_half_ || now - begin_ < std::max(least, 2 * half_ns_);
 """)]),
-    ("withholds-a-position-for-the-idle-time", [(CYCLE, """\
-      if (now - begin_ >= std::max(first_half, usual)) begin_ = now;
-""", "")]),
     # ---- Merge rules --------------------------------------------------------
     ("state-outlives-its-master", [(EXECUTOR, """\
       std::fill_n(chunk.rule_state + k * chunk.state_stride, chunk.count, 0.0f);
@@ -289,9 +281,9 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
     if (vertex.role == Role::kSynced && synced == 1) continue;  // somebody has the weights
 """, "")]),
     ("coordinates-though-excluded", [(PROPOSE, """\
-    if (may && Alive(member.node) && !links_.IsExcluded(member.node)) return member.node;
+    if (may && Alive(member.node) && !links_.IsExcluded(member.node)) {
 """, """\
-    if (may && Alive(member.node)) return member.node;
+    if (may && Alive(member.node)) {
 """)]),
     ("lets-in-over-a-broken-link", [(PROPOSE, """\
     if (!IsLinked(node, *next)) continue;
@@ -481,47 +473,6 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, """\
     if (peers_[node].unresponsive && !with_unresponsive && node >= config_.max_nodes) {
 """)]),
-    ("learns-any-epoch", [("src/exchange/protocol/membership.h", """\
-    if (epoch <= EpochAbove(kMaxEpochStep / 2)) max_epoch_ = std::max(max_epoch_, epoch);
-""", """\
-    max_epoch_ = std::max(max_epoch_, epoch);
-""")]),
-    ("heeds-a-view-of-any-epoch", [(MEMBERSHIP, """\
-  if (!IsExpected(scratch_.id.epoch)) return false;
-""", "")]),
-    ("learns-any-incarnation", [(MEMBERSHIP, """\
-  if (self->incarnation >= kLatestIncarnation) return;
-""", "")]),
-    ("huge-progress-is-not-bounded", [(PRIORITY, """\
-    merged = magnitude < kMaxMagnitude ? std::min(merged + magnitude, kMaxMagnitude) : kMaxMagnitude;
-""", """\
-    merged += magnitude;
-""")]),
-    ("clocks-are-not-bounded", [(FRAME, """\
-h.view.epoch > kMaxEpoch || h.clock > kMaxClock || h.number > kMaxPositionNumber;
-""", """\
-h.view.epoch > kMaxEpoch || h.number > kMaxPositionNumber;
-""")]),
-    ("keeps-a-proposal-that-asks-again", [(MEMBERSHIP, """\
-  if (proposing_ && (!Recent(proposed_at_) || (asks_again_ && AnotherChangeIsDue()))) {
-""", """\
-  if (proposing_ && !Recent(proposed_at_)) {
-""")]),
-    ("asks-again-before-all-have-the-view", [(PROPOSE, """\
-    if (complete || !MayAskAgain()) return;
-""", """\
-    if (complete) return;
-""")]),
-    ("forgets-the-promise-before", [(MEMBERSHIP, """\
-  promised_before_ = before == promised_ || before == promised_before_ ? before : ViewId{};
-""", """\
-  promised_before_ = before == ViewId{1, 0, 0} ? before : ViewId{};
-""")]),
-    ("keeps-any-promise-before", [(MEMBERSHIP, """\
-  promised_before_ = before == promised_ || before == promised_before_ ? before : ViewId{};
-""", """\
-  promised_before_ = before;
-""")]),
     ("other-incarnation-counts", [(MEMBERSHIP, """\
     if (header.incarnation > member->incarnation) peer.replaced = true;
     return false;
@@ -535,28 +486,9 @@ h.view.epoch > kMaxEpoch || h.number > kMaxPositionNumber;
   table_.KeepAcks(continuing);
 """, "")]),
     ("ends-of-an-earlier-incarnation-kept", [(MASTER, """\
-    if (was_member && TestBit(std::as_bytes(continuing), members[place])) {
-""", """\
-    if (was_member) {
-""")]),
-    ("keeps-ends-by-the-places-of-another-view", [(MASTER, """\
-      places.emplace_back(place, before_place);
-""", """\
-      places.emplace_back(place, place);
-""")]),
-    ("goes-on-with-a-part-of-the-chunks", [(PROPOSE, """\
-    const bool may = anybody_synced ? member.role == Role::kSynced : HasEveryChunk(member);
-""", """\
-    const bool may = anybody_synced ? member.role == Role::kSynced : true;
-""")]),
-    ("bootstraps-with-a-part-of-the-chunks", [(EXCHANGE, """\
-    if (!view.id && has_some) membership_.ForbidBootstrap();
-""", """\
-    (void)has_some;
-""")]),
-    ("waits-for-the-dead-for-ever", [(MEMBERSHIP, """\
-  if (now - coordinated_at_ >= kAbandonTimeouts * config_.peer_timeout_ns) return Abandon(now);
-""", "")]),
+      if (same_incarnation) ends""", """\
+      (void)same_incarnation;
+      ends""")]),
     ("any-node-is-master", [(WORKER, """\
   if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return DropReason::kNotMaster;
 """, "")]),
@@ -654,10 +586,10 @@ h.view.epoch > kMaxEpoch || h.number > kMaxPositionNumber;
     RunBatch(now);  // frames before this one belong to the view that may end here
 """, "")]),
     ("joins-without-a-reset", [(EXCHANGE, """\
+  if (reset) {
     table_.Reset();
-    followed_.members.clear();
 """, """\
-    followed_.members.clear();
+  if (reset) {
 """)]),
     ("commits-without-all-accepts", [(MEMBERSHIP, """\
     if (member.node != config_.node && !peers_[member.node].accepted) return;
@@ -770,7 +702,7 @@ Codec Worker::codec() const { return exact_ ? Codec::kFloat32 : x_.config.codec.
 Codec Worker::codec() const { return x_.config.codec.codec; }
 """)]),
     ("past-clock-lost", [(PROPOSE, """\
-    next->past_clock = std::min(next->past_clock + clock, kMaxClock);
+    next->past_clock += clock;
 """, "")]),
     ("clock-of-an-earlier-incarnation-kept", [(MEMBERSHIP, """\
     peer.clock = std::max(same_incarnation ? peer.clock : 0, member.clock);
@@ -918,17 +850,21 @@ x_.membership.role() != Role::kJoining;
     if (seen == 0 && iterations_ > kAddedIterations) return 0;
 """, "")]),
     ("the-rest-is-added-at-the-end", [(WORKER, """\
-  op->drop_rest = exact_ && share < 1;
-""", "")]),
-    ("the-rest-is-dropped-while-nodes-train", [(WORKER, """\
-  op->drop_rest = exact_ && share < 1;
+  if (!exact_ || x_.delays.empty() || x_.config.passes_all_on) return false;
 """, """\
-  op->drop_rest = op->codec == Codec::kFloat32 && share < 1;
+  if (exact_ || x_.delays.empty() || x_.config.passes_all_on) return false;
 """)]),
     ("the-last-share-is-that-of-the-last-take", [(DAMPING, """\
     iterations_ = std::max(static_cast<float>(PassedAt(now)), iterations_);
 """, "")]),
+    ("the-last-share-is-taken-again-and-again", [(WORKER, """\
+  x_.delays[op.chunk].OnTakenLast(x_.table.version);
+""", "")]),
     ("relays-drop-too", [(WORKER, """\
+  if (!exact_ || x_.delays.empty() || x_.config.passes_all_on) return false;
+""", """\
+  if (!exact_ || x_.delays.empty()) return false;
+"""), (WORKER, """\
   return x_.config.passes_all_on ? 1 : delay.ShareAtEnd(x_.clock);
 """, """\
   return delay.ShareAtEnd(x_.clock);

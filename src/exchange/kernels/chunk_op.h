@@ -75,9 +75,8 @@ enum class ChunkOpKind : uint8_t {
   //   base' = pos + pending',   w' = base' + Residual(u, d)
   // Select() and Residual() belong to the merge rule. For the additive rule Select(u) = u and
   // Residual(u, d) = u - d, hence w' = w + (pos + p - base), and w' == base' bit by bit if no
-  // progress remains. With `take`, a rule with Compensate() has Compensate(u, pos - base) in place
-  // of u. It does not change progress that waits for a pending diff, as each position would change
-  // it again. For a share below 1, a rule with kChangesUnsent has
+  // progress remains. A rule with Compensate() has Compensate(u, pos + p - base) in place of u in
+  // all three formulas. For a share below 1, a rule with kChangesUnsent has
   //   w' = base' + Residual(share * u, d) + (u - share * u)
   // A share of 1 changes no bit of the result. An element whose selected value
   // is
@@ -132,13 +131,10 @@ struct ChunkOp {
   Codec codec = Codec::kFloat32;
   bool acknowledged = false;  // kExchange
   bool take = false;          // kExchange
-  uint8_t result = 0;  // set by the executor
+  uint8_t result = 0;         // set by the executor
   // kExchange, kTake: the codec actually used for `out`: kFloat32 if a sparse diff would not be
   // smaller than a dense one.
   Codec out_codec = Codec::kFloat32;
-  // kExchange with `take`, kTake, kFloat32: drops the progress that is not taken, w' = base'.
-  // Whatever another writer adds to w before or after is taken, or stays.
-  bool drop_rest = false;
   uint32_t chunk = 0;
   uint32_t in_bytes = 0;
   // In: capacity of `out`. Out: size of the payload. Bytes beyond the payload, up to the capacity,

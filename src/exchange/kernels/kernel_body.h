@@ -215,10 +215,10 @@ class KernelBody {
     return rule.Residual(u, d);
   }
 
-  // The progress of which a diff is taken when the base of an element moves to `position`.
+  // The progress when the base of an element moves to `new_base`.
   static MILLRACE_HOST_DEVICE float MovedProgress(const Rule& rule, float w, float base,
-                                                  float position) {
-    if constexpr (kCompensates<Rule>) return rule.Compensate(w - base, position - base);
+                                                  float new_base) {
+    if constexpr (kCompensates<Rule>) return rule.Compensate(w - base, new_base - base);
     return w - base;
   }
 
@@ -336,18 +336,16 @@ class KernelBody {
     float *const w = w_, *const base = base_, *const pending = pending_, *const d_out = Staged();
     const Rule rule = rule_;
     const float share = op.share;
-    const bool drop_rest = op.drop_rest;
     const uint32_t flags = team_.Or(op.count, [=](int64_t i) {
       const float pos = position[i];
       float d = 0, p = 0;
       if constexpr (kPending == Pending::kHeld) p = pending[i];
-      const float live = Live(w + i);
-      float rest = live - base[i];
+      const float u = MovedProgress(rule, Live(w + i), base[i], pos + p);
+      float rest = u;
       if constexpr (kPending == Pending::kTaken) {
-        const float u = MovedProgress(rule, live, base[i], pos);
         p = d = RoundOne(codec, Selected(rule, share, u, codec.overflow()), i);
         d_out[i] = d;
-        rest = drop_rest ? 0.0f : Remains(rule, share, u, d);
+        rest = Remains(rule, share, u, d);
       }
       const float new_base = pos + p;
       const float new_w = new_base + rest;

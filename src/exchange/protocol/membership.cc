@@ -25,8 +25,7 @@ bool ReadStatus(std::span<const std::byte> in, NodeStatus* status) {
   status->target = GetViewId(p + 8);
   status->promised_epoch = Get<uint32_t>(p, 20);
   status->global_clock = Get<uint64_t>(p, 24);
-  return Get<uint16_t>(p, 18) == 0 && status->promised_epoch <= kMaxEpoch &&
-         status->global_clock <= kMaxNodes * kMaxClock;
+  return Get<uint16_t>(p, 18) == 0 && status->promised_epoch <= kMaxEpoch;
 }
 
 }  // namespace
@@ -53,7 +52,7 @@ bool Membership::TakeChange(bool* reset) {
 
 void Membership::SetSynced() {
   if (!synced_) heartbeat_due_ = now_;
-  synced_ = may_bootstrap_ = true;
+  synced_ = true;
 }
 
 void Membership::SetDrained() {
@@ -80,42 +79,14 @@ void Membership::Tick(int64_t now) {
     for (Peer& peer : peers_) peer.last_frame_at += now - now_;
     links_.Skip(now - now_);
     started_at_ += now - now_;
-    coordinated_at_ += now - now_;
   }
   now_ = now;
   if (left_) return;
   if (intent_ == Intent::kJoin && !Recent(target_last_frame_at_)) intent_ = Intent::kNone;
-  if (proposing_ && (!Recent(proposed_at_) || (asks_again_ && AnotherChangeIsDue()))) {
-    GiveUpProposal();
-  }
+  if (proposing_ && !Recent(proposed_at_)) GiveUpProposal();
   if (!view_.id) return Bootstrap(now);
   if (links_.IsDue(now)) UpdateLinks(now);
-  if (synced_ || Coordinator() != kNoNode) coordinated_at_ = now;
-  if (now - coordinated_at_ >= kAbandonTimeouts * config_.peer_timeout_ns) return Abandon(now);
   ProposeIfNeeded(now);
-}
-
-// Leaves a view of which no member has every chunk, as if this node had just started. It must not
-// become synced there: its weights would be those of the run in some chunks and its own in others.
-void Membership::Abandon(int64_t now) {
-  left_ = intent_ == Intent::kLeave;
-  proposal_ = view_;
-  incarnation_ = joining_incarnation();
-  view_.id = {};
-  view_.ancestors.clear();
-  view_.members.clear();
-  view_.past_clock = 0;
-  links_.OnView(view_, proposal_, now);
-  for (Peer& peer : peers_) {
-    peer.place = kNoPlace;
-    peer.asking_since = -1;
-  }
-  role_ = Role::kJoining;
-  clock_ = 0;
-  drained_ = proposing_ = accept_due_ = false;
-  if (!left_) intent_ = Intent::kNone;
-  changed_ = reset_ = true;
-  started_at_ = heartbeat_due_ = now;
 }
 
 void Membership::UpdateLinks(int64_t now) {
@@ -137,7 +108,7 @@ void Membership::Bootstrap(int64_t now) {
   proposal_.members.clear();
   proposal_.members.push_back({config_.node, Role::kSynced, incarnation_, 0});
   synced_ = true;
-  Promise(proposal_);
+  Promise(proposal_.id);
   Install(proposal_, false, now);
 }
 
@@ -174,12 +145,12 @@ bool Membership::OnFrame(const FrameHeader& header, bool is_full_size, int64_t n
   peer.clock = std::max(peer.clock, header.clock);
   if (header.view != view_.id) return false;
   peer.last_frame_at = now;
-  peer.confirmed = true;
   return true;
 }
 
 bool Membership::Receive(const FrameView& frame, int64_t now) {
   if (frame.header.source >= config_.max_nodes) return false;
+  max_epoch_ = std::max(max_epoch_, frame.header.view.epoch);
   switch (frame.header.type) {
     case FrameType::kHeartbeat:
       return OnHeartbeat(frame, now);
@@ -205,8 +176,6 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
       scratch_.id != frame.header.view) {
     return false;
   }
-  const uint32_t epoch = std::max(scratch_.id.epoch, status.promised_epoch);
-  if (!IsExpected(epoch)) return false;
   Peer& peer = peers_[frame.header.source];
   // Ignores an earlier incarnation, unless the later one is gone: then the node has started again
   // with a lower number.
@@ -218,13 +187,8 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
   peer.view = frame.header.view;
   peer.status = status;
   peer.heartbeat_at = now;
-  if (!AsksToJoin(peer)) {
-    peer.asking_since = -1;
-  } else if (peer.asking_since < 0) {
-    peer.asking_since = now;
-  }
   links_.OnReport(frame.header.source, frame.acks);
-  LearnEpoch(epoch);
+  max_epoch_ = std::max(max_epoch_, status.promised_epoch);
   if (left_) return true;
   LearnIncarnation();
   ConsiderView(frame.header.source, status, now);
@@ -237,8 +201,7 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
 void Membership::LearnIncarnation() {
   const Member* self = scratch_.Find(config_.node);
   if (!self || self->incarnation < joining_incarnation()) return;
-  if (self->incarnation >= kLatestIncarnation) return;  // of no start: damaged or forged
-  const bool this_incarnation = view_.id || IsPromised(scratch_.id);
+  const bool this_incarnation = view_.id || scratch_.id == promised_;
   if (self->incarnation == joining_incarnation() && this_incarnation) return;
   RaiseIncarnation(self->incarnation + 1);
 }
@@ -255,7 +218,7 @@ void Membership::ConsiderView(uint16_t source, const NodeStatus& status, int64_t
       scratch_.Has(config_.node, incarnation_)) {
     return Install(scratch_, false, now);
   }
-  if (IsPromised(scratch_.id) && scratch_.Has(config_.node, joining_incarnation()) &&
+  if (scratch_.id == promised_ && scratch_.Has(config_.node, joining_incarnation()) &&
       intent_ == Intent::kJoin) {
     return Install(scratch_, true, now);
   }
@@ -299,10 +262,9 @@ bool Membership::BetterThanTarget(const Rank& theirs, bool stays) const {
   return (stays && scratch_.DescendsFrom(target_)) || !target_rank_.Precedes(theirs);
 }
 
-// A view of which synced members are alive precedes one of which none is; then the one with more
-// iterations; then the one with more live synced members, the higher epoch, the lower coordinator.
+// The view with more iterations precedes; then the one with more live synced members, the higher
+// epoch, the lower coordinator.
 bool Membership::Rank::Precedes(const Rank& other) const {
-  if ((live > 0) != (other.live > 0)) return live > 0;
   if (clock != other.clock) return clock > other.clock;
   if (live != other.live) return live > other.live;
   if (id.epoch != other.id.epoch) return id.epoch > other.id.epoch;
@@ -311,15 +273,10 @@ bool Membership::Rank::Precedes(const Rank& other) const {
 
 // ---- Agreement --------------------------------------------------------------
 
-// A coordinator may have agreed on a view and propose its successor before a joining node has
-// received the first of them as agreed on. So the promise before stays valid as long as it is the
-// predecessor of the last one.
-void Membership::Promise(const View& proposal) {
-  const ViewId before = proposal.predecessor();
-  promised_before_ = before == promised_ || before == promised_before_ ? before : ViewId{};
-  promised_ = proposal.id;
-  max_epoch_ = std::max(max_epoch_, promised_.epoch);
-  if (proposing_ && proposal_.id != promised_) proposing_ = false;
+void Membership::Promise(ViewId id) {
+  promised_ = id;
+  max_epoch_ = std::max(max_epoch_, id.epoch);
+  if (proposing_ && proposal_.id != id) proposing_ = false;
 }
 
 // Whether this node, as a member, accepts the proposal in scratch_. A member with a lower id than
@@ -352,11 +309,10 @@ bool Membership::OnPropose(const FrameView& frame) {
   if (!ReadView(frame.payload) || !scratch_.id || scratch_.id.coordinator != frame.header.source) {
     return false;
   }
-  if (!IsExpected(scratch_.id.epoch)) return false;
-  LearnEpoch(scratch_.id.epoch);
+  max_epoch_ = std::max(max_epoch_, scratch_.id.epoch);
   if (left_ || scratch_.id <= view_.id || scratch_.id < promised_) return true;
   if (!AcceptableAsMember() && !AcceptableAsJoiner()) return true;
-  Promise(scratch_);
+  Promise(scratch_.id);
   accept_due_ = true;
   accept_to_ = frame.header.source;
   return true;
@@ -388,8 +344,7 @@ void Membership::Install(const View& view, bool reset, int64_t now) {
     const bool same_incarnation = !reset && view_.Has(member.node, member.incarnation);
     peer.clock = std::max(same_incarnation ? peer.clock : 0, member.clock);
     peer.last_frame_at = now;
-    peer.replaced = peer.confirmed = false;
-    peer.asking_since = -1;
+    peer.replaced = false;
   }
   links_.OnView(view, view_, now);
   view_ = view;
@@ -412,7 +367,7 @@ void Membership::Install(const View& view, bool reset, int64_t now) {
   changed_ = true;
   reset_ = reset_ || reset;
   heartbeat_due_ = now;
-  next_proposal_at_ = coordinated_at_ = now;
+  next_proposal_at_ = now;
 }
 
 // ---- Sending ----------------------------------------------------------------
@@ -439,7 +394,7 @@ bool Membership::Poll(int64_t now, MembershipMessage* message, std::byte* payloa
     *message = {FrameType::kAccept, accept_to_, kViewIdBytes};
     return true;
   }
-  // Before proposals: a heartbeat carries the view that a proposal follows.
+  if (PollProposal(now, message, payload)) return true;
   if (now >= heartbeat_due_ && !left_) {
     heartbeat_due_ = now + Spread(config_.heartbeat_ns, config_.node, ++heartbeats_);
     WriteStatus(payload);
@@ -448,7 +403,7 @@ bool Membership::Poll(int64_t now, MembershipMessage* message, std::byte* payloa
                 static_cast<uint32_t>(kStatusBytes + ViewBytes(view_)), links_.report()};
     return true;
   }
-  return PollProposal(now, message, payload);
+  return false;
 }
 
 uint64_t Membership::global_clock() const {

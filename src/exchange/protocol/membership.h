@@ -85,14 +85,13 @@ class Membership {
   // Reports that nothing is left to send in this view. Call it again in each new view.
   void SetDrained();
   // Reports this node's own iterations in this incarnation.
-  void SetClock(uint64_t clock) { clock_ = std::min(clock, kMaxClock); }
+  void SetClock(uint64_t clock) { clock_ = clock; }
   uint64_t clock() const { return clock_; }
   // Sets a lower bound on the next incarnation of this node, or on the current one while it is in
   // no view.
   void RaiseIncarnation(uint32_t least);
-  // From now on this node may bootstrap, or may not until it is synced again.
+  // From now on this node may bootstrap.
   void AllowBootstrap() { may_bootstrap_ = true; }
-  void ForbidBootstrap() { may_bootstrap_ = false; }
   // Asks to leave the view. left() becomes true eventually.
   void Leave();
 
@@ -121,22 +120,9 @@ class Membership {
   bool Alive(uint16_t node) const;
   // Which members do not receive frames from each other.
   const LinkMonitor& links() const { return links_; }
-  // Whether no member of this node's view has every chunk, or this node has given up such a view
-  // with a part of the chunks: it waits for a node that has all.
-  bool LacksWeights() const;
-  // The member that this node considers the coordinator; kNoNode if there is none.
-  uint16_t Coordinator() const;
-  // How long a node has asked to join this node's view without becoming a member, in ns. 0 if it
-  // does not ask, or waits for a broken link or for room in the view.
-  int64_t WaitsToBeAdmittedNs(uint16_t node) const;
 
  private:
   static constexpr uint16_t kNoPlace = UINT16_MAX;
-  // Peer timeouts after which joining nodes give up a view whose members with every chunk do not
-  // respond. These may only stand still, with the weights of the run.
-  static constexpr int64_t kAbandonTimeouts = 5;
-  // Expected distance at most between the epochs of two nodes: proposals of years.
-  static constexpr uint32_t kMaxEpochStep = uint32_t{1} << 28;
 
   struct Peer {
     uint16_t place = kNoPlace;  // index in the view's members
@@ -144,9 +130,7 @@ class Membership {
     bool replaced = false;      // a later incarnation than the view names is running
     bool accepted = false;      // accepted the current proposal
     bool unresponsive = false;  // did not answer a proposal that asked it to join
-    bool confirmed = false;     // a frame of the member arrived that was sent in this view
     int64_t last_frame_at = 0;  // last frame as the member that the view names
-    int64_t asking_since = -1;  // when it began to ask to join this view; -1: it does not
     int64_t heartbeat_at = 0;   // last heartbeat, member or not
     uint32_t incarnation = 0;   // of the last heartbeat, as `view` and `status`
     uint64_t clock = 0;
@@ -176,33 +160,16 @@ class Membership {
   bool BetterThanTarget(const Rank& theirs, bool stays) const;
   bool AcceptableAsMember() const;
   bool AcceptableAsJoiner() const;
-  // The epoch that is `step` above that of this node's view, at most kMaxEpoch.
-  uint32_t EpochAbove(uint32_t step) const {
-    return view_.id.epoch + std::min(step, kMaxEpoch - view_.id.epoch);
-  }
-  // Whether a node of this view can have got as far. Otherwise the epoch is damaged or forged:
-  // nodes go from view to view, and from proposal to proposal, in steps of 1.
-  bool IsExpected(uint32_t epoch) const { return !view_.id || epoch <= EpochAbove(kMaxEpochStep); }
-  // Learns no epoch of which others would not expect the successors.
-  void LearnEpoch(uint32_t epoch) {
-    if (epoch <= EpochAbove(kMaxEpochStep / 2)) max_epoch_ = std::max(max_epoch_, epoch);
-  }
   ViewId NextId() const { return {max_epoch_ + 1, config_.node, incarnation_}; }
-  void Promise(const View& proposal);
-  bool IsPromised(ViewId id) const { return id == promised_ || id == promised_before_; }
+  void Promise(ViewId id);
   void Install(const View& view, bool reset, int64_t now);
   void Bootstrap(int64_t now);
-  bool HasEveryChunk(const Member& member) const;
-  void Abandon(int64_t now);
-  bool IsCoordinator() const { return Coordinator() == config_.node; }
+  bool IsCoordinator() const;
   bool Compose(bool with_unresponsive, View* next) const;
   void ComposeMember(const Member& member, View* next) const;
   void ProposeIfNeeded(int64_t now);
-  bool MayAskAgain() const;
-  bool AnotherChangeIsDue();
   void GiveUpProposal();
   void CommitIfAccepted(int64_t now);
-  bool AsksToJoin(const Peer& peer) const;
   bool IsJoining(const Peer& peer, const View& next) const;
   bool Recent(int64_t at) const { return now_ - at < config_.peer_timeout_ns; }
   uint32_t joining_incarnation() const {
@@ -232,13 +199,9 @@ class Membership {
   bool target_stays_ = false;  // the target's sender does not itself intend to join another view
   int64_t target_last_frame_at_ = 0;
 
-  ViewId promised_;  // proposals below it are not accepted
-  // The promise before `promised_`, if that is the predecessor of `promised_`. Both may be agreed
-  // on.
-  ViewId promised_before_;
-  uint32_t max_epoch_ = 0;  // largest epoch received or promised, among those expected
+  ViewId promised_;         // proposals below it are not accepted
+  uint32_t max_epoch_ = 0;  // largest epoch received or promised
   bool proposing_ = false, proposed_to_all_ = false;
-  bool asks_again_ = false;    // the proposal only asks nodes that did not answer an earlier one
   uint16_t propose_next_ = 0;  // lowest node that this round has not asked yet
   int64_t proposed_at_ = 0, propose_due_ = 0, next_proposal_at_ = 0;
   bool accept_due_ = false;
@@ -247,8 +210,7 @@ class Membership {
   bool may_bootstrap_ = true;
   bool started_ = false;
   int64_t now_ = 0, started_at_ = 0, heartbeat_due_ = 0;
-  int64_t coordinated_at_ = 0;  // last time at which the view had a coordinator
-  uint64_t heartbeats_ = 0;     // sent
+  uint64_t heartbeats_ = 0;  // sent
 };
 
 }  // namespace millrace::inline exchange
