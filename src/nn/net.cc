@@ -230,6 +230,8 @@ void BuiltNet::ReshapeNode(Node* node) {
   if (node->layer->ReshapesInForward()) queue_->Synchronize();
   try {
     WithRoom(*node->layer, [&] { node->layer->Reshape(node->bottom, node->top); });
+  } catch (const OutOfMemory&) {
+    throw;  // names the layer
   } catch (const FieldError& error) {
     throw Error("layer '", node->layer->name(), "': ", error.field(), ": ", error.what());
   } catch (const Error& error) {

@@ -16,11 +16,15 @@
 namespace millrace::inline nn {
 namespace {
 
-// Runs `body`. Its errors get the prefix "file:line: layer 'name': field: ".
+// Runs `body`. Its errors get the prefix "file:line: layer 'name': field: "; a lack of memory, which
+// is no fault of the file, names the layer only.
 template <typename Body>
 void Guard(const SourceMap& source, const PlacedLayer& layer, Body body) {
   try {
     body();
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory("layer '", layer.param.name(), "' (", layer.param.type(),
+                      "): ", error.what());
   } catch (const FieldError& error) {
     throw Error(PlaceOf(source, layer, error.field()), error.what());
   } catch (const Error& error) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -93,7 +94,10 @@ class LinkedReplicas {
     config.clock = &clock_;
     config.sink = &errors_;
     config.max_bytes_per_second = max_bytes_per_second;
-    config.registry = registry_;
+    // Metrics have the name of the device, so two links of one device cannot share a registry.
+    if (std::set(devices.begin(), devices.end()).size() == devices.size()) {
+      config.registry = registry_;
+    }
     links_ = std::make_unique<DeviceLinks>(config);
   }
 
