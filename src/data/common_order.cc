@@ -52,6 +52,12 @@ void AlignOrder(const std::vector<OpenLayer*>& others, LayerStream* wanted) {
     return !each.draws.empty() || TotalRecords(each) == 1;
   };
   if (!options.draws.empty()) return;
+  // Whether a layer of the same list has this order, or is in step with one that has it.
+  const auto is_taken = [&](uint64_t order) {
+    return std::any_of(others.begin(), others.end(), [&](const OpenLayer* other) {
+      return other->stream->options().order == order && ReadSameList(*wanted, other->layer);
+    });
+  };
   std::vector<OpenLayer*> in_step;  // shuffled as `wanted`
   uint64_t items = TotalRecords(options);
   std::vector<OpenLayer*> in_order;  // not shuffled, as `wanted`
@@ -65,7 +71,7 @@ void AlignOrder(const std::vector<OpenLayer*>& others, LayerStream* wanted) {
     }
     if (has_no_order(options) || has_no_order(others_options)) continue;
     const std::string why = WhyNotInStep(options, others_options);
-    if (why.empty() && !ReadSameList(*wanted, other->layer)) {
+    if (why.empty() && !is_taken(others_options.order)) {
       in_step.push_back(other);
       continue;
     }
