@@ -178,7 +178,8 @@ TEST(Hdf5Snapshot, HoldsLayersWithinTheGroupsOfOthers) {
   EXPECT_EQ(WhyNotHdf5(model), "");
   SaveHdf5Model(folder / "model.h5", model);
   std::map<std::string, float> read, expected;
-  for (const auto& layer : LoadHdf5Model(folder / "model.h5").layer()) {
+  const caffe::NetParameter loaded = LoadHdf5Model(folder / "model.h5");
+  for (const auto& layer : loaded.layer()) {
     read[layer.name()] = layer.blobs(0).data(0);
   }
   for (const auto& layer : model.layer()) expected[layer.name()] = layer.blobs(0).data(0);
