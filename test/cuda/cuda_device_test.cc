@@ -188,9 +188,11 @@ TEST_F(CudaDevices, AnErrorOfAFailedGpuIsLoggedOnce) {
 // A failure of a kernel stays with the process: it is one line for all who use the GPU, and nothing
 // waits for work that will not end.
 TEST_F(CudaDevices, AFailureThatStaysIsTheSameLineForAllQueuesAndThreads) {
+  // A device of which nothing else has been logged.
+  cuda_.devices = 9;
   const CountedLog log;
   {
-    Device& gpu = Gpu(1);
+    Device& gpu = Gpu(8);
     const Buffer there(gpu.memory(), 64), here(gpu.staging(), 64);
     std::vector<std::unique_ptr<Queue>> queues;
     std::vector<Event> events;
@@ -199,7 +201,7 @@ TEST_F(CudaDevices, AFailureThatStaysIsTheSameLineForAllQueuesAndThreads) {
       events.push_back(queues.back()->Record());
     }
     cuda_.fails_at = cuda_.calls(), cuda_.sticky = true;
-    const std::string line = "cuda device 1: work has failed: an illegal address was met";
+    const std::string line = "cuda device 8: work has failed: an illegal address was met";
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&, i] {
@@ -212,7 +214,7 @@ TEST_F(CudaDevices, AFailureThatStaysIsTheSameLineForAllQueuesAndThreads) {
         EXPECT_EQ(ErrorOf([&] { queue.Record(); }), line);
         EXPECT_EQ(ErrorOf([&] { queue.Synchronize(); }), line);
         EXPECT_CONTAINS(ErrorOf([&] { gpu.memory().CopyToHost(here.get(), there.get(), 64); }),
-                        "cuda device 1: ");
+                        "cuda device 8: ");
       });
     }
     for (std::thread& thread : threads) thread.join();

@@ -181,7 +181,7 @@ TEST(KernelCodeListing, IsReadByFunction) {
       "  Function : _ZN8millrace1AEv\n"
       "    /*0000*/  I2F.U64.RP R5, UR4 ;\n"
       "    /*0010*/  LDG.E R9, desc[UR6][R4.64] ;\n"
-      "  Function : f\n"
+      "  Function : _Z1fv\n"
       "    /*0000*/  LDG.E.128 R8, desc[UR6][R4.64] ;\n"
       "    /*0010*/  STL [R1], R2 ;\n"
       "    /*0020*/  STG.E.128 desc[UR6][R4.64], R8 ;\n"
@@ -191,7 +191,7 @@ TEST(KernelCodeListing, IsReadByFunction) {
   EXPECT_TRUE(codes[0].divides);
   EXPECT_FALSE(codes[0].spills);
   EXPECT_EQ(codes[0].wide_loads, 0);
-  EXPECT_EQ(codes[1].name, "f");
+  EXPECT_EQ(codes[1].name, "f()");
   EXPECT_FALSE(codes[1].divides);
   EXPECT_TRUE(codes[1].spills);
   EXPECT_EQ(codes[1].wide_loads, 1);

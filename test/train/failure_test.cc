@@ -51,14 +51,14 @@ TEST_P(Failing, ASnapshotThatCannotBeWrittenDoesNotEndTheRun) {
 
 INSTANTIATE_TEST_SUITE_P(Solvers, Failing, testing::Values(1, 3));
 
-// With two solvers, a solver makes the first attempt to write the last snapshot.
-TEST(FailingTest, ALastSnapshotThatCannotBeWrittenIsNamed) {
+TEST(FailingTest, ALastSnapshotThatCannotBeWrittenIsNamedAtTheStart) {
   Workspace work;
   caffe::SolverParameter solver = Workspace::Solver(5);
   solver.set_snapshot(5);
   MakeDirectories(work.Snapshot("run", 5) + ".caffemodel/in the way");
   const std::string error = ErrorOf([&] { RunNamed(work, "run", solver, WithSolvers(2)); });
-  EXPECT_CONTAINS(error, work.Snapshot("run", 5) + ".caffemodel: cannot be written");
+  EXPECT_CONTAINS(error, "snapshot_prefix: the last snapshot cannot be written: " +
+                             work.Snapshot("run", 5) + ".caffemodel: is a folder");
   EXPECT_EQ(work.FilesWith("run_iter").size(), 1u);  // only the blocking directory
 }
 
