@@ -147,8 +147,9 @@ PassGraphs::Enqueued PassGraphs::Enqueue(int pass, IterationUpdate* update) {
   }
   for (size_t i = 0; i < first_; ++i) net_.ForwardNode(i);
   for (PreparesPass* layer : prepared_) layer->PreparePass();
-  const bool updates = pass == passes_ - 1 && update != nullptr && update->why_not().empty();
-  WorkGraph* const graph = Next(pass, updates ? update : nullptr);
+  const bool records = update != nullptr && update->why_not().empty();
+  const bool updates = records && pass == passes_ - 1;
+  WorkGraph* const graph = Next(pass, records ? update : nullptr);
   if (graph == nullptr) {
     const ByCaller by_caller(prepared_);
     return {EnqueueFrom(first_)};
@@ -182,7 +183,7 @@ Event PassGraphs::EnqueueFrom(size_t first_node) {
 // The graph whose turn it is; null if the pass cannot be recorded.
 WorkGraph* PassGraphs::Next(int pass, IterationUpdate* update) {
   std::vector<const void*> places = Places();
-  const uint64_t number = update != nullptr ? update->number() : update_;
+  const uint64_t number = update != nullptr ? update->number() : 0;
   if (places != places_ || number != update_) {
     // In the graphs that are replaced nothing runs any more.
     net_.queue().Synchronize();
@@ -191,6 +192,7 @@ WorkGraph* PassGraphs::Next(int pass, IterationUpdate* update) {
     update_ = number;
   }
   const std::pair<bool, bool> kind(pass == 0, pass == passes_ - 1);
+  if (!kind.second) update = nullptr;
   if (update != nullptr) graphs_[kind].next ^= 1;
   if (const Turns& turns = graphs_[kind]; turns.graphs[turns.next]) {
     return turns.graphs[turns.next].get();

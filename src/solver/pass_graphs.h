@@ -73,8 +73,9 @@ class MILLRACE_API PassGraphs {
     int next = 0;
   };
 
+  // `update`: null if it is not recorded.
   WorkGraph* Next(int pass, IterationUpdate* update);
-  // Null if that is not possible.
+  // Null if that is not possible. `update`: null if none follows the pass.
   std::unique_ptr<WorkGraph> Record(int pass, IterationUpdate* update);
   Event EnqueueFrom(size_t first_node);
   void LogOnce(const IterationUpdate* update);
