@@ -249,7 +249,7 @@ TEST(Sampler, RefusesLayersThatCannotBeReadInItsOrder) {
       "type: the records of a layer of type AnnotatedData do not have one label each, expected "
       "another sampler than weighted");
   const TempDir folder;
-  WriteFile(folder / "list.txt", "a.jpg b.png\n");
+  WriteFile(folder / "list.txt", "a.jpg b.png\nc.jpg d.png\n");
   caffe::LayerParameter pairs;
   pairs.set_name("data");
   pairs.set_type("DenseImageData");
