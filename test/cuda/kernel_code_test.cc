@@ -18,7 +18,7 @@
 namespace millrace::test {
 namespace {
 
-// Of one kernel in machine code.
+// The machine code of one kernel, as far as the tests ask.
 struct Code {
   std::string name;
   bool divides = false;  // integers

@@ -15,7 +15,7 @@ std::string OfTwo(const std::string& type, const std::string& param, const std::
   return StrCat("layer { name: '", type, "' type: '", type, "' bottom: 'a' bottom: 'b' top: '", top,
                 "' ", param, " }");
 }
-// Of 'a' and 'b' in turn.
+// A layer with eleven bottoms: blobs "a" and "b" in turn.
 std::string Elevenfold(const std::string& type) {
   std::string bottoms;
   for (int i = 0; i < 11; ++i) bottoms += i % 2 == 0 ? " bottom: 'a'" : " bottom: 'b'";
