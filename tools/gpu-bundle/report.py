@@ -21,6 +21,7 @@ class Report:
         self.libraries = set()
         self.left_out = []
         self.end = ""  # why the part ended early
+        self.written = ""  # the text of the report file
 
     def seconds(self):
         return time.monotonic() - self._start
@@ -75,8 +76,9 @@ class Report:
             json.dump(results, file, indent=1)
         self._write_archive()
         name = os.path.join(self.out, self.part + ".txt")
+        self.written = self.text()
         with open(name + ".tmp", "w") as file:
-            file.write(self.text())
+            file.write(self.written)
         os.replace(name + ".tmp", name)
 
     def _write_archive(self):
