@@ -370,6 +370,9 @@ void NetSegment::Publish(int64_t now_ns) {
   for (const std::string& line : link_log_->Update(exchange_->links(), now_ns)) {
     LOG(WARNING) << line;
   }
+  for (const std::string& line : join_log_->Update(exchange_->membership(), now_ns)) {
+    LOG(WARNING) << line;
+  }
   if (sampler_->Sample(now_ns)) metrics_->Publish(sampler_->all(), sampler_->peers());
   WatchStaleness(now_ns);
   const View& view = exchange_->view();

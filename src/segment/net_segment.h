@@ -24,6 +24,7 @@
 #include "segment/divergence_sampler.h"
 #include "segment/gossip/gossip.h"
 #include "segment/handshake/frame_filter.h"
+#include "segment/join_log.h"
 #include "segment/link_log.h"
 #include "segment/merged_reader.h"
 #include "segment/pacer.h"
@@ -123,8 +124,7 @@ class SegmentState {
   std::atomic<int64_t> last_frame_ns_{0};
   std::atomic<uint32_t> members_{0};
   std::atomic<bool> in_sync_{false}, bootstrapped_{false}, leads_{false};
-  std::atomic<bool> flush_{false}, leave_{false}, left_{false}, delivered_{false},
-      settled_{false};
+  std::atomic<bool> flush_{false}, leave_{false}, left_{false}, delivered_{false}, settled_{false};
   std::atomic<bool> may_bootstrap_{false};
   mutable std::mutex mutex_;
   std::string refusal_;
@@ -215,6 +215,7 @@ class NetSegment {
   std::unique_ptr<FrameFilter> filter_;
   std::unique_ptr<Gossip> gossip_;
   std::unique_ptr<LinkLog> link_log_;
+  std::unique_ptr<JoinLog> join_log_;
   const size_t transmissions_of_multicast_;
   const double most_wire_bytes_;  // upper bound for one frame, all its transmissions included
   Pacer pacer_;

@@ -108,6 +108,8 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
       FilterConfigOf(config, transport_->info(), arrays_.chunk_floats));
   link_log_ = std::make_unique<LinkLog>(config.name, config.filter.handshake.names,
                                         config.exchange.node, MaxFrameBytes(exchange, arrays_));
+  join_log_ = std::make_unique<JoinLog>(config.name, config.filter.handshake.names,
+                                        config.exchange.peer_timeout_ns);
   incarnation_ = filter_->handshake().incarnation();
   static_assert(OutGossip::kTrailerRoom == kFrameTagBytes);
   if (config.gossip) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "base/error.h"
 #include "base/rng.h"
 #include "base/wire_bytes.h"
 #include "test/sim/membership_cluster.h"
@@ -460,6 +463,47 @@ TEST(Membership, AsksNobodyToJoinWhoWouldNotKnowTheNextViewForWhatItAskedFor) {
   EXPECT_TRUE(proposes(view.ancestors[View::kAncestors - 2]));
 }
 
+// A frame of `type` in which node `from` proposes `view`, or says that it is in it.
+FrameBytes Naming(const View& view, FrameType type, uint16_t from) {
+  const size_t status = type == FrameType::kHeartbeat ? 32 : 0;
+  std::vector<std::byte> payload(status + ViewBytes(view));
+  EncodeView(view, payload.data() + status);
+  FrameHeader header;
+  header.type = type;
+  header.source = from;
+  header.incarnation = 1;
+  header.view = view.id;
+  return sim::EncodeMembership(header, payload);
+}
+
+// Node 2 asks to join and promises a proposal and its successor. If it has promised a proposal of
+// node 1 in between, nodes of that lineage may have given up their state.
+TEST(Membership, JoinsTheViewBeforeItsLastPromiseUnlessItPromisedAnotherInBetween) {
+  for (const bool other : {false, true}) {
+    MembershipCluster m(3);
+    m.Start(0);
+    m.Start(1);
+    m.Run(100);
+    m.delivers = [](uint16_t, uint16_t, FrameType type) { return type == FrameType::kHeartbeat; };
+    m.Start(2);
+    m.Run(20);
+    View first = m.view(0);
+    ASSERT_TRUE(first.id);
+    first.ancestors.insert(first.ancestors.begin(), first.id);
+    first.Insert({2, Role::kJoining, 1, 0});
+    View between = first, second = first;
+    first.id.epoch += 10;
+    between.id = {first.id.epoch + 1, 1, 1};
+    second.id.epoch = first.id.epoch + 2;
+    second.ancestors.insert(second.ancestors.begin(), first.id);
+    m.Give(2, Naming(first, FrameType::kPropose, 0));
+    if (other) m.Give(2, Naming(between, FrameType::kPropose, 1));
+    m.Give(2, Naming(second, FrameType::kPropose, 0));
+    m.Give(2, Naming(first, FrameType::kHeartbeat, 0));
+    EXPECT_EQ(m.view(2).id, other ? ViewId{} : first.id);
+  }
+}
+
 // Node 3 receives all frames except proposals.
 TEST(Membership, GoesOnWithoutAJoinerThatDoesNotAnswerAndAsksItAgain) {
   MembershipCluster m(4);
@@ -480,6 +524,106 @@ TEST(Membership, GoesOnWithoutAJoinerThatDoesNotAnswerAndAsksItAgain) {
   deaf = false;
   m.Run(200);
   EXPECT_TRUE(m.Agree()) << m.Describe();
+}
+
+// A cluster of nodes 0 and 1 in which node 3 receives no proposals, and node 2 joins. Node 2 gets
+// no heartbeats from the moment at which node 0 has agreed with it on a view.
+struct JoinCluster : MembershipCluster {
+  explicit JoinCluster(bool with_third) : MembershipCluster(4) {
+    delivers = [this](uint16_t, uint16_t to, FrameType type) {
+      if (to == 3) return type != FrameType::kPropose;
+      return !(held_back && to == 2 && type == FrameType::kHeartbeat);
+    };
+    Start(0);
+    Start(1);
+    Run(100);
+    if (with_third) Start(3);
+    Run(150);
+    Start(2);
+    while (!view(0).Find(2)) {
+      if (tick() > 1000) throw Error("membership: node 2 does not join", Describe());
+      Tick();
+    }
+    held_back = true;
+  }
+  bool held_back = false;
+};
+
+// Node 0 proposes the next view, with node 3, before node 2 has received the one with node 2.
+TEST(Membership, AdmitsAJoinerThatHasPromisedTheSuccessorOfItsView) {
+  JoinCluster m(false);
+  m.Start(3);
+  while (Accepted(m) <= m.view(0).id) {
+    ASSERT_LT(m.tick(), 1000);
+    m.Tick();
+  }
+  m.held_back = false;
+  m.Run(20);
+  EXPECT_EQ(m.view(2).id, m.view(0).id) << m.Describe();
+  EXPECT_TRUE(m.view(2).Find(2));
+}
+
+TEST(Membership, AsksAgainOnlyWhenAllMembersHaveTheView) {
+  JoinCluster m(true);
+  const FrameBytes before = m.last[{0, FrameType::kPropose}];
+  m.Run(40);
+  const auto proposed = [&] { return m.last[{0, FrameType::kPropose}].view(); };
+  EXPECT_TRUE(std::ranges::equal(proposed(), before.view()));
+  m.held_back = false;
+  m.Run(40);
+  EXPECT_FALSE(std::ranges::equal(proposed(), before.view()));
+  EXPECT_EQ(m.view(2).id, m.view(0).id);
+}
+
+// The change does not wait until the coordinator gives up the node that does not answer.
+TEST(Membership, LeavesAProposalThatOnlyAsksAgainForAnotherChange) {
+  MembershipCluster m(4);
+  m.delivers = [&](uint16_t, uint16_t to, FrameType type) {
+    return to != 3 || type != FrameType::kPropose;
+  };
+  m.Start(0);
+  m.Start(1);
+  m.Run(100);
+  m.Start(3);
+  m.Run(200);
+  for (int start = 0; start < 60; start += 7) {
+    m.Start(2, static_cast<uint32_t>(start + 1));
+    int ticks = 0;
+    while (!m.of(2).synced() || m.of(2).role() != Role::kSynced) {
+      ASSERT_LT(++ticks, 60) << "start " << start << m.Describe();
+      m.Tick();
+    }
+    m.Kill(2);
+    m.Run(120 + start);
+  }
+}
+
+TEST(Membership, KnowsHowLongANodeHasAskedToJoin) {
+  MembershipCluster m(4);
+  bool deaf = true;
+  m.delivers = [&](uint16_t, uint16_t to, FrameType type) {
+    return !deaf || to != 3 || type != FrameType::kPropose;
+  };
+  m.max_members = 3;
+  m.Start(0);
+  m.Start(1);
+  m.Run(100);
+  m.Start(3);
+  m.Run(200);
+  for (uint16_t node : {0, 1}) {
+    EXPECT_GE(m.of(node).WaitsToBeAdmittedNs(3), 180'000'000);
+    EXPECT_EQ(m.of(node).WaitsToBeAdmittedNs(2), 0);
+    EXPECT_EQ(m.of(node).Coordinator(), 0);
+  }
+  m.Start(2);
+  m.Run(50);
+  ASSERT_TRUE(m.view(0).Find(2));
+  EXPECT_EQ(m.of(0).WaitsToBeAdmittedNs(3), 0);  // it waits for room
+  m.Kill(2);
+  deaf = false;
+  m.Run(150);
+  ASSERT_TRUE(m.view(0).Find(3));
+  for (uint16_t node : {0, 1}) EXPECT_EQ(m.of(node).WaitsToBeAdmittedNs(3), 0);
 }
 
 // Random restarts, crashes, loss and partitions; at the end all nodes must agree.

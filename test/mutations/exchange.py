@@ -281,9 +281,9 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
     if (vertex.role == Role::kSynced && synced == 1) continue;  // somebody has the weights
 """, "")]),
     ("coordinates-though-excluded", [(PROPOSE, """\
-    if (may && Alive(member.node) && !links_.IsExcluded(member.node)) {
+    if (may && Alive(member.node) && !links_.IsExcluded(member.node)) return member.node;
 """, """\
-    if (may && Alive(member.node)) {
+    if (may && Alive(member.node)) return member.node;
 """)]),
     ("lets-in-over-a-broken-link", [(PROPOSE, """\
     if (!IsLinked(node, *next)) continue;
@@ -472,6 +472,26 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
     if (peers_[node].unresponsive && !with_unresponsive) {
 """, """\
     if (peers_[node].unresponsive && !with_unresponsive && node >= config_.max_nodes) {
+""")]),
+    ("keeps-a-proposal-that-asks-again", [(MEMBERSHIP, """\
+  if (proposing_ && (!Recent(proposed_at_) || (asks_again_ && AnotherChangeIsDue()))) {
+""", """\
+  if (proposing_ && !Recent(proposed_at_)) {
+""")]),
+    ("asks-again-before-all-have-the-view", [(PROPOSE, """\
+    if (complete || !MayAskAgain()) return;
+""", """\
+    if (complete) return;
+""")]),
+    ("forgets-the-promise-before", [(MEMBERSHIP, """\
+  promised_before_ = before == promised_ || before == promised_before_ ? before : ViewId{};
+""", """\
+  promised_before_ = before == ViewId{1, 0, 0} ? before : ViewId{};
+""")]),
+    ("keeps-any-promise-before", [(MEMBERSHIP, """\
+  promised_before_ = before == promised_ || before == promised_before_ ? before : ViewId{};
+""", """\
+  promised_before_ = before;
 """)]),
     ("other-incarnation-counts", [(MEMBERSHIP, """\
     if (header.incarnation > member->incarnation) peer.replaced = true;

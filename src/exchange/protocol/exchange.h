@@ -107,6 +107,7 @@ class Exchange {
   bool waits_to_join() const { return membership_.waits_to_join(); }
   // Which members do not receive frames from each other.
   const LinkMonitor& links() const { return membership_.links(); }
+  const Membership& membership() const { return membership_; }
   const ChunkTable& table() const { return table_; }
 
  private:

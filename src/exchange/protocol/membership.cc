@@ -83,7 +83,9 @@ void Membership::Tick(int64_t now) {
   now_ = now;
   if (left_) return;
   if (intent_ == Intent::kJoin && !Recent(target_last_frame_at_)) intent_ = Intent::kNone;
-  if (proposing_ && !Recent(proposed_at_)) GiveUpProposal();
+  if (proposing_ && (!Recent(proposed_at_) || (asks_again_ && AnotherChangeIsDue()))) {
+    GiveUpProposal();
+  }
   if (!view_.id) return Bootstrap(now);
   if (links_.IsDue(now)) UpdateLinks(now);
   ProposeIfNeeded(now);
@@ -108,7 +110,7 @@ void Membership::Bootstrap(int64_t now) {
   proposal_.members.clear();
   proposal_.members.push_back({config_.node, Role::kSynced, incarnation_, 0});
   synced_ = true;
-  Promise(proposal_.id);
+  Promise(proposal_);
   Install(proposal_, false, now);
 }
 
@@ -145,6 +147,7 @@ bool Membership::OnFrame(const FrameHeader& header, bool is_full_size, int64_t n
   peer.clock = std::max(peer.clock, header.clock);
   if (header.view != view_.id) return false;
   peer.last_frame_at = now;
+  peer.confirmed = true;
   return true;
 }
 
@@ -187,6 +190,11 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
   peer.view = frame.header.view;
   peer.status = status;
   peer.heartbeat_at = now;
+  if (!AsksToJoin(peer)) {
+    peer.asking_since = -1;
+  } else if (peer.asking_since < 0) {
+    peer.asking_since = now;
+  }
   links_.OnReport(frame.header.source, frame.acks);
   max_epoch_ = std::max(max_epoch_, status.promised_epoch);
   if (left_) return true;
@@ -201,7 +209,7 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
 void Membership::LearnIncarnation() {
   const Member* self = scratch_.Find(config_.node);
   if (!self || self->incarnation < joining_incarnation()) return;
-  const bool this_incarnation = view_.id || scratch_.id == promised_;
+  const bool this_incarnation = view_.id || IsPromised(scratch_.id);
   if (self->incarnation == joining_incarnation() && this_incarnation) return;
   RaiseIncarnation(self->incarnation + 1);
 }
@@ -218,7 +226,7 @@ void Membership::ConsiderView(uint16_t source, const NodeStatus& status, int64_t
       scratch_.Has(config_.node, incarnation_)) {
     return Install(scratch_, false, now);
   }
-  if (scratch_.id == promised_ && scratch_.Has(config_.node, joining_incarnation()) &&
+  if (IsPromised(scratch_.id) && scratch_.Has(config_.node, joining_incarnation()) &&
       intent_ == Intent::kJoin) {
     return Install(scratch_, true, now);
   }
@@ -273,10 +281,15 @@ bool Membership::Rank::Precedes(const Rank& other) const {
 
 // ---- Agreement --------------------------------------------------------------
 
-void Membership::Promise(ViewId id) {
-  promised_ = id;
-  max_epoch_ = std::max(max_epoch_, id.epoch);
-  if (proposing_ && proposal_.id != id) proposing_ = false;
+// A coordinator may have agreed on a view and propose its successor before a joining node has
+// received the first of them as agreed on. So the promise before stays valid as long as it is the
+// predecessor of the last one.
+void Membership::Promise(const View& proposal) {
+  const ViewId before = proposal.predecessor();
+  promised_before_ = before == promised_ || before == promised_before_ ? before : ViewId{};
+  promised_ = proposal.id;
+  max_epoch_ = std::max(max_epoch_, promised_.epoch);
+  if (proposing_ && proposal_.id != promised_) proposing_ = false;
 }
 
 // Whether this node, as a member, accepts the proposal in scratch_. A member with a lower id than
@@ -312,7 +325,7 @@ bool Membership::OnPropose(const FrameView& frame) {
   max_epoch_ = std::max(max_epoch_, scratch_.id.epoch);
   if (left_ || scratch_.id <= view_.id || scratch_.id < promised_) return true;
   if (!AcceptableAsMember() && !AcceptableAsJoiner()) return true;
-  Promise(scratch_.id);
+  Promise(scratch_);
   accept_due_ = true;
   accept_to_ = frame.header.source;
   return true;
@@ -344,7 +357,8 @@ void Membership::Install(const View& view, bool reset, int64_t now) {
     const bool same_incarnation = !reset && view_.Has(member.node, member.incarnation);
     peer.clock = std::max(same_incarnation ? peer.clock : 0, member.clock);
     peer.last_frame_at = now;
-    peer.replaced = false;
+    peer.replaced = peer.confirmed = false;
+    peer.asking_since = -1;
   }
   links_.OnView(view, view_, now);
   view_ = view;
@@ -394,7 +408,7 @@ bool Membership::Poll(int64_t now, MembershipMessage* message, std::byte* payloa
     *message = {FrameType::kAccept, accept_to_, kViewIdBytes};
     return true;
   }
-  if (PollProposal(now, message, payload)) return true;
+  // Before proposals: a heartbeat carries the view that a proposal follows.
   if (now >= heartbeat_due_ && !left_) {
     heartbeat_due_ = now + Spread(config_.heartbeat_ns, config_.node, ++heartbeats_);
     WriteStatus(payload);
@@ -403,7 +417,7 @@ bool Membership::Poll(int64_t now, MembershipMessage* message, std::byte* payloa
                 static_cast<uint32_t>(kStatusBytes + ViewBytes(view_)), links_.report()};
     return true;
   }
-  return false;
+  return PollProposal(now, message, payload);
 }
 
 uint64_t Membership::global_clock() const {

@@ -120,6 +120,11 @@ class Membership {
   bool Alive(uint16_t node) const;
   // Which members do not receive frames from each other.
   const LinkMonitor& links() const { return links_; }
+  // The member that this node considers the coordinator; kNoNode if there is none.
+  uint16_t Coordinator() const;
+  // How long a node has asked to join this node's view without becoming a member, in ns. 0 if it
+  // does not ask, or waits for a broken link or for room in the view.
+  int64_t WaitsToBeAdmittedNs(uint16_t node) const;
 
  private:
   static constexpr uint16_t kNoPlace = UINT16_MAX;
@@ -130,7 +135,9 @@ class Membership {
     bool replaced = false;      // a later incarnation than the view names is running
     bool accepted = false;      // accepted the current proposal
     bool unresponsive = false;  // did not answer a proposal that asked it to join
+    bool confirmed = false;     // a frame of the member arrived that was sent in this view
     int64_t last_frame_at = 0;  // last frame as the member that the view names
+    int64_t asking_since = -1;  // when it began to ask to join this view; -1: it does not
     int64_t heartbeat_at = 0;   // last heartbeat, member or not
     uint32_t incarnation = 0;   // of the last heartbeat, as `view` and `status`
     uint64_t clock = 0;
@@ -161,15 +168,19 @@ class Membership {
   bool AcceptableAsMember() const;
   bool AcceptableAsJoiner() const;
   ViewId NextId() const { return {max_epoch_ + 1, config_.node, incarnation_}; }
-  void Promise(ViewId id);
+  void Promise(const View& proposal);
+  bool IsPromised(ViewId id) const { return id == promised_ || id == promised_before_; }
   void Install(const View& view, bool reset, int64_t now);
   void Bootstrap(int64_t now);
-  bool IsCoordinator() const;
+  bool IsCoordinator() const { return Coordinator() == config_.node; }
   bool Compose(bool with_unresponsive, View* next) const;
   void ComposeMember(const Member& member, View* next) const;
   void ProposeIfNeeded(int64_t now);
+  bool MayAskAgain() const;
+  bool AnotherChangeIsDue();
   void GiveUpProposal();
   void CommitIfAccepted(int64_t now);
+  bool AsksToJoin(const Peer& peer) const;
   bool IsJoining(const Peer& peer, const View& next) const;
   bool Recent(int64_t at) const { return now_ - at < config_.peer_timeout_ns; }
   uint32_t joining_incarnation() const {
@@ -199,9 +210,13 @@ class Membership {
   bool target_stays_ = false;  // the target's sender does not itself intend to join another view
   int64_t target_last_frame_at_ = 0;
 
-  ViewId promised_;         // proposals below it are not accepted
+  ViewId promised_;  // proposals below it are not accepted
+  // The promise before `promised_`, if that is the predecessor of `promised_`. Both may be agreed
+  // on.
+  ViewId promised_before_;
   uint32_t max_epoch_ = 0;  // largest epoch received or promised
   bool proposing_ = false, proposed_to_all_ = false;
+  bool asks_again_ = false;    // the proposal only asks nodes that did not answer an earlier one
   uint16_t propose_next_ = 0;  // lowest node that this round has not asked yet
   int64_t proposed_at_ = 0, propose_due_ = 0, next_proposal_at_ = 0;
   bool accept_due_ = false;

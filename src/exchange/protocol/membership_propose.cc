@@ -18,17 +18,29 @@ bool SameMembers(const View& a, const View& b) {
 
 }  // namespace
 
-bool Membership::IsCoordinator() const {
+uint16_t Membership::Coordinator() const {
   const bool anybody_synced = LiveSynced() > 0;
   for (const Member& member : view_.members) {
     // Without a live synced member, the lowest live member coordinates, with the chunks that it
     // has.
     const bool may = anybody_synced ? member.role == Role::kSynced : true;
-    if (may && Alive(member.node) && !links_.IsExcluded(member.node)) {
-      return member.node == config_.node;
-    }
+    if (may && Alive(member.node) && !links_.IsExcluded(member.node)) return member.node;
   }
-  return false;
+  return kNoNode;
+}
+
+// Whether the node asks to join this node's view, and would recognize it.
+bool Membership::AsksToJoin(const Peer& peer) const {
+  const ViewId target = peer.status.target;
+  return view_.id && peer.status.intent == Intent::kJoin &&
+         (view_.id == target || view_.DescendsFrom(target));
+}
+
+int64_t Membership::WaitsToBeAdmittedNs(uint16_t node) const {
+  const Peer& peer = peers_[node];
+  const bool asks = peer.asking_since >= 0 && Recent(peer.heartbeat_at) && view_.id;
+  const bool has_room = view_.Find(node) || view_.members.size() < max_members_;
+  return asks && has_room && IsLinked(node, view_) ? now_ - peer.asking_since : 0;
 }
 
 // Whether a node would accept an invitation to join `next`. The node recognizes the view that it
@@ -105,8 +117,9 @@ void Membership::ProposeIfNeeded(int64_t now) {
   }
   if (proposing_ || intent_ == Intent::kJoin || now < next_proposal_at_ || !IsCoordinator()) return;
   const bool complete = Compose(false, &proposal_);
-  if (SameMembers(proposal_, view_)) {
-    if (complete) return;
+  asks_again_ = SameMembers(proposal_, view_);
+  if (asks_again_) {
+    if (complete || !MayAskAgain()) return;
     Compose(true, &proposal_);
   }
   proposal_.id = NextId();
@@ -116,13 +129,27 @@ void Membership::ProposeIfNeeded(int64_t now) {
   propose_next_ = 0;
   proposed_at_ = propose_due_ = now;
   next_proposal_at_ = now + config_.heartbeat_ns;
-  Promise(proposal_.id);
+  Promise(proposal_);
   CommitIfAccepted(now);
+}
+
+// Whether nodes that did not answer may be asked again: each member has sent a frame in this view,
+// so that no member still waits to receive it.
+bool Membership::MayAskAgain() const {
+  return std::all_of(view_.members.begin(), view_.members.end(), [&](const Member& member) {
+    return member.node == config_.node || peers_[member.node].confirmed;
+  });
+}
+
+// Whether the view has to change for another reason than nodes that did not answer.
+bool Membership::AnotherChangeIsDue() {
+  Compose(false, &scratch_);
+  return !SameMembers(scratch_, view_);
 }
 
 // Marks joining nodes that did not answer as unresponsive, so that they do not block other changes:
 // they may not receive this node's frames although it receives theirs. They are asked again when
-// nothing else is to change.
+// nothing else is to change, and until something else is.
 void Membership::GiveUpProposal() {
   proposing_ = false;
   for (const Member& member : proposal_.members) {
