@@ -27,6 +27,19 @@ TEST(StartCheck, SaysHowLongAnExchangeTakes) {
                    "is"}));
 }
 
+TEST(StartCheck, SaysWhatRoundedPositionsMayCost) {
+  ExpectedSegment rounded = kSlow;
+  rounded.position_codec = "int8";
+  const Lines lines = StartCheck({rounded}).Lines();
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1],
+            "Segment lan: position_codec \"int8\" rounds the weights that other nodes master by up "
+            "to 1/254 of the largest in their chunk, also in tests and snapshots before the end of "
+            "the run; chunks of mixed magnitude, as with BatchNorm, travel as bfloat16");
+  rounded.position_codec = "bfloat16";
+  EXPECT_CONTAINS(StartCheck({rounded}).Lines()[1], "by up to 1/256 of each");
+}
+
 TEST(StartCheck, CountsTheIterationsOfAnExchangeOnceTheyAreKnown) {
   StartCheck check({kSlow});
   EXPECT_EQ(check.Check(2, 39, 10, 1'000'000), Lines{});

@@ -1,12 +1,15 @@
 // Positions that travel rounded (ExchangeConfig::position_codec).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
 
+#include "base/rng.h"
 #include "exchange/kernels/codec.h"
+#include "exchange/kernels/host_payload.h"
 #include "exchange/protocol/exchange.h"
 #include "test/sim/cluster.h"
 #include "test/support/support.h"
@@ -83,6 +86,27 @@ TEST_P(PositionCodec, MakesPositionsSmallerUntilFlush) {
   EXPECT_EQ(seen, 6u);  // each chunk once
 }
 
+// The weight of BatchNorm's sums is 1000 after some thousand iterations, beside weights of 0.05.
+TEST_P(PositionCodec, KeepsSmallWeightsBesideALargeOne) {
+  constexpr int64_t kCount = 1006, kLarge = 64;
+  Cluster x({.nodes = 2,
+             .size = kCount,
+             .chunk_floats = kCount,
+             .position_codec = GetParam(),
+             .faults = {.rate = 256}});
+  const uint16_t master = x.owner(0), worker = 1 - master;
+  Rng rng(1, {1});
+  std::vector<float>& weights = x[master].weights;
+  for (float& w : weights) w = 0.05f * (2 * static_cast<float>(rng.Uniform()) - 1);
+  std::fill_n(weights.begin(), kLarge, 1.0f);
+  weights[kLarge] = 1000;
+  x.Add(master, 0, 0);
+  x.Settle();
+  for (int64_t i = 0; i < kCount; ++i) {
+    EXPECT_NEAR(x[worker].weights[i], weights[i], std::abs(weights[i]) / 256) << i;
+  }
+}
+
 TEST_P(PositionCodec, SendsWeightsThatItCannotHoldAsTheyAre) {
   Cluster x({.position_codec = GetParam()});
   const uint32_t chunk = x.ChunkOf(0);
@@ -137,6 +161,44 @@ TEST_P(PositionCodec, RefusesPositionsThatAreNotFiniteOrOfAnotherLength) {
   EXPECT_EQ(drops(DropReason::kField), 2u);
   for (const float w : x[1].weights) EXPECT_EQ(w, 0);
   EXPECT_EQ(x.exchange(1).stats().positions_taken, taken);
+}
+
+Codec Int8OrOther(const std::vector<float>& weights) {
+  std::vector<std::byte> out(4 * weights.size());
+  const auto count = static_cast<int64_t>(weights.size());
+  return EncodeWeights(Codec::kInt8, weights.data(), count, out.data(), BestSimd()).codec;
+}
+
+TEST(EncodeWeights, SendsWeightsOfOneDistributionAsInt8) {
+  Rng rng(2, {1});
+  for (const size_t count : {1, 5, 16, 40, 1463, 16000}) {
+    std::vector<float> uniform, gaussian, sparse;
+    for (size_t i = 0; i < count; ++i) {
+      uniform.push_back(2 * static_cast<float>(rng.Uniform()) - 1);
+      gaussian.push_back(0.03f * rng.Gaussian());
+      sparse.push_back(i % 20 == 0 ? rng.Gaussian() : 0.0f);
+    }
+    EXPECT_EQ(Int8OrOther(uniform), Codec::kInt8) << count;
+    EXPECT_EQ(Int8OrOther(sparse), Codec::kInt8) << count;
+    // One of a few weights may be much larger than the others.
+    if (count > 16) EXPECT_EQ(Int8OrOther(gaussian), Codec::kInt8) << count;
+    EXPECT_EQ(Int8OrOther(std::vector<float>(count)), Codec::kInt8) << count;
+  }
+}
+
+TEST(EncodeWeights, SendsWeightsOfMixedMagnitudeAsBfloat16) {
+  Rng rng(3, {1});
+  std::vector<float> plain;
+  for (int i = 0; i < 1000; ++i) plain.push_back(0.05f * rng.Gaussian());
+  std::vector<float> outlier = plain, biases = plain, tail = plain;
+  outlier[500] = 100;
+  for (int i = 0; i < 20; ++i) biases[303 + i] *= 1e-3f;
+  for (int i = 990; i < 1000; ++i) tail[i] *= 1e-3f;
+  EXPECT_EQ(Int8OrOther(plain), Codec::kInt8);
+  EXPECT_EQ(Int8OrOther(outlier), Codec::kBfloat16);
+  EXPECT_EQ(Int8OrOther(biases), Codec::kBfloat16);
+  EXPECT_EQ(Int8OrOther(tail), Codec::kBfloat16);
+  EXPECT_EQ(Int8OrOther({1000, 1, 1}), Codec::kBfloat16);
 }
 
 }  // namespace

@@ -70,6 +70,34 @@ int32_t Overflow(Codec codec) {
   return codec == Codec::kInt8 ? Int8Codec::overflow() : Float32Codec::overflow();
 }
 
+// Neighbours that are judged together: the smallest parameter array that matters, and those of one
+// cache line, at which parameters begin.
+constexpr int64_t kGroup = 16;
+// Weights below this many levels of int8 lose a quarter of their value or more.
+constexpr float kMinLevels = 2;
+
+// Whether, in some group of neighbours, more than half of the weights that are not 0 are below
+// kMinLevels. Weights of one distribution practically never are: of Gaussian ones with a maximum of
+// 4 standard deviations one in twenty is. A group of the statistics or biases of a layer beside one
+// with larger weights is, and so are all weights beside a single large one.
+bool IsMixed(const float* weights, int64_t count, float scale) {
+  const int32_t small = Magnitude(kMinLevels * scale);
+  for (int64_t begin = 0; begin < count; begin += kGroup) {
+    const int64_t end = std::min(begin + kGroup, count);
+    // A short last group is judged with weights before it.
+    const float* const group = weights + std::max<int64_t>(end - kGroup, 0);
+    const auto size = std::min(kGroup, count);
+    int present = 0, lost = 0;
+    for (int64_t i = 0; i < size; ++i) {
+      const int32_t magnitude = Magnitude(group[i]);
+      present += magnitude != 0;
+      lost += magnitude != 0 && magnitude < small;
+    }
+    if (2 * lost > present) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Encoded EncodePayload(Codec codec, const float* d, int64_t count, float scale, std::byte* out,
@@ -98,10 +126,11 @@ Encoded EncodeWeights(Codec codec, const float* weights, int64_t count, std::byt
   CHECK(codec != Codec::kSparse);
   int32_t largest = 0;
   for (int64_t i = 0; i < count; ++i) largest = std::max(largest, Magnitude(weights[i]));
+  const float scale = Int8Scale(FromBits<float>(largest));
+  if (codec == Codec::kInt8 && IsMixed(weights, count, scale)) codec = Codec::kBfloat16;
   if (largest >= Overflow(codec)) codec = Codec::kFloat32;
   // The encoders round.
-  return EncodePayload(codec, weights, count, Int8Scale(FromBits<float>(largest)), out,
-                       LeastPayloadBytes(codec, count), simd);
+  return EncodePayload(codec, weights, count, scale, out, LeastPayloadBytes(codec, count), simd);
 }
 
 void DecodeWeights(Codec codec, const std::byte* in, int64_t count, float* weights, Simd simd) {

@@ -24,9 +24,10 @@ Encoded EncodePayload(Codec codec, const float* d, int64_t count, float scale, s
 // `bytes` bytes.
 uint8_t CheckPayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t count, Simd simd);
 
-// Encodes `count` > 0 weights as `codec`, which is not kSparse. Weights that it cannot hold
-// (overflow() in codec.h) are encoded as kFloat32, all `count` of them. `out` does not overlap
-// `weights` and has room for kFloat32.
+// Encodes `count` > 0 weights as `codec`, which is not kSparse. Weights of mixed magnitude, most of
+// which one int8 scale would round away in places, are encoded as kBfloat16. Weights that the codec
+// cannot hold (overflow() in codec.h) are encoded as kFloat32, all `count` of them. `out` does not
+// overlap `weights` and has room for kFloat32.
 Encoded EncodeWeights(Codec codec, const float* weights, int64_t count, std::byte* out, Simd simd);
 
 // Decodes a payload of the codec's size into `count` floats; not kSparse. The values may be other
