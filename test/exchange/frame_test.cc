@@ -37,8 +37,8 @@ FrameHeader AnyHeader(Rng* rng, FrameType type, uint16_t ack_bytes, uint32_t len
   h.ack_bytes = ack_bytes;
   h.chunk = rng->Next();
   h.length = length;
-  h.number = rng->Next64();
-  h.clock = rng->Next64();
+  h.number = rng->Below(kMaxPositionNumber + 1);
+  h.clock = rng->Below(kMaxClock + 1);
   h.seq = rng->Next();
   return h;
 }
@@ -156,6 +156,19 @@ TEST(Frame, RefusesAnEpochThatNoViewCanFollow) {
   Rng rng(test::Seed(), {8});
   FrameHeader h = AnyHeader(&rng, FrameType::kAccept, 0, 0);
   h.view.epoch = kMaxEpoch + 1;
+  EXPECT_EQ(Decoded(Encoded(h, {}, {})), DropReason::kField);
+}
+
+TEST(Frame, RefusesCountsThatNoNodeReaches) {
+  Rng rng(test::Seed(), {8});
+  FrameHeader h = AnyHeader(&rng, FrameType::kPosition, 0, 0);
+  h.clock = kMaxClock;
+  h.number = kMaxPositionNumber;
+  EXPECT_EQ(Decoded(Encoded(h, {}, {})), DropReason::kNone);
+  h.clock = kMaxClock + 1;
+  EXPECT_EQ(Decoded(Encoded(h, {}, {})), DropReason::kField);
+  h.clock = 0;
+  h.number = kMaxPositionNumber + 1;
   EXPECT_EQ(Decoded(Encoded(h, {}, {})), DropReason::kField);
 }
 

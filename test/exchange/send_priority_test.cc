@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 namespace millrace {
@@ -26,6 +27,18 @@ std::vector<int> Sent(SendPriority* priority, const std::vector<float>& rates, i
     priority->EndRound();
   }
   return sent;
+}
+
+TEST(SendPriority, ForgetsProgressThatIsNotFinite) {
+  for (const float huge : {INFINITY, NAN, 3e38f}) {
+    SendPriority priority;
+    priority.Reset(2);
+    priority.Merged(0, huge);
+    const std::vector<int> first = Sent(&priority, {1, 1}, 400);
+    EXPECT_GT(first[0], 100);
+    EXPECT_GE(first[1], 100);
+    EXPECT_EQ(Sent(&priority, {1, 1}, 10), (std::vector<int>{10, 10}));
+  }
 }
 
 TEST(SendPriority, SendsAllChunksWhileNothingIsKnown) {

@@ -21,14 +21,15 @@ ViewId AnyId(Rng* rng) {
 View AnyView(Rng* rng) {
   View view;
   view.id = AnyId(rng);
-  view.past_clock = rng->Next64();
+  view.past_clock = rng->Below(kMaxClock + 1);
   const size_t ancestors = rng->Below(View::kAncestors + 1);
   for (size_t i = 0; i < ancestors; ++i) {
     view.ancestors.push_back(AnyId(rng));
   }
   for (uint16_t node = 0; node < kNodes; ++node) {
     if (rng->Below(3) > 0) continue;
-    view.members.push_back({node, static_cast<Role>(rng->Below(3)), rng->Next(), rng->Next64()});
+    view.members.push_back(
+        {node, static_cast<Role>(rng->Below(3)), rng->Next(), rng->Below(kMaxClock + 1)});
   }
   return view;
 }
@@ -86,6 +87,14 @@ TEST(View, RefusesNodesAndRolesThatDoNotExist) {
   EXPECT_TRUE(Decodes(Encoded(WithMembers({{7, Role::kLeaving, 1, 0}})), 8));
   EXPECT_FALSE(Decodes(Encoded(WithMembers({{8, Role::kLeaving, 1, 0}})), 8));
   EXPECT_FALSE(Decodes(Encoded(WithMembers({{7, static_cast<Role>(3), 1, 0}})), 8));
+}
+
+TEST(View, RefusesCountsThatNoNodeReaches) {
+  EXPECT_TRUE(Decodes(Encoded(WithMembers({{1, Role::kSynced, 1, kMaxClock}}))));
+  EXPECT_FALSE(Decodes(Encoded(WithMembers({{1, Role::kSynced, 1, kMaxClock + 1}}))));
+  View view = WithMembers({});
+  view.past_clock = kMaxClock + 1;
+  EXPECT_FALSE(Decodes(Encoded(view)));
 }
 
 TEST(View, RefusesMoreMembersOrAncestorsThanThereCanBe) {

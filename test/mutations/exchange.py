@@ -31,6 +31,11 @@ MUTANTS = [
 """, """\
   Codec codec() const { return x_.config.position_codec; }
 """)]),
+    ("one-int8-scale-for-mixed-weights", [("src/exchange/kernels/host_payload.cc", """\
+    if (2 * lost > present) return true;
+""", """\
+    if (lost > present) return true;
+""")]),
     ("leaves-rounded-weights-at-the-end", [(MASTER, """\
   for (Chunk& chunk : x_.table.chunks) chunk.dirty |= chunk.state == ChunkState::kMaster;
 """, "")]),
@@ -473,6 +478,27 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, """\
     if (peers_[node].unresponsive && !with_unresponsive && node >= config_.max_nodes) {
 """)]),
+    ("learns-any-epoch", [("src/exchange/protocol/membership.h", """\
+    if (epoch <= EpochAbove(kMaxEpochStep / 2)) max_epoch_ = std::max(max_epoch_, epoch);
+""", """\
+    max_epoch_ = std::max(max_epoch_, epoch);
+""")]),
+    ("heeds-a-view-of-any-epoch", [(MEMBERSHIP, """\
+  if (!IsExpected(scratch_.id.epoch)) return false;
+""", "")]),
+    ("learns-any-incarnation", [(MEMBERSHIP, """\
+  if (self->incarnation >= kLatestIncarnation) return;
+""", "")]),
+    ("huge-progress-is-not-bounded", [(PRIORITY, """\
+    merged = magnitude < kMaxMagnitude ? std::min(merged + magnitude, kMaxMagnitude) : kMaxMagnitude;
+""", """\
+    merged += magnitude;
+""")]),
+    ("clocks-are-not-bounded", [(FRAME, """\
+h.view.epoch > kMaxEpoch || h.clock > kMaxClock || h.number > kMaxPositionNumber;
+""", """\
+h.view.epoch > kMaxEpoch || h.number > kMaxPositionNumber;
+""")]),
     ("keeps-a-proposal-that-asks-again", [(MEMBERSHIP, """\
   if (proposing_ && (!Recent(proposed_at_) || (asks_again_ && AnotherChangeIsDue()))) {
 """, """\
@@ -722,7 +748,7 @@ Codec Worker::codec() const { return exact_ ? Codec::kFloat32 : x_.config.codec.
 Codec Worker::codec() const { return x_.config.codec.codec; }
 """)]),
     ("past-clock-lost", [(PROPOSE, """\
-    next->past_clock += clock;
+    next->past_clock = std::min(next->past_clock + clock, kMaxClock);
 """, "")]),
     ("clock-of-an-earlier-incarnation-kept", [(MEMBERSHIP, """\
     peer.clock = std::max(same_incarnation ? peer.clock : 0, member.clock);

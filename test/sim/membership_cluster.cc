@@ -110,6 +110,11 @@ void MembershipCluster::Check(uint16_t id) {
   bool reset;
   if (!node.membership->TakeChange(&reset)) return;
   const View& view = node.membership->view();
+  if (!view.id) {  // the node has given up its view
+    ++node.resets;
+    node.clock_at_reset = node.clock;
+    return;
+  }
   const Member* coordinator = view.Find(view.id.coordinator);
   const std::pair name{view.id, coordinator ? coordinator->incarnation : 0};
   if (view.id.coordinator == id) committed_.try_emplace(name, view.members);

@@ -92,8 +92,7 @@ DropReason DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
   if (Get<uint8_t>(p, kAtVersion) != kFrameVersion) return DropReason::kVersion;
   const uint8_t type = Get<uint8_t>(p, kAtType), codec = Get<uint8_t>(p, kAtCodec);
   const uint8_t flags = Get<uint8_t>(p, kAtFlags);
-  if (!KnownType(type) || codec > static_cast<uint8_t>(Codec::kSparse) ||
-      (flags & ~kFlags) != 0) {
+  if (!KnownType(type) || codec > static_cast<uint8_t>(Codec::kSparse) || (flags & ~kFlags) != 0) {
     return DropReason::kField;
   }
   FrameHeader& h = frame->header;
@@ -122,7 +121,9 @@ DropReason DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
   const auto checked = h.payload_unchecked ? head : bytes;
   if (Get<uint32_t>(p, kAtChecksum) != Checksum(checked, {})) return DropReason::kChecksum;
   const bool misused = flags != 0 && h.type != FrameType::kPosition;
-  if (h.source >= kMaxNodes || h.view.epoch > kMaxEpoch || misused) return DropReason::kField;
+  const bool too_large =
+      h.view.epoch > kMaxEpoch || h.clock > kMaxClock || h.number > kMaxPositionNumber;
+  if (h.source >= kMaxNodes || too_large || misused) return DropReason::kField;
   return DropReason::kNone;
 }
 

@@ -26,6 +26,14 @@ inline constexpr uint32_t kNoChunk = UINT32_MAX;
 inline constexpr uint16_t kMaxNodes = 4096;
 // Largest valid epoch, below the type's maximum so that a next epoch always exists.
 inline constexpr uint32_t kMaxEpoch = 0xefffffff;
+// Largest number of iterations of one incarnation, or of past ones, in a frame or view. The sum
+// over a view fits into an int64_t.
+inline constexpr uint64_t kMaxClock = uint64_t{1} << 44;
+// Largest number of a position in a frame. Numbers grow by 1.
+inline constexpr uint64_t kMaxPositionNumber = uint64_t{1} << 62;
+// Largest incarnation of a start, and of a node that raises its own because others know an earlier
+// start of it. The exchange has 2^24 left, one for each reset.
+inline constexpr uint32_t kLatestIncarnation = UINT32_MAX - (uint32_t{1} << 24);
 
 enum class FrameType : uint8_t {
   kPosition = 1,         // master to all: a chunk's weights, and which diffs they contain

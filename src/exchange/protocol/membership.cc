@@ -25,7 +25,8 @@ bool ReadStatus(std::span<const std::byte> in, NodeStatus* status) {
   status->target = GetViewId(p + 8);
   status->promised_epoch = Get<uint32_t>(p, 20);
   status->global_clock = Get<uint64_t>(p, 24);
-  return Get<uint16_t>(p, 18) == 0 && status->promised_epoch <= kMaxEpoch;
+  return Get<uint16_t>(p, 18) == 0 && status->promised_epoch <= kMaxEpoch &&
+         status->global_clock <= kMaxNodes * kMaxClock;
 }
 
 }  // namespace
@@ -153,7 +154,6 @@ bool Membership::OnFrame(const FrameHeader& header, bool is_full_size, int64_t n
 
 bool Membership::Receive(const FrameView& frame, int64_t now) {
   if (frame.header.source >= config_.max_nodes) return false;
-  max_epoch_ = std::max(max_epoch_, frame.header.view.epoch);
   switch (frame.header.type) {
     case FrameType::kHeartbeat:
       return OnHeartbeat(frame, now);
@@ -179,6 +179,8 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
       scratch_.id != frame.header.view) {
     return false;
   }
+  const uint32_t epoch = std::max(scratch_.id.epoch, status.promised_epoch);
+  if (!IsExpected(epoch)) return false;
   Peer& peer = peers_[frame.header.source];
   // Ignores an earlier incarnation, unless the later one is gone: then the node has started again
   // with a lower number.
@@ -196,7 +198,7 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
     peer.asking_since = now;
   }
   links_.OnReport(frame.header.source, frame.acks);
-  max_epoch_ = std::max(max_epoch_, status.promised_epoch);
+  LearnEpoch(epoch);
   if (left_) return true;
   LearnIncarnation();
   ConsiderView(frame.header.source, status, now);
@@ -209,6 +211,7 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
 void Membership::LearnIncarnation() {
   const Member* self = scratch_.Find(config_.node);
   if (!self || self->incarnation < joining_incarnation()) return;
+  if (self->incarnation >= kLatestIncarnation) return;  // of no start: damaged or forged
   const bool this_incarnation = view_.id || IsPromised(scratch_.id);
   if (self->incarnation == joining_incarnation() && this_incarnation) return;
   RaiseIncarnation(self->incarnation + 1);
@@ -322,7 +325,8 @@ bool Membership::OnPropose(const FrameView& frame) {
   if (!ReadView(frame.payload) || !scratch_.id || scratch_.id.coordinator != frame.header.source) {
     return false;
   }
-  max_epoch_ = std::max(max_epoch_, scratch_.id.epoch);
+  if (!IsExpected(scratch_.id.epoch)) return false;
+  LearnEpoch(scratch_.id.epoch);
   if (left_ || scratch_.id <= view_.id || scratch_.id < promised_) return true;
   if (!AcceptableAsMember() && !AcceptableAsJoiner()) return true;
   Promise(scratch_);

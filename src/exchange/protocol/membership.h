@@ -85,7 +85,7 @@ class Membership {
   // Reports that nothing is left to send in this view. Call it again in each new view.
   void SetDrained();
   // Reports this node's own iterations in this incarnation.
-  void SetClock(uint64_t clock) { clock_ = clock; }
+  void SetClock(uint64_t clock) { clock_ = std::min(clock, kMaxClock); }
   uint64_t clock() const { return clock_; }
   // Sets a lower bound on the next incarnation of this node, or on the current one while it is in
   // no view.
@@ -128,6 +128,8 @@ class Membership {
 
  private:
   static constexpr uint16_t kNoPlace = UINT16_MAX;
+  // Expected distance at most between the epochs of two nodes: proposals of years.
+  static constexpr uint32_t kMaxEpochStep = uint32_t{1} << 28;
 
   struct Peer {
     uint16_t place = kNoPlace;  // index in the view's members
@@ -167,6 +169,17 @@ class Membership {
   bool BetterThanTarget(const Rank& theirs, bool stays) const;
   bool AcceptableAsMember() const;
   bool AcceptableAsJoiner() const;
+  // The epoch that is `step` above that of this node's view, at most kMaxEpoch.
+  uint32_t EpochAbove(uint32_t step) const {
+    return view_.id.epoch + std::min(step, kMaxEpoch - view_.id.epoch);
+  }
+  // Whether a node of this view can have got as far. Otherwise the epoch is damaged or forged:
+  // nodes go from view to view, and from proposal to proposal, in steps of 1.
+  bool IsExpected(uint32_t epoch) const { return !view_.id || epoch <= EpochAbove(kMaxEpochStep); }
+  // Learns no epoch of which others would not expect the successors.
+  void LearnEpoch(uint32_t epoch) {
+    if (epoch <= EpochAbove(kMaxEpochStep / 2)) max_epoch_ = std::max(max_epoch_, epoch);
+  }
   ViewId NextId() const { return {max_epoch_ + 1, config_.node, incarnation_}; }
   void Promise(const View& proposal);
   bool IsPromised(ViewId id) const { return id == promised_ || id == promised_before_; }
@@ -214,7 +227,7 @@ class Membership {
   // The promise before `promised_`, if that is the predecessor of `promised_`. Both may be agreed
   // on.
   ViewId promised_before_;
-  uint32_t max_epoch_ = 0;  // largest epoch received or promised
+  uint32_t max_epoch_ = 0;  // largest epoch received or promised, among those expected
   bool proposing_ = false, proposed_to_all_ = false;
   bool asks_again_ = false;    // the proposal only asks nodes that did not answer an earlier one
   uint16_t propose_next_ = 0;  // lowest node that this round has not asked yet

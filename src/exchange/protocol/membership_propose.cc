@@ -66,7 +66,7 @@ void Membership::ComposeMember(const Member& member, View* next) const {
   const bool drained = informed && peer.view == view_.id && peer.status.drained;
   const bool gone = !self && (!Alive(member.node) || links_.IsExcluded(member.node));
   if (gone || (!self && member.role == Role::kLeaving && drained)) {
-    next->past_clock += clock;
+    next->past_clock = std::min(next->past_clock + clock, kMaxClock);
     return;
   }
   Member kept = member;

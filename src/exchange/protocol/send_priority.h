@@ -21,6 +21,9 @@ namespace millrace::inline exchange {
 class SendPriority {
  public:
   static constexpr float kMostRounds = 4;
+  // Upper bound on a chunk's magnitudes, so that rates and their quotients are finite. Larger
+  // progress is of no use to anybody, and is forgotten within some hundred rounds.
+  static constexpr float kMaxMagnitude = 1e12f;
 
   // Starts with `chunks` rows, all with the same priority until progress is known.
   void Reset(size_t chunks) {
@@ -28,7 +31,12 @@ class SendPriority {
     largest_ = largest_now_ = 0;
   }
   // Records that a diff with mean magnitude `magnitude` was merged into the chunk of `row`.
-  void Merged(size_t row, float magnitude) { rows_[row].merged += magnitude; }
+  void Merged(size_t row, float magnitude) {
+    float& merged = rows_[row].merged;
+    // The first comparison is false for NaN, too.
+    merged =
+        magnitude < kMaxMagnitude ? std::min(merged + magnitude, kMaxMagnitude) : kMaxMagnitude;
+  }
   // Call once per round for a chunk that could be sent: returns whether to send it in this round.
   bool IsTurn(size_t row) {
     Row& r = rows_[row];

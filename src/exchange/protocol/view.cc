@@ -90,6 +90,7 @@ bool DecodeView(std::span<const std::byte> in, uint16_t max_nodes, View* view) {
   view->id = GetViewId(p);
   if (view->id.epoch > kMaxEpoch) return false;
   view->past_clock = Get<uint64_t>(p, 10);
+  if (view->past_clock > kMaxClock) return false;
   view->ancestors.clear();
   view->members.clear();
   p += kHeadBytes;
@@ -100,6 +101,7 @@ bool DecodeView(std::span<const std::byte> in, uint16_t max_nodes, View* view) {
     const Member member{Get<uint16_t>(p, 0), static_cast<Role>(Get<uint8_t>(p, 2)),
                         Get<uint32_t>(p, 3), Get<uint64_t>(p, 7)};
     if (member.node >= max_nodes || member.role > Role::kLeaving) return false;
+    if (member.clock > kMaxClock) return false;
     if (i > 0 && member.node <= view->members.back().node) return false;
     view->members.push_back(member);
   }

@@ -60,8 +60,8 @@ size_t MaxViewBytes(uint16_t max_members);
 // Writes ViewBytes(view) bytes.
 void EncodeView(const View& view, std::byte* out);
 // Decodes a view that occupies all of `in`. Returns false if it is invalid: inconsistent sizes,
-// nodes out of order or not below max_nodes, unknown roles, or an epoch above kMaxEpoch. `*view` is
-// then unspecified.
+// nodes out of order or not below max_nodes, unknown roles, an epoch above kMaxEpoch, or a clock
+// above kMaxClock. `*view` is then unspecified.
 bool DecodeView(std::span<const std::byte> in, uint16_t max_nodes, View* view);
 
 }  // namespace millrace::inline exchange

@@ -59,7 +59,6 @@ struct HandshakeConfig {
 
 // Upper bound on an incarnation that a node takes because of a peer's message. The exchange needs
 // the values above it, one for each ExchangeStats::resets.
-inline constexpr uint32_t kLatestIncarnation = UINT32_MAX - (uint32_t{1} << 24);
 
 // A peer whose session is established.
 struct PeerSession {
