@@ -5,45 +5,70 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kLeast = 100;
+constexpr int64_t kLeast = 100, kUsual = 400;
 
-TEST(DiffCycle, WaitsForNobodyAtFirst) { EXPECT_FALSE(DiffCycle().Waits(0, kLeast)); }
+TEST(DiffCycle, WaitsForNobodyAtFirst) { EXPECT_FALSE(DiffCycle().Waits(0, kLeast, kUsual)); }
 
 TEST(DiffCycle, EndsWhenAllHaveAnswered) {
   DiffCycle cycle;
   cycle.Begin(3, 1000);
   for (int worker = 0; worker < 3; ++worker) {
-    EXPECT_TRUE(cycle.Waits(1001 + worker, kLeast));
+    EXPECT_TRUE(cycle.Waits(1001 + worker, kLeast, kUsual));
     cycle.Merged();
   }
-  EXPECT_FALSE(cycle.Waits(1004, kLeast));
+  EXPECT_FALSE(cycle.Waits(1004, kLeast, kUsual));
   cycle.Begin(1, 1005);
-  EXPECT_TRUE(cycle.Waits(1005, kLeast));
+  EXPECT_TRUE(cycle.Waits(1005, kLeast, kUsual));
 }
 
 TEST(DiffCycle, WaitsForTheSecondHalfAsLongAsForTheFirst) {
   DiffCycle cycle;
   cycle.Begin(4, 1000);
   cycle.Merged();
-  EXPECT_TRUE(cycle.Waits(1040, kLeast));
+  EXPECT_TRUE(cycle.Waits(1040, kLeast, kUsual));
   cycle.Merged();
-  EXPECT_TRUE(cycle.Waits(1050, kLeast));
+  EXPECT_TRUE(cycle.Waits(1050, kLeast, kUsual));
   cycle.Merged();  // does not begin another wait
-  EXPECT_TRUE(cycle.Waits(1099, kLeast));
-  EXPECT_FALSE(cycle.Waits(1100, kLeast));
+  EXPECT_TRUE(cycle.Waits(1099, kLeast, kUsual));
+  EXPECT_FALSE(cycle.Waits(1100, kLeast, kUsual));
 }
 
 TEST(DiffCycle, WaitsForTheFirstHalfTwiceAsLongAsItLastTook) {
   DiffCycle cycle;
   cycle.Begin(2, 0);
-  EXPECT_FALSE(cycle.Waits(kLeast, kLeast));
+  EXPECT_FALSE(cycle.Waits(kLeast, kLeast, kUsual));
   cycle.Begin(2, 1000);
   cycle.Merged();
-  EXPECT_TRUE(cycle.Waits(1300, kLeast));  // half of them took 300
-  for (int i = 0; i < 3; ++i) {            // the time does not grow with each wait in vain
+  EXPECT_TRUE(cycle.Waits(1300, kLeast, kUsual));  // half of them took 300
+  for (int i = 0; i < 3; ++i) {                    // the time does not grow with each wait in vain
     cycle.Begin(2, 2000);
-    EXPECT_TRUE(cycle.Waits(2599, kLeast));
-    EXPECT_FALSE(cycle.Waits(2600, kLeast));
+    EXPECT_TRUE(cycle.Waits(2599, kLeast, kUsual));
+    EXPECT_FALSE(cycle.Waits(2600, kLeast, kUsual));
+  }
+}
+
+// Workers that have no progress do not answer, however long that lasts.
+TEST(DiffCycle, IsTimedFromTheFirstDiffAfterAnIdleTime) {
+  for (const int64_t idle : {int64_t{kUsual}, int64_t{100'000}}) {
+    DiffCycle cycle;
+    cycle.Begin(5, 1000);
+    cycle.Merged();
+    EXPECT_TRUE(cycle.Waits(1000 + idle, kLeast, kUsual));
+    EXPECT_TRUE(cycle.Waits(1000 + idle + kLeast - 1, kLeast, kUsual));
+    EXPECT_FALSE(cycle.Waits(1000 + idle + kLeast, kLeast, kUsual));
+    cycle.Merged();
+    cycle.Merged();
+    EXPECT_TRUE(cycle.Waits(1000 + idle + 30, kLeast, kUsual));  // half of them took 30
+    EXPECT_FALSE(cycle.Waits(1000 + idle + 60, kLeast, kUsual));
+  }
+}
+
+TEST(DiffCycle, DoesNotGrowWhileWorkersPause) {
+  DiffCycle cycle;
+  for (int64_t begin = 0; begin < 1'000'000'000; begin += 10'000'000) {
+    cycle.Begin(2, begin);
+    cycle.Merged();
+    EXPECT_FALSE(cycle.Waits(begin + 9'000'000, kLeast, kUsual));
   }
 }
 

@@ -309,5 +309,51 @@ TEST(ThrottledExchange, FlushSendsAgainAtOnceWhatIsPending) {
   EXPECT_GE(x.exchange(0).stats().resends - before, 30u);  // node 1 masters half of the chunks
 }
 
+// Ticks until node 5 sees what nodes 1 and 2 do after `idle` ticks without progress, before which
+// node 3 took part.
+int64_t TicksAfterIdle(int64_t idle) {
+  Cluster x({.nodes = 6});
+  const int64_t weight = 10 * int64_t{x.ChunkOf(0)};
+  const auto tick = [&](std::vector<size_t> active) {
+    Throttle(x);
+    for (const size_t node : active) x.Add(node, weight, 1);
+    x.Tick();
+  };
+  for (int i = 0; i < 60; ++i) tick({1, 2, 3});
+  for (int64_t i = 0; i < idle; ++i) tick({});
+  const float before = x[5].weights[weight];
+  tick({1, 2});
+  int64_t ticks = 1;
+  for (; x[5].weights[weight] == before && ticks < 1000; ++ticks) tick({});
+  return ticks;
+}
+
+TEST(ThrottledExchange, SendsInTimeWhatWorkersDoAfterAnIdleTime) {
+  for (const int64_t idle : {20, 200, 2000}) EXPECT_LE(TicksAfterIdle(idle), 60) << idle;
+}
+
+// Node 2, which changed the chunk before, makes no progress any more.
+TEST(ThrottledExchange, SendsInTimeWhatOneOfTwoWorkersDoesAfterAnIdleTime) {
+  Cluster x({.nodes = 3});
+  const int64_t weight = 10 * int64_t{x.ChunkOf(0)};
+  for (int i = 0; i < 60; ++i) {
+    Throttle(x);
+    for (const size_t node : {1, 2}) x.Add(node, weight, 1);
+    x.Tick();
+  }
+  for (int i = 0; i < 2000; ++i) {
+    Throttle(x);
+    x.Tick();
+  }
+  const float before = x[2].weights[weight];
+  int ticks = 0;
+  for (; x[2].weights[weight] == before && ticks < 1000; ++ticks) {
+    Throttle(x);
+    x.Add(1, weight, 1);
+    x.Tick();
+  }
+  EXPECT_LE(ticks, 60);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -61,7 +61,7 @@ membership_.synced() && membership_.role() != Role::kJoining &&
 membership_.synced() &&
 """)]),
     ("waits-for-no-diffs", [(MASTER, """\
-    if (x_.throttled && cycles_[chunk.row].Waits(now, answer_wait)) continue;
+    if (x_.throttled && cycles_[chunk.row].Waits(now, answer_wait, usual)) continue;
 """, "")]),
     ("waits-for-workers-that-send-nothing", [(MASTER, """\
     active += end.merged > 0 && end.merged + DiffCycle::kLately > chunk.number;
@@ -69,10 +69,13 @@ membership_.synced() &&
     active += member.node != x_.config.node;
 """)]),
     ("waits-for-the-last-diff-for-ever", [(CYCLE, """\
-    return now - begin_ < (has_half_ ? 2 * half_ns_ : std::max(least, 2 * half_ns_));
+    return now - begin_ < (has_half_ ? 2 * half_ns_ : first_half);
 """, """\
-    return has_half_ || now - begin_ < std::max(least, 2 * half_ns_);
+    return has_half_ || now - begin_ < first_half;
 """)]),
+    ("withholds-a-position-for-the-idle-time", [(CYCLE, """\
+      if (now - begin_ >= std::max(first_half, usual)) begin_ = now;
+""", "")]),
     # ---- Merge rules --------------------------------------------------------
     ("state-outlives-its-master", [(EXECUTOR, """\
       std::fill_n(chunk.rule_state + k * chunk.state_stride, chunk.count, 0.0f);

@@ -27,26 +27,34 @@ class DiffCycle {
     begin_ = now;
     expected_ = expected;
     merged_ = 0;
-    has_half_ = false;
+    has_any_ = has_half_ = false;
   }
   // Records that a worker's diff was merged. Each worker has at most one in a cycle.
   void Merged() { ++merged_; }
   // Whether the next position should wait. While fewer than half of the expected workers have sent
   // a diff, a cycle lasts for `least`, or for twice the time that half of them last took, whichever
-  // is longer.
-  bool Waits(int64_t now, int64_t least) {
+  // is longer. `usual`: time within which a worker that has progress answers a position. If the
+  // first diff comes later, the workers had no progress before, and the cycle is timed from then
+  // on.
+  bool Waits(int64_t now, int64_t least, int64_t usual) {
     if (merged_ >= expected_) return false;
+    const int64_t first_half = std::max(least, 2 * half_ns_);
+    if (!has_any_ && merged_ > 0) {
+      has_any_ = true;
+      if (now - begin_ >= std::max(first_half, usual)) begin_ = now;
+    }
     if (!has_half_ && 2 * merged_ >= expected_) {
       has_half_ = true;
       half_ns_ = now - begin_;
     }
-    return now - begin_ < (has_half_ ? 2 * half_ns_ : std::max(least, 2 * half_ns_));
+    return now - begin_ < (has_half_ ? 2 * half_ns_ : first_half);
   }
 
  private:
-  int64_t begin_ = 0;
+  int64_t begin_ = 0;    // of the time in which answers are expected
   int64_t half_ns_ = 0;  // in which half of the workers answered the last time that half did
   uint32_t expected_ = 0, merged_ = 0;
+  bool has_any_ = false;   // Waits has seen an answer in this cycle
   bool has_half_ = false;  // half of the expected workers have answered in this cycle
 };
 

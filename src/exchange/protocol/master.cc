@@ -177,6 +177,7 @@ void Master::Poll(int64_t now, size_t budget) {
   if (cursor_ >= count) cursor_ = 0;
   const int64_t timeout = x_.RetransmitTimeout(x_.round_trip);
   const int64_t answer_wait = x_.answer_wait();
+  const int64_t usual = std::min(x_.round_trip.usual(), x_.config.peer_timeout_ns);
   const uint32_t most = x_.throttled ? std::min(count, kScan) : count;
   for (uint32_t scanned = 0; scanned < most && !idle() && sending_.size() < budget; ++scanned) {
     const uint32_t index = table.owned[cursor_];
@@ -201,7 +202,7 @@ void Master::Poll(int64_t now, size_t budget) {
     const bool waits = !fresh || unacknowledged;
     if (waits && now - chunk.sent_at < x_.RetryAfter(timeout, chunk.retries, index)) continue;
     if (chunk.unanswered > 0 && now - chunk.sent_at < answer_wait) continue;
-    if (x_.throttled && cycles_[chunk.row].Waits(now, answer_wait)) continue;
+    if (x_.throttled && cycles_[chunk.row].Waits(now, answer_wait, usual)) continue;
     if (x_.throttled && !priority_.IsTurn(chunk.row)) continue;
     cycles_[chunk.row].Begin(x_.throttled ? ActiveWorkers(chunk) : 0, now);
     priority_.Sent(chunk.row, now - chunk.sent_at);

@@ -55,6 +55,8 @@ class RetransmitTimer {
   }
   // Ends the backoff after a change of view, as the set of peers has changed.
   void Forgive() { doublings_ = 0; }
+  // Time that few replies exceed; 0: none came yet.
+  int64_t usual() const { return estimator_.value(); }
   // Timeout of the first transmission. `least`: its lower bound before backoff.
   int64_t Timeout(int64_t least) const { return std::max(least, estimator_.value()) << doublings_; }
 
