@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/fnv1a.h"
+#include "exchange/kernels/codec_config.h"
 #include "exchange/kernels/default_merge_rule.h"
 #include "millrace/transport_registry.h"
 #include "proto/parse.h"
@@ -93,6 +94,46 @@ void CheckMergeRules(const Topology& topology) {
   }
 }
 
+// Whether changes of the weights that `from` and `to` both have reach `to` from `from`: over nodes
+// that join two segments, and segments between them.
+bool IsReached(const Topology& topology, size_t from, size_t to) {
+  const std::vector<TopologySegment>& segments = topology.segments;
+  if (!Overlap(segments[from], segments[to])) return false;
+  const struct {
+    double begin, end;
+  } common = {std::max(segments[from].begin, segments[to].begin),
+              std::min(segments[from].end, segments[to].end)};
+  std::vector<size_t> reached = {from};
+  for (size_t next = 0; next < reached.size(); ++next) {
+    const TopologySegment& segment = segments[reached[next]];
+    for (size_t i = 0; i < segments.size(); ++i) {
+      const bool joint =
+          std::ranges::any_of(segment.nodes, [&](NodeId node) { return segments[i].Joins(node); });
+      if (joint && Overlap(segments[i], common) && std::ranges::count(reached, i) == 0) {
+        reached.push_back(i);
+      }
+    }
+  }
+  return std::ranges::count(reached, to) > 0;
+}
+
+// Refuses rounded positions in two segments between which changes of weights travel. What one
+// rounds is progress to the other, whose rounding is progress to the first: they would never rest.
+void CheckPositionCodecs(const Topology& topology) {
+  for (size_t i = 0; i < topology.segments.size(); ++i) {
+    const TopologySegment& segment = topology.segments[i];
+    if (segment.position_codec == Codec::kFloat32) continue;
+    for (size_t other = 0; other < i; ++other) {
+      if (topology.segments[other].position_codec == Codec::kFloat32) continue;
+      if (!IsReached(topology, i, other)) continue;
+      throw FieldError(StrCat("segment[", i, "].position_codec"), "\"",
+                       CodecName({.codec = segment.position_codec}), "\" given, but segment \"",
+                       topology.segments[other].name, "\" rounds the same weights, and each would ",
+                       "take the other's rounding for progress; expected float32 in one of them");
+    }
+  }
+}
+
 }  // namespace
 
 Topology ParseTopology(const std::string& text, const std::string& name,
@@ -114,6 +155,7 @@ Topology ParseTopology(const std::string& text, const std::string& name,
     CheckCoverage(topology);
     ChooseMergeRules(&topology);
     CheckMergeRules(topology);
+    CheckPositionCodecs(topology);
     topology.digest = Fnv1a(file.SerializeAsString());
   } catch (const FieldError& error) {
     throw Located(topology.source, error);

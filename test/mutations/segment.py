@@ -14,6 +14,11 @@ CLUSTER = "src/cluster/cluster.cc"
 SEGMENT, DIVERGENCE = "src/segment/net_segment.cc", "src/segment/divergence_sampler.cc"
 
 MUTANTS = [
+    ("lets-two-segments-round-across-a-third", [("src/topology/topology.cc", """\
+        reached.push_back(i);
+""", """\
+        if (reached.size() == 1) reached.push_back(i);
+""")]),
     # ---- Merge rules and transports of a plan -------------------------------
     ("what-a-rule-leaves-stays-at-the-end", [("src/exchange/protocol/worker.cc", """\
   if (held_all && op.share == 1 && x_.config.rest_distance > 0) return DropRest(op.chunk, chunk);

@@ -44,6 +44,7 @@ void TreeCluster::Start(uint16_t id) {
     config.incarnation = node.incarnation * 1000;
     config.slots = 64;
     config.damping = options_.damping;
+    if (i < options_.position_codecs.size()) config.position_codec = options_.position_codecs[i];
     SetBootstrap(members, &config);
     config.bootstraps_when_allowed = config.sole_bootstrapper;
     configs.push_back(config);
@@ -159,6 +160,7 @@ double TreeCluster::dropped(int chunk, uint16_t of) const {
 
 std::optional<Failure> TreeCluster::Check() const {
   if (!options_.rules.empty()) return std::nullopt;  // masters add more or less than diffs
+  if (!options_.position_codecs.empty()) return std::nullopt;  // lanes hold rounded numbers
   const double rounding = options_.damping ? 0.01 : 0;
   for (uint16_t id = 0; id < nodes_.size(); ++id) {
     if (!running(id)) continue;

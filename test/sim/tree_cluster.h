@@ -26,6 +26,7 @@ struct TreeOptions {
   bool damping = false;
   double throttled = 0;  // share of the time in which a node sends only what it must
   std::vector<MergeRuleConfig> rules = {};  // by segment; additive if there is none
+  std::vector<Codec> position_codecs = {};  // by segment; kFloat32 if there is none
 };
 
 class TreeCluster {

@@ -53,6 +53,19 @@ class TreeTest : public testing::Test {
     Run(400);
     tree_->Train(false);
   }
+  // The same with these encodings of positions.
+  void MakeWithCodecs(uint64_t seed, const std::vector<Codec>& codecs) {
+    nodes_ = kTwoLevels.nodes;
+    TreeOptions options;
+    options.shape = kTwoLevels;
+    options.seed = seed;
+    options.chunks = kChunks;
+    options.position_codecs = codecs;
+    tree_ = std::make_unique<TreeCluster>(options);
+    for (uint16_t node = 0; node < nodes_; ++node) tree_->Start(node);
+    Run(400);
+    tree_->Train(false);
+  }
   void Run(int64_t ticks) { ExpectNone(tree_->Run(ticks)); }
   void ExpectNone(const std::optional<Failure>& failure) {
     if (failure) ADD_FAILURE() << failure->property << ": " << failure->detail;
@@ -148,6 +161,21 @@ TEST_F(TreeTest, LosesNothingOfOthersWhenALeafCrashesAndReturns) {
       tree_->Start(node);
       Run(300);
       ExpectWhole();
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// What the segment rounds is progress to the other one, which passes it on as it is.
+TEST_F(TreeTest, RestsWhereOneSegmentRoundsPositions) {
+  for (const Codec codec : {Codec::kBfloat16, Codec::kInt8}) {
+    for (const bool lower : {false, true}) {
+      MakeWithCodecs(test::Seed(),
+                     {lower ? Codec::kFloat32 : codec, lower ? codec : Codec::kFloat32});
+      ExpectNone(tree_->Settle());
+      tree_->Flush();
+      ExpectNone(tree_->Settle());
+      ExpectNone(tree_->CheckReplicas());
       if (HasFailure()) return;
     }
   }

@@ -251,6 +251,42 @@ TEST(TopologyRefusal, KnowsCodecsAndTheirThreshold) {
             "merge_rule_param[0].key: missing, expected a name");
 }
 
+// Nodes a to d in a row of three segments, with these fields of each.
+std::string RowText(const std::string& ab, const std::string& bc, const std::string& cd) {
+  std::string text = "name: 'n'\n";
+  for (int i = 0; i < 4; ++i) {
+    text += StrCat("node { name: '", "abcd"[i], "' address: '10.0.0.", i + 1, "' }\n");
+  }
+  const auto segment = [&](const std::string& name, const std::string& fields) {
+    text += StrCat("segment { name: '", name, "' transport: 'udp' node: '", name[0], "' node: '",
+                   name[1], "' port: ", 9000 + name[0], " ", fields, " }\n");
+  };
+  segment("ab", ab);
+  segment("bc", bc);
+  segment("cd", cd);
+  return text;
+}
+
+TEST(TopologyRefusal, WantsRoundedPositionsInOneSegmentOfTheSameWeights) {
+  const std::string int8 = "position_codec: 'int8'", bfloat16 = "position_codec: 'bfloat16'";
+  const auto expected = [](int segment) {
+    return StrCat("f:", 6 + segment, ": segment[", segment,
+                  "].position_codec: \"bfloat16\" given, ",
+                  "but segment \"ab\" rounds the same weights, and each would take the other's ",
+                  "rounding for progress; expected float32 in one of them");
+  };
+  EXPECT_EQ(ParseError(RowText(int8, bfloat16, "")), expected(1));
+  EXPECT_EQ(ParseError(RowText(int8, "", bfloat16)), expected(2));
+  for (const auto& [ab, bc] : {std::pair{int8, std::string()}, {std::string(), int8}}) {
+    EXPECT_EQ(Parse(RowText(ab, bc, "")).segments.size(), 3u);
+  }
+  // Two ranges of the weights have nothing in common.
+  const Topology halves =
+      Parse(WithUdp("range_end: 0.5 " + int8) +
+            "segment { name: 't' transport: 'udp' port: 9 range_begin: 0.5 " + bfloat16 + " }");
+  EXPECT_EQ(halves.segments[1].position_codec, Codec::kBfloat16);
+}
+
 TEST(TopologyRefusal, WantsPortsForUdpOnly) {
   EXPECT_EQ(UdpError("port: 0"), "port: 0 given, expected 1 to 65535");
   EXPECT_EQ(UdpError("port: 65536"), "port: 65536 given, expected 1 to 65535");
