@@ -69,7 +69,7 @@ NetSegment::Next NetSegment::Work(int64_t now_ns) {
   if (state_.flush_.load(std::memory_order_relaxed)) exchange_->Flush();
   leaving_ = state_.leave_.load(std::memory_order_relaxed);
   if (leaving_) exchange_->Leave();
-  exchange_->SetThrottled(slowed_ || (has_pace_ && (paced_ || busy_)));
+  exchange_->SetThrottled(slowed_ || paced_ || busy_);
   const uint64_t wire_before = metrics_->wire_bytes();
   const bool more_in = Receive(now_ns);
   const bool more_out = Send(now_ns);
@@ -90,7 +90,6 @@ NetSegment::Next NetSegment::Work(int64_t now_ns) {
 void NetSegment::SetPace(double duty, double taken) {
   metrics_->PublishPace(duty, taken);
   slowed_ = duty < 1;
-  has_pace_ = true;
 }
 
 double NetSegment::MeanExchanges() const {

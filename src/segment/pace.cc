@@ -19,6 +19,9 @@ constexpr double kCacheCost = 0.6;
 constexpr double kTrains = 0.02;
 // Processor time that the thread can save up by resting, ns.
 constexpr double kBurstNs = 1'000'000;
+// Longest time that the thread rests, with pauses, for time that it has used. Without a bound, one
+// long pass, such as one after a change of view, would hold it up for hundreds of times as long.
+constexpr double kMaxDebtNs = 1'000'000'000;
 
 }  // namespace
 
@@ -82,7 +85,7 @@ int64_t Pace::RestNs(int64_t now_ns, int64_t cpu_ns) {
     return 0;
   }
   level_ns_ = std::min(level_ns_ + duty_ * static_cast<double>(elapsed), kBurstNs);
-  level_ns_ -= static_cast<double>(used);
+  level_ns_ = std::max(level_ns_ - static_cast<double>(used), -duty_ * kMaxDebtNs);
   if (level_ns_ >= 0) return 0;
   return std::min(static_cast<int64_t>(-level_ns_ / duty_), kMostRestNs);
 }

@@ -279,6 +279,28 @@ TEST(DelayCompensatedRule, NeitherChangesASignNorMoreThanDoubles) {
   }
 }
 
+// Positions that do not acknowledge the pending diff leave progress as it is.
+TEST(DelayCompensatedRule, DoesNotChangeProgressThatWaitsForAPendingDiff) {
+  test::Replica replica(100, 100);
+  const ReplicaArrays& a = replica.arrays;
+  const auto executor = MakeHostExecutor(a, {}, {"delay_compensated", {{"strength", 1000}}});
+  std::vector<std::byte> out(MaxPayloadBytes(100));
+  const auto run = [&](ChunkOpKind kind, float position) {
+    const std::vector<float> weights(100, position);
+    ChunkOp op{.kind = kind};
+    op.in = reinterpret_cast<const std::byte*>(weights.data());
+    op.in_bytes = 400;
+    op.out = out.data();
+    op.out_bytes = static_cast<uint32_t>(out.size());
+    executor->Run({&op, 1});
+  };
+  std::fill_n(a.weights, 100, 1.0f);
+  run(ChunkOpKind::kTake, 0);
+  std::fill_n(a.weights, 100, 1.5f);
+  for (int i = 1; i <= 10; ++i) run(ChunkOpKind::kExchange, static_cast<float>(-i));
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(a.weights[i] - a.base[i], 0.5f);
+}
+
 // Progress of one's own that no diff left behind does not fade.
 TEST(DecayedRule, DecaysOnlyWhatADiffLeavesBehind) {
   for (const CodecConfig& codec : test::kAllCodecConfigs) {

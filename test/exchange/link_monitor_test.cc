@@ -70,5 +70,36 @@ TEST_F(LinkMonitors, ExcludeAllOthersRatherThanTheOnlyOneInSync) {
   EXPECT_EQ(ExcludedAt(20 + kTimeout / 2), (Nodes{2, 3}));
 }
 
+// Nodes 0 to `bad` - 1 and the others do not receive each other's frames. The smaller group is the
+// smallest set whose exclusion leaves no broken link.
+TEST(LinkMonitor, ExcludesTheSmallerOfTwoLargeGroups) {
+  constexpr uint16_t kCount = 1024;
+  constexpr int64_t kTimeout = 1'000'000;
+  for (const uint16_t bad : {1, 300, 512}) {
+    LinkMonitor links(0, kCount, kTimeout);
+    View view;
+    view.id = {1, 0, 1};
+    for (uint16_t node = 0; node < kCount; ++node) {
+      view.members.push_back({node, Role::kSynced, 1, 0});
+    }
+    links.OnView(view, {}, 0);
+    const std::vector<uint64_t> alive(kCount / 64, ~uint64_t{0});
+    for (const int64_t now : {kTimeout / 4, kTimeout}) {
+      for (uint16_t node = 0; node < kCount; ++node) {
+        std::vector<uint64_t> row(kCount / 64);
+        for (uint16_t other = 0; other < kCount; ++other) {
+          if ((node < bad) != (other < bad)) SetBit(row, other, true);
+        }
+        links.OnReport(node, std::as_bytes(std::span(row)));
+        links.OnFrame(node, true, now);
+      }
+      links.Update(view, alive, now);
+    }
+    for (uint16_t node = 0; node < kCount; ++node) {
+      EXPECT_EQ(links.IsExcluded(node), bad == 512 ? node >= bad : node < bad) << node;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace millrace

@@ -186,8 +186,8 @@ void ReferenceExecutor::Move(ChunkOp* op, const float* position, bool take, bool
   float* pending = arrays_.pending + begin;
   std::vector<float> u(n), d(n);
   for (int64_t i = 0; i < n; ++i) {
-    const float known = take || acknowledged ? 0 : pending[i];
-    u[i] = rule_.compensate(w[i] - base[i], (position[i] + known) - base[i]);
+    u[i] = w[i] - base[i];
+    if (take) u[i] = rule_.compensate(u[i], position[i] - base[i]);
   }
   if (take) {
     const auto offer = [&](float x) { return op->share * rule_.offer(x); };

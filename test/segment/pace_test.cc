@@ -176,5 +176,19 @@ TEST(Pace, HasNoLimitWithAShareOfOne) {
   EXPECT_EQ(pace.duty(), 1);
 }
 
+// One pass of 10 s, such as after a change of view.
+TEST_F(PaceTest, RestsAtMostASecondForOneLongPass) {
+  Run({}, 5 * kSecond);
+  ASSERT_LT(pace_.duty(), 0.5);
+  counters_.segment_cpu_ns += 10 * kSecond;
+  now_ += 10 * kSecond;
+  int64_t rested = 0;
+  for (int64_t rest; (rest = pace_.RestNs(now_, counters_.segment_cpu_ns)) > 0; now_ += rest) {
+    rested += rest;
+    ASSERT_LE(rested, 2 * kSecond);
+  }
+  EXPECT_GE(rested, kSecond / 2);
+}
+
 }  // namespace
 }  // namespace millrace

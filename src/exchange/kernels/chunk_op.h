@@ -75,8 +75,9 @@ enum class ChunkOpKind : uint8_t {
   //   base' = pos + pending',   w' = base' + Residual(u, d)
   // Select() and Residual() belong to the merge rule. For the additive rule Select(u) = u and
   // Residual(u, d) = u - d, hence w' = w + (pos + p - base), and w' == base' bit by bit if no
-  // progress remains. A rule with Compensate() has Compensate(u, pos + p - base) in place of u in
-  // all three formulas. For a share below 1, a rule with kChangesUnsent has
+  // progress remains. With `take`, a rule with Compensate() has Compensate(u, pos - base) in place
+  // of u. It does not change progress that waits for a pending diff, as each position would change
+  // it again. For a share below 1, a rule with kChangesUnsent has
   //   w' = base' + Residual(share * u, d) + (u - share * u)
   // A share of 1 changes no bit of the result. An element whose selected value
   // is

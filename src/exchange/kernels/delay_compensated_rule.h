@@ -2,7 +2,7 @@
 // Compensation", ICML 2017) of a worker's unsent progress. The paper corrects a gradient g,
 // computed at weights that have moved since, to first order with g g for the Hessian:
 //   g + lambda g g (w_now - w_then)
-// When a position moves the base by `moved`, progress u becomes
+// When a diff is taken with a position that moves the base by `moved`, progress u becomes
 //   Compensate(u, moved) = u min(2, max(0, 1 - strength u moved))
 // so u never changes its sign nor more than doubles. Otherwise as the additive rule.
 //

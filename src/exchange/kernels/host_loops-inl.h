@@ -36,24 +36,16 @@ HWY_INLINE auto Progress(D d, const ChunkSpan& chunk, int64_t i) {
   return LoadFloats(d, chunk.weights + i) - LoadFloats(d, chunk.base + i);
 }
 
-// The progress from element i on when the base moves to position + `pending`.
-template <class D, typename Rule, typename Floats>
-HWY_INLINE auto MovedProgress(D d, const Rule& rule, const ChunkSpan& chunk, const float* position,
-                              Floats pending, int64_t i) {
-  const auto u = Progress(d, chunk, i);
-  if constexpr (kCompensates<Rule>) {
-    const auto moved = (LoadFloats(d, position + i) + pending) - LoadFloats(d, chunk.base + i);
-    return rule.Compensate(u, moved);
-  } else {
-    return u;
-  }
-}
-
-// The same where nothing is pending.
+// The progress from element i on of which a diff is taken when the base moves to `position`.
 template <class D, typename Rule>
 HWY_INLINE auto MovedProgress(D d, const Rule& rule, const ChunkSpan& chunk, const float* position,
                               int64_t i) {
-  return MovedProgress(d, rule, chunk, position, decltype(Progress(d, chunk, i)){}, i);
+  const auto u = Progress(d, chunk, i);
+  if constexpr (kCompensates<Rule>) {
+    return rule.Compensate(u, LoadFloats(d, position + i) - LoadFloats(d, chunk.base + i));
+  } else {
+    return u;
+  }
 }
 
 // `selected` where it has a finite d, otherwise 0.
@@ -117,11 +109,11 @@ HWY_NOINLINE MoveResult HogwildExchangeMove(Target, const Rule& shared_rule,
   Encoder encoder = *to;
   Accumulator<WidestBits> taken, remainder;
   ForEachVector(Widest(), chunk.count, [&](auto d, int64_t i) MILLRACE_STEP {
-    auto pending = decltype(Progress(d, chunk, i)){};
+    auto rest = Progress(d, chunk, i);
+    auto pending = decltype(rest){};
     if constexpr (kPending == Pending::kHeld) pending = LoadFloats(d, chunk.pending + i);
-    const auto u = MovedProgress(d, rule, chunk, position, pending, i);
-    auto rest = u;
     if constexpr (kPending == Pending::kTaken) {
+      const auto u = MovedProgress(d, rule, chunk, position, i);
       const auto selected = Sendable(rule.Select(u), encoder.codec.overflow());
       pending = Encode(d, &encoder, selected, i);
       taken.Of(d).Any(pending);

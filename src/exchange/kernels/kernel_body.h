@@ -215,10 +215,10 @@ class KernelBody {
     return rule.Residual(u, d);
   }
 
-  // The progress when the base of an element moves to `new_base`.
+  // The progress of which a diff is taken when the base of an element moves to `position`.
   static MILLRACE_HOST_DEVICE float MovedProgress(const Rule& rule, float w, float base,
-                                                  float new_base) {
-    if constexpr (kCompensates<Rule>) return rule.Compensate(w - base, new_base - base);
+                                                  float position) {
+    if constexpr (kCompensates<Rule>) return rule.Compensate(w - base, position - base);
     return w - base;
   }
 
@@ -340,9 +340,10 @@ class KernelBody {
       const float pos = position[i];
       float d = 0, p = 0;
       if constexpr (kPending == Pending::kHeld) p = pending[i];
-      const float u = MovedProgress(rule, Live(w + i), base[i], pos + p);
-      float rest = u;
+      const float live = Live(w + i);
+      float rest = live - base[i];
       if constexpr (kPending == Pending::kTaken) {
+        const float u = MovedProgress(rule, live, base[i], pos);
         p = d = RoundOne(codec, Selected(rule, share, u, codec.overflow()), i);
         d_out[i] = d;
         rest = Remains(rule, share, u, d);

@@ -24,8 +24,9 @@
 //                                     Residual(s u, d) + (u - s u): damping's part as it is
 //   static constexpr bool kNeedsSparse = true     the rule has an effect only where a codec leaves
 //                                     elements unsent; refused with all others
-//   T Compensate(T u, T moved)        worker: the progress in place of u, which was computed at a
-//                                     base that a position moves by `moved`; u if that is 0
+//   T Compensate(T u, T moved)        worker: the progress in place of u, of which a diff is taken
+//                                     with a position that moves the base by `moved`; u if that is
+//                                     0
 // Parameters of a rule are data members. An element is not taken (d = 0) if the result of Select()
 // is not finite or rounds to a value that is not finite.
 //

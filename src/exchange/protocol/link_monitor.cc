@@ -125,17 +125,21 @@ LinkMonitor::Vertex* LinkMonitor::Worst() {
 // Excludes a greedy vertex cover of the broken links. It is small if one node is at fault, and
 // identical on all nodes that have the same reports.
 void LinkMonitor::Exclude() {
-  for (;;) {
-    for (Vertex& vertex : vertices_) {
-      vertex.degree = 0;
-      for (const Vertex& other : vertices_) {
-        if (vertex.is_left && other.is_left && IsBroken(vertex.node, other.node)) ++vertex.degree;
-      }
-    }
-    Vertex* const worst = Worst();
-    if (!worst) return;
+  CountDegrees();
+  while (Vertex* const worst = Worst()) {
     worst->is_left = false;
     SetBit(excluded_, worst->node, true);
+    for (Vertex& other : vertices_) {
+      if (other.is_left && IsBroken(worst->node, other.node)) --other.degree;
+    }
+  }
+}
+
+void LinkMonitor::CountDegrees() {
+  for (Vertex& vertex : vertices_) {
+    vertex.degree = static_cast<uint32_t>(
+        std::count_if(vertices_.begin(), vertices_.end(),
+                      [&](const Vertex& other) { return IsBroken(vertex.node, other.node); }));
   }
 }
 

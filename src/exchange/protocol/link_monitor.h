@@ -100,6 +100,7 @@ class LinkMonitor {
   std::span<uint64_t> Row(uint16_t node) { return {rows_.data() + size_t{node} * words_, words_}; }
   void ReportUnresponsive(const View& view, int64_t now);
   void FindBroken(const View& view, std::span<const uint64_t> alive);
+  void CountDegrees();
   void Exclude();
   Vertex* Worst();
 
