@@ -21,7 +21,9 @@ QuiescenceWait::QuiescenceWait(TerminationDetector* termination, std::vector<Pee
       peers_(std::move(peers)),
       freeze_(std::move(freeze)),
       clock_(*clock),
-      began_ns_(clock->NowNs()) {}
+      began_ns_(clock->NowNs()) {
+  termination_.BeginUpdates();
+}
 
 QuiescenceWait::Result QuiescenceWait::Step() {
   switch (termination_.Update()) {

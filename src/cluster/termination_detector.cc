@@ -16,6 +16,7 @@ namespace {
 
 // Maximum age of the checksum. It is also recomputed after each merge.
 constexpr int64_t kCheckNs = 250'000'000;
+constexpr int64_t kNsPerSecond = 1'000'000'000;
 // Minimum interval between messages, so that continuous changes do not flood the cluster.
 constexpr int64_t kPublishIntervalNs = 20'000'000;
 // Longest time in which a node that has just joined does not know all of its peers: their metrics
@@ -51,9 +52,8 @@ TerminationDetector::State TerminationDetector::Update() {
   own_.clear_iteration_ns();
   const uint64_t merges = peers_.merges();
   if (checked_ns_ < 0 || merges != merges_ || now - checked_ns_ >= kCheckNs) {
-    own_.set_weights(Checksum(weights_));
+    ComputeChecksum(now);
     merges_ = merges;  // the next Update sees merges that came meanwhile
-    checked_ns_ = now;
   }
   own_.set_outstanding(!peers_.settled());
   own_.set_responsive(BitsOf(peers_.ResponsivePeers(Recency::kInTime)));
@@ -66,6 +66,15 @@ TerminationDetector::State TerminationDetector::Update() {
   if (same_) Publish(true);
   if (state != State::kTraining) peers_.Flush();
   return state;
+}
+
+void TerminationDetector::ComputeChecksum(int64_t now) {
+  own_.set_weights(Checksum(weights_));
+  checked_ns_ = now;
+  const int64_t begin = pass_begin_ns_ >= 0 ? std::exchange(pass_begin_ns_, -1) : now;
+  pass_ns_ = std::max(pass_ns_, clock_.NowNs() - begin);
+  if (pass_ns_ < kNsPerSecond / 2) return;
+  own_.set_checksum_seconds(static_cast<uint32_t>((pass_ns_ + kNsPerSecond - 1) / kNsPerSecond));
 }
 
 TerminationDetector::FinalSnapshotOwner TerminationDetector::UpdateStopped(bool is_leader,
@@ -205,7 +214,13 @@ TerminationDetector::State TerminationDetector::Evaluate() {
   }
   if (reachable_.size() < peers_.members() && now - begin_ns_ < kKnowPeersNs)
     return State::kInFlight;
-  if (WithWeights(own_.weights()).size() == reachable_.size()) return State::kQuiescent;
+  if (WithWeights(own_.weights()).size() == reachable_.size()) {
+    // A diff in flight may be too small to change its sender's weights, and still move those of a
+    // master whose merge rule has momentum.
+    if (equal_ns_ < 0) equal_ns_ = now;
+    return AnyOutstanding() && now - equal_ns_ < kStillNs ? State::kInFlight : State::kQuiescent;
+  }
+  equal_ns_ = -1;
   std::vector<uint32_t> checksums;
   for (const NodeId node : reachable_) checksums.push_back(statements_.at(node).weights());
   if (all_ended_ns_ < 0) all_ended_ns_ = moved_ns_ = unsettled_ns_ = now;
@@ -213,9 +228,19 @@ TerminationDetector::State TerminationDetector::Evaluate() {
   moving_ = std::move(checksums);
   if (AnyOutstanding()) unsettled_ns_ = now;
   const int64_t still = std::max(moved_ns_, unsettled_ns_);
-  const bool in_time =
-      now - still < kStillNs && now - moved_ns_ < kOutstandingNs && now - all_ended_ns_ < kMoveNs;
+  const int64_t timeout = StillTimeout();
+  const bool in_time = now - still < timeout &&
+                       now - moved_ns_ < std::max(timeout, kOutstandingNs) &&
+                       now - all_ended_ns_ < kMoveNs;
   return in_time ? State::kInFlight : State::kDiverged;
+}
+
+int64_t TerminationDetector::StillTimeout() const {
+  uint32_t seconds = 0;
+  for (const NodeId node : reachable_) {
+    seconds = std::max(seconds, statements_.at(node).checksum_seconds());
+  }
+  return kStillNs + kPasses * kNsPerSecond * seconds;
 }
 
 // Nodes that have not yet published their longest iteration are assumed to be as fast as this node.

@@ -46,11 +46,15 @@ class TerminationDetector {
   // Timeouts of a node that has ended. For the other nodes' last iterations: kTrainNs, or
   // kIterations times the longest iteration of the nodes that still train if that is longer, at
   // most kMostTrainNs. Then for equal weights, since the last change of any node's checksum:
-  // kStillNs, or kOutstandingNs as long as a node has progress outstanding, as a lost frame of a
-  // slow link is sent again only after seconds. In all at most kMoveNs.
+  // kStillNs and kPasses of the longest passes over the weights, as a pass that has begun before
+  // the change is followed by one with the result; or kOutstandingNs, if that is longer, while a
+  // node has progress outstanding, as a lost frame of a slow link is sent again only after seconds.
+  // In all at most kMoveNs. Equal weights count after kStillNs though a node has progress
+  // outstanding.
   static constexpr int64_t kTrainNs = 30'000'000'000, kIterations = 3,
                            kMostTrainNs = 14'400'000'000'000, kStillNs = 3'000'000'000,
-                           kOutstandingNs = 60'000'000'000, kMoveNs = 1'800'000'000'000;
+                           kOutstandingNs = 60'000'000'000, kMoveNs = 1'800'000'000'000,
+                           kPasses = 2;
 
   // `weights`: of this node, which the segments change concurrently. `peers`, the weights and
   // `clock` outlive this object.
@@ -62,6 +66,8 @@ class TerminationDetector {
   // Sets the longest iteration of this node's solvers, which have ended. Call it before the first
   // Update.
   void SetLongest(int64_t longest_ns) { longest_ns_ = longest_ns; }
+  // Reports that the first Update follows at once: the time until then counts as a pass.
+  void BeginUpdates() { pass_begin_ns_ = clock_.NowNs(); }
   // Publishes changes of this node's state, reads the other nodes' states, and returns the result.
   // Call it every few ms until this node has left.
   State Update();
@@ -113,8 +119,10 @@ class TerminationDetector {
  private:
   void Publish(bool at_once);
   void ReadPeers(bool stopped);
+  void ComputeChecksum(int64_t now);
   State Evaluate();
   int64_t TrainingTimeout() const;
+  int64_t StillTimeout() const;
   bool AnyOutstanding() const;  // of reachable_
 
   ClusterPeers& peers_;
@@ -124,11 +132,13 @@ class TerminationDetector {
   int64_t longest_ns_ = 0;
   bool same_ = false;
   RunEnd own_;
-  bool ended_ = false;        // Update, UpdateStopped with `ended`, or PublishGone was called
-  uint64_t merges_ = 0;       // merges that own_.weights() includes at least
-  int64_t checked_ns_ = -1;   // time of that checksum; -1: never
-  std::string published_;     // last published message
-  int64_t published_ns_ = 0;  // when it was published
+  bool ended_ = false;          // Update, UpdateStopped with `ended`, or PublishGone was called
+  uint64_t merges_ = 0;         // merges that own_.weights() includes at least
+  int64_t checked_ns_ = -1;     // begin of the pass for that checksum; -1: never
+  int64_t pass_begin_ns_ = -1;  // BeginUpdates; -1: not called, or a checksum has followed
+  int64_t pass_ns_ = 0;         // longest pass so far
+  std::string published_;       // last published message
+  int64_t published_ns_ = 0;    // when it was published
   std::vector<NodeId> responsive_nodes_;  // sent frames since this node was stopped; ascending
   std::map<NodeId, RunEnd> statements_;
   std::vector<NodeId> reachable_;
@@ -136,6 +146,7 @@ class TerminationDetector {
   int64_t moved_ns_ = 0;          // time of that change
   int64_t unsettled_ns_ = 0;      // last time at which a node had progress outstanding
   int64_t all_ended_ns_ = -1;     // when all solvers had ended; -1: not yet
+  int64_t equal_ns_ = -1;         // since when all weights are equal; -1: they are not
 };
 
 }  // namespace millrace::inline cluster

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
+#include "base/error.h"
 #include "base/node_bits.h"
 #include "proto/run_end.pb.h"
 #include "test/sim/fake_peers.h"
@@ -91,6 +94,68 @@ TEST_F(QuiescenceWaits, NameTheNodesThatDoNotEnd) {
   EXPECT_EQ(wait_.failure(),
             "the replicas are apart at the end of the run: these nodes have not ended in time, and "
             "the saved model may lack their progress: b on segment lan");
+}
+
+// A node that polls once in each pass over its weights. What a pass finds was so at its begin.
+struct SlowNode {
+  SlowNode(NodeId id, double pass, sim::GossipBoard* gossip, FakeClock* clock)
+      : peers(id, gossip), pass_s(pass), end_s(pass) {
+    peers.on_responsive = [id](Recency) {
+      return std::vector<NodeId>{static_cast<NodeId>(1 - id)};
+    };
+    peers.on_members = [] { return 2u; };
+    peers.on_merges = [this] { return merges; };
+    termination.emplace(&peers, WeightReader(std::span(&weight, 1)), clock);
+    wait.emplace(
+        &*termination, std::vector<PeerLabel>{{"a", "lan"}, {"b", "lan"}},
+        [this] {
+          return TerminationDetector::Checksum({&weight, 1});
+        },
+        clock);
+  }
+
+  sim::FakePeers peers;
+  const double pass_s;
+  double end_s;  // of the current pass
+  float weight = 0, next = 0;
+  uint64_t merges = 0, next_merges = 0;
+  std::optional<TerminationDetector> termination;
+  std::optional<QuiescenceWait> wait;
+  Result result = Result::kWaiting;
+};
+
+// Two nodes whose solvers end at once. At 1 s they get each other's last progress.
+void EndTogether(double pass, double other_pass) {
+  FakeClock clock;
+  sim::GossipBoard gossip(&clock);
+  gossip.delay_ns = 1'000'000;
+  SlowNode a(0, pass, &gossip, &clock), b(1, other_pass, &gossip, &clock);
+  a.next = 1;
+  b.next = 2;
+  const auto waits = [&] { return a.result == Result::kWaiting || b.result == Result::kWaiting; };
+  for (double now = 0; now < 100 && waits(); now += 0.005, clock.AdvanceNs(5'000'000)) {
+    for (SlowNode* node : {&a, &b}) {
+      if (node->result != Result::kWaiting || now < node->end_s) continue;
+      node->weight = node->next;
+      node->merges = node->next_merges;
+      node->result = node->wait->Step();
+      node->end_s = now + node->pass_s;
+      if (now < 1) continue;
+      node->next = 3;
+      node->next_merges = 5;
+    }
+  }
+  for (const SlowNode* node : {&a, &b}) EXPECT_EQ(node->result, Result::kQuiescent);
+}
+
+TEST(SlowChecksum, EndsWithTheWeightsThatAllHave) {
+  for (const double pass : {0.1, 1.0, 2.0, 3.5, 5.0, 10.0}) {
+    for (const double other : {pass, 0.3}) {
+      SCOPED_TRACE(StrCat("passes of ", pass, " and ", other, " s"));
+      EndTogether(pass, other);
+      EndTogether(other, pass);
+    }
+  }
 }
 
 }  // namespace

@@ -330,6 +330,24 @@ TEST_F(TerminationDetectors, GiveUpOnWeightsThatStayApartButNotOnThoseThatMove) 
   EXPECT_EQ(Update(0), State::kDiverged);
 }
 
+// A pending diff that is too small to change its sender's weights may move those of its master, if
+// the merge rule has momentum.
+TEST_F(TerminationDetectors, WaitUntilNothingIsOutstandingWhereWeightsAreEqual) {
+  bool settled = false;
+  for (NodeId node : {0, 1}) End(node, {0, 1});
+  peers_[1]->on_settled = [&] { return settled; };
+  for (NodeId node : {0, 1, 0, 1}) Update(node);
+  for (NodeId node : {0, 1, 0, 1}) EXPECT_EQ(Update(node), State::kInFlight);
+  settled = true;
+  Update(1);
+  for (NodeId node : {0, 1}) EXPECT_EQ(Update(node), State::kQuiescent);
+  // Not for ever: equal weights are what counts.
+  settled = false;
+  Update(1);
+  EXPECT_EQ(Update(0), State::kInFlight);
+  EXPECT_EQ(Update(0, TerminationDetector::kStillNs / 1'000'000), State::kQuiescent);
+}
+
 TEST_F(TerminationDetectors, WaitForProgressThatIsOutstandingButNotForEver) {
   weights_[1] = 1;
   bool settled = true;

@@ -49,16 +49,29 @@ MUTANTS = [
     if (found != statements_.end()) longest = std::max(longest, found->second.iteration_ns());
 """, "")]),
     ("waits-for-weights-that-move-for-ever", [(TERMINATION, """\
-  const bool in_time = now - still < kStillNs && now - moved_ns_ < kOutstandingNs &&
+  const bool in_time = now - still < timeout &&
+                       now - moved_ns_ < std::max(timeout, kOutstandingNs) &&
                        now - all_ended_ns_ < kMoveNs;
 """, """\
-  const bool in_time = now - still < kStillNs && now - moved_ns_ < kOutstandingNs;
+  const bool in_time = now - still < timeout &&
+                       now - moved_ns_ < std::max(timeout, kOutstandingNs);
 """)]),
     ("waits-for-weights-that-are-outstanding-for-ever", [(TERMINATION, """\
-  const bool in_time = now - still < kStillNs && now - moved_ns_ < kOutstandingNs &&
+  const bool in_time = now - still < timeout &&
+                       now - moved_ns_ < std::max(timeout, kOutstandingNs) &&
                        now - all_ended_ns_ < kMoveNs;
 """, """\
-  const bool in_time = now - still < kStillNs && now - all_ended_ns_ < kMoveNs;
+  const bool in_time = now - still < timeout && now - all_ended_ns_ < kMoveNs;
+""")]),
+    ("gives-up-slow-passes-over-the-weights", [(TERMINATION, """\
+  return kStillNs + kPasses * kNsPerSecond * seconds;
+""", """\
+  return kStillNs + 0 * seconds;
+""")]),
+    ("ends-with-a-diff-in-flight", [(TERMINATION, """\
+    return AnyOutstanding() && now - equal_ns_ < kStillNs ? State::kInFlight : State::kQuiescent;
+""", """\
+    return State::kQuiescent;
 """)]),
     ("gives-up-progress-that-is-outstanding", [(TERMINATION, """\
   if (AnyOutstanding()) unsettled_ns_ = now;
