@@ -8,6 +8,7 @@ namespace millrace {
 namespace {
 
 using sim::Cluster;
+using sim::FrameBytes;
 
 TEST(Damping, LeavesTheExchangesOfTwoNodesInEachIterationAsTheyAre) {
   for (const size_t members : {1, 2, 3, 64}) {
@@ -36,8 +37,8 @@ TEST(Damping, GoesFromAddingTowardsAveragingAsExchangesGrowStale) {
 }
 
 // Three nodes or more, which each see the others' last step at the earliest, nearly average where
-// their steps are long, also in fresh exchanges: with momentum, delays of a few steps are what makes
-// them oscillate.
+// their steps are long, also in fresh exchanges: with momentum, delays of a few steps are what
+// makes them oscillate.
 TEST(Damping, HoldsBackMostOfAStepOfManyNodes) {
   for (const size_t members : {3, 4, 5, 8}) {
     const float share = DampedShare(static_cast<double>(members), members);
@@ -247,6 +248,43 @@ TEST(DampedExchange, PassesAllOnAtTheEndWhereItIsToldTo) {
   for (size_t node : {0, 1}) x.exchange(node).Flush();
   x.Settle();
   for (size_t node : {0, 1}) EXPECT_EQ(x[node].weights[weight], 100);
+}
+
+// Node 1 is a relay. While its last share is on its way, its other segment merges 100 into its
+// weights, and tells this one `before` or after the position that acknowledges the share. Returns
+// what arrives at node 0.
+float ArrivesOfALateMerge(bool before) {
+  Cluster x({.nodes = 3, .damping = true});
+  const int64_t weight = 10 * int64_t{x.ChunkOf(0)};
+  for (int tick = 0; tick < 50; ++tick) {
+    x.Tick([](uint16_t, std::vector<float>&) {}, 10);  // so that exchanges are stale
+  }
+  x.Add(1, weight, 1);
+  x.Run(30);
+  for (size_t node : {0, 1, 2}) x.exchange(node).Flush();
+  bool merged = false;
+  x.delivers = [&](uint16_t from, uint16_t to, const FrameBytes& frame) {
+    const FrameHeader h = frame.decoded().header;
+    if (merged || h.type != FrameType::kPosition || to != 1 || from != 0) return true;
+    if (h.chunk * 10 != weight || !x.exchange(1).table().chunks[h.chunk].pending) return true;
+    merged = true;
+    x[1].weights[weight] += 100;
+    if (before) x.exchange(1).WeightsChanged();
+    return true;
+  };
+  x.Run(5);
+  EXPECT_TRUE(merged);
+  x.exchange(1).WeightsChanged();
+  x.delivers = nullptr;
+  x.Settle();
+  return x[0].weights[weight];
+}
+
+// The rest of the relay's own progress is dropped, and nothing else.
+TEST(DampedExchange, DropsNothingThatAnotherSegmentMergesAtTheEnd) {
+  const float reported = ArrivesOfALateMerge(true);
+  EXPECT_GT(reported, 1);
+  EXPECT_EQ(ArrivesOfALateMerge(false), reported);
 }
 
 TEST_F(StaleWorker, LeavesWithTheRestDropped) {

@@ -212,6 +212,7 @@ class Duel {
     ChunkOp op{
         .kind = kKinds[rng_.Below(std::size(kKinds))], .codec = codec_.codec, .chunk = chunk};
     if (rng_.Below(2) == 0) op.share = 0.37f;
+    op.drop_rest = op.codec == Codec::kFloat32 && rng_.Below(3) == 0;
     if (op.kind == ChunkOpKind::kEncodePending) {
       if (!(taken_[chunk].result & kNonZero)) return;
       op.codec = taken_[chunk].out_codec;

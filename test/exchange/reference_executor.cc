@@ -196,6 +196,7 @@ void ReferenceExecutor::Move(ChunkOp* op, const float* position, bool take, bool
   }
   const bool sends = std::any_of(d.begin(), d.end(), [](float x) { return x != 0; });
   const auto remains = [&](int64_t i) {
+    if (op->drop_rest) return 0.0f;
     if (!sends) return u[i];
     if (op->share == 1 || !rule_.changes_unsent) return rule_.keep(u[i], d[i]);
     const float offered = op->share * u[i];

@@ -899,21 +899,17 @@ x_.membership.role() != Role::kJoining;
     if (seen == 0 && iterations_ > kAddedIterations) return 0;
 """, "")]),
     ("the-rest-is-added-at-the-end", [(WORKER, """\
-  if (!exact_ || x_.delays.empty() || x_.config.passes_all_on) return false;
+  op->drop_rest = exact_ && share < 1;
+""", "")]),
+    ("the-rest-is-dropped-while-nodes-train", [(WORKER, """\
+  op->drop_rest = exact_ && share < 1;
 """, """\
-  if (exact_ || x_.delays.empty() || x_.config.passes_all_on) return false;
+  op->drop_rest = op->codec == Codec::kFloat32 && share < 1;
 """)]),
     ("the-last-share-is-that-of-the-last-take", [(DAMPING, """\
     iterations_ = std::max(static_cast<float>(PassedAt(now)), iterations_);
 """, "")]),
-    ("the-last-share-is-taken-again-and-again", [(WORKER, """\
-  x_.delays[op.chunk].OnTakenLast(x_.table.version);
-""", "")]),
     ("relays-drop-too", [(WORKER, """\
-  if (!exact_ || x_.delays.empty() || x_.config.passes_all_on) return false;
-""", """\
-  if (!exact_ || x_.delays.empty()) return false;
-"""), (WORKER, """\
   return x_.config.passes_all_on ? 1 : delay.ShareAtEnd(x_.clock);
 """, """\
   return delay.ShareAtEnd(x_.clock);

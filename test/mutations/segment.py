@@ -21,7 +21,7 @@ MUTANTS = [
 """)]),
     # ---- Merge rules and transports of a plan -------------------------------
     ("what-a-rule-leaves-stays-at-the-end", [("src/exchange/protocol/worker.cc", """\
-  if (held_all && op.share == 1 && x_.config.rest_distance > 0) return DropRest(op.chunk, chunk);
+  if (held_all && op.share == 1 && x_.config.rest_distance > 0) DropRest(op.chunk, chunk);
 """, "")]),
     ("a-plan-forgets-its-merge-rule", [("src/cluster/start.cc", """\
   config.rule = plan.rule;

@@ -18,7 +18,7 @@ class DropRecorder : public ChunkExecutor {
   void Run(std::span<ChunkOp> ops) override {
     drops_.clear();
     for (const ChunkOp& op : ops) {
-      if (op.kind != ChunkOpKind::kLoad && op.kind != ChunkOpKind::kDropRest) continue;
+      if (!Drops(op)) continue;
       std::vector<double>& unsent = drops_.emplace_back();
       const int64_t begin = op.chunk * arrays().chunk_floats;
       for (int64_t i = begin; i < begin + arrays().floats_of(op.chunk); ++i) {
@@ -28,10 +28,11 @@ class DropRecorder : public ChunkExecutor {
     inner_->Run(ops);
     auto unsent = drops_.begin();
     for (const ChunkOp& op : ops) {
-      if (op.kind != ChunkOpKind::kLoad && op.kind != ChunkOpKind::kDropRest) continue;
-      auto at = dropped_.begin() + op.chunk * arrays().chunk_floats;
+      if (!Drops(op)) continue;
+      int64_t at = op.chunk * arrays().chunk_floats;
       for (const double value : *unsent++) {
-        *at++ += op.result & kRefused ? 0 : value;
+        const double taken = op.drop_rest ? arrays().pending[at] : 0;
+        dropped_[at++] += op.result & kRefused ? 0 : value - taken;
       }
     }
   }
@@ -39,6 +40,10 @@ class DropRecorder : public ChunkExecutor {
   const ReplicaArrays& arrays() const override { return inner_->arrays(); }
 
  private:
+  static bool Drops(const ChunkOp& op) {
+    return op.kind == ChunkOpKind::kLoad || op.kind == ChunkOpKind::kDropRest || op.drop_rest;
+  }
+
   const std::unique_ptr<ChunkExecutor> inner_;
   std::vector<double>& dropped_;
   std::vector<std::vector<double>> drops_;  // scratch of Run

@@ -132,10 +132,13 @@ struct ChunkOp {
   Codec codec = Codec::kFloat32;
   bool acknowledged = false;  // kExchange
   bool take = false;          // kExchange
-  uint8_t result = 0;         // set by the executor
+  uint8_t result = 0;  // set by the executor
   // kExchange, kTake: the codec actually used for `out`: kFloat32 if a sparse diff would not be
   // smaller than a dense one.
   Codec out_codec = Codec::kFloat32;
+  // kExchange with `take`, kTake, kFloat32: drops the progress that is not taken, w' = base'.
+  // Whatever another writer adds to w before or after is taken, or stays.
+  bool drop_rest = false;
   uint32_t chunk = 0;
   uint32_t in_bytes = 0;
   // In: capacity of `out`. Out: size of the payload. Bytes beyond the payload, up to the capacity,

@@ -171,8 +171,20 @@ class HostRuleExecutor : public ChunkExecutor {
   template <typename Target>
   void Take(Target target, const ChunkSpan& chunk, const float* position, uint32_t seed,
             ChunkOp* op) {
+    if (op->drop_rest) return TakeLast(target, chunk, position, op);
     if (op->share == 1) return Take(target, rule_, chunk, position, seed, op);
     Take(target, Damped(rule_, op->share), chunk, position, seed, op);
+  }
+
+  // Takes a share and drops the rest.
+  template <typename Target>
+  void TakeLast(Target target, const ChunkSpan& chunk, const float* position, ChunkOp* op) {
+    CHECK(op->codec == Codec::kFloat32);
+    float* const out = op->out ? Floats(chunk, op) : nullptr;
+    Float32Encoder encoder{out, {}};
+    const MoveResult moved = HogwildExchangeMove<Pending::kTaken>(
+        target, Dropping(rule_, op->share), chunk, position, &encoder);
+    Finish(moved, out ? op->out_bytes : 0, op);
   }
 
   template <typename Target, typename Selecting>

@@ -64,6 +64,22 @@ DampedRule<Rule> Damped(const Rule& rule, float share) {
   return DampedRule<Rule>(rule, share);
 }
 
+// The same where the rest is dropped (ChunkOp::drop_rest).
+template <typename Rule>
+struct DroppingRule : DampedRule<Rule> {
+  using DampedRule<Rule>::DampedRule;
+
+  template <typename T>
+  MILLRACE_HOST_DEVICE T Residual(T /*u*/, T /*d*/) const {
+    return T{};
+  }
+};
+
+template <typename Rule>
+DroppingRule<Rule> Dropping(const Rule& rule, float share) {
+  return DroppingRule<Rule>(rule, share);
+}
+
 // Payloads to write. Encode() (host_codecs-inl.h) rounds selected values, writes them and returns
 // d. Elements come in order, each once. No address needs alignment.
 struct Float32Encoder {

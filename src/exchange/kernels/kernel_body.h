@@ -336,6 +336,7 @@ class KernelBody {
     float *const w = w_, *const base = base_, *const pending = pending_, *const d_out = Staged();
     const Rule rule = rule_;
     const float share = op.share;
+    const bool drop_rest = op.drop_rest;
     const uint32_t flags = team_.Or(op.count, [=](int64_t i) {
       const float pos = position[i];
       float d = 0, p = 0;
@@ -346,7 +347,7 @@ class KernelBody {
         const float u = MovedProgress(rule, live, base[i], pos);
         p = d = RoundOne(codec, Selected(rule, share, u, codec.overflow()), i);
         d_out[i] = d;
-        rest = Remains(rule, share, u, d);
+        rest = drop_rest ? 0.0f : Remains(rule, share, u, d);
       }
       const float new_base = pos + p;
       const float new_w = new_base + rest;

@@ -32,7 +32,7 @@ struct KernelOp {
   uint32_t next = kNoOp;
   ChunkOpKind kind = ChunkOpKind::kRead;
   Codec codec = Codec::kFloat32;
-  bool acknowledged = false, take = false;
+  bool acknowledged = false, take = false, drop_rest = false;
 
   // Set by the kernel. `scale` is also an input for kEncodePending.
   Codec out_codec = Codec::kFloat32;

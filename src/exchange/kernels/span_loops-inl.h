@@ -102,7 +102,11 @@ HWY_NOINLINE MoveResult HogwildExchangeMove(Target, const SpanRule<kZero>& rule,
         }
       });
     }
-    rule.rule->Residual({block->u, count}, {block->d, count}, {block->rest, count});
+    if (rule.drops_rest) {
+      std::fill_n(block->rest, count, 0.0f);
+    } else {
+      rule.rule->Residual({block->u, count}, {block->d, count}, {block->rest, count});
+    }
     ForEachVector(Widest(), part.count, [&](auto d, int64_t i) MILLRACE_STEP {
       MoveTo(d, part, position + begin, i, LoadFloats(d, part.pending + i),
              LoadFloats(d, block->rest + i), &remainder);

@@ -34,12 +34,18 @@ struct SpanRule {
   int state_floats = 0;
   std::shared_ptr<SpanBlock> block = std::make_shared<SpanBlock>();
   float share = 1;  // of Select(u) that is sent (ChunkOp::share)
+  bool drops_rest = false;
 };
 
 // In place of DampedRule.
 template <bool kZero>
 SpanRule<kZero> Damped(const SpanRule<kZero>& rule, float share) {
   return {rule.rule, rule.state_floats, rule.block, share};
+}
+// In place of DroppingRule.
+template <bool kZero>
+SpanRule<kZero> Dropping(const SpanRule<kZero>& rule, float share) {
+  return {rule.rule, rule.state_floats, rule.block, share, true};
 }
 
 // Floats of state per element of a rule of either kind.

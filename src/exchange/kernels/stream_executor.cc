@@ -172,6 +172,7 @@ void StreamExecutor::Add(ChunkOp* op) {
   to.codec = op->codec;
   to.acknowledged = op->acknowledged;
   to.take = op->take;
+  to.drop_rest = op->drop_rest;
   to.scale = op->scale;
   to.out_codec = op->out_codec;
   to.out_bytes = op->out_bytes;

@@ -69,18 +69,12 @@ class TakeDelay {
   }
   // Returns the last share computed by Share (unless it returned 0) or ShareAtEnd.
   float Last(size_t members) const { return DampedShare(iterations_, members); }
-  // Discards the recorded staleness.
-  void Forget() { iterations_ = 0; }
   // Records that the chunk has no unsent progress and no history of takes: this node masters it no
   // longer.
   void Restart(const TrainingClock& now) {
     OnTaken(now);
-    Forget();
+    iterations_ = 0;
   }
-  // Records that the final share was taken from the weights at `version`, after the end of
-  // training.
-  void OnTakenLast(uint64_t version) { last_ = static_cast<uint32_t>(version + 1); }
-  bool HasTakenLast(uint64_t version) const { return last_ == static_cast<uint32_t>(version + 1); }
 
  private:
   static constexpr double kKept = 0.75;  // part of the recorded staleness that a take keeps
@@ -99,7 +93,6 @@ class TakeDelay {
   }
 
   uint32_t cluster_ = 0, own_ = 0;  // clocks at the last take, lower 32 bits
-  uint32_t last_ = 0;               // version of OnTakenLast + 1, lower 32 bits; 0: none
   float iterations_ = 0;            // recorded staleness, in cluster iterations
 };
 

@@ -54,11 +54,6 @@ DropReason Worker::OnPosition(const FrameView& frame) {
   }
   op.acknowledged = x_.Acknowledged(chunk, frame.acks);
   const bool settled = !chunk.pending || op.acknowledged;
-  if (settled && DropsRest(h.chunk)) {
-    op.kind = ChunkOpKind::kLoad;
-    chunk.swept = table.version;
-    return DropReason::kNone;
-  }
   op.kind = ChunkOpKind::kExchange;
   if (!settled || !MaySend() || x_.outbox.Room(Outbox::Use::kDiff) == 0) {
     chunk.swept = x_.table.version - 1;
@@ -79,25 +74,12 @@ float Worker::ShareOf(uint32_t index) {
   return x_.config.passes_all_on ? 1 : delay.ShareAtEnd(x_.clock);
 }
 
-bool Worker::DropsRest(uint32_t index) const {
-  if (!exact_ || x_.delays.empty() || x_.config.passes_all_on) return false;
-  const TakeDelay& delay = x_.delays[index];
-  return delay.HasTakenLast(x_.table.version) && delay.Last(x_.clock.members) < 1;
-}
-
 // Updates the damping state after a take or load, and ends at the rule's fixed point.
 void Worker::NoteTake(const ChunkOp& op, Chunk* chunk) {
   const bool held_all = (op.result & (kNonZero | kRemainder)) == kRemainder;
   if (!x_.delays.empty()) x_.delays[op.chunk].OnTaken(x_.clock);
   if (!exact_) return;
-  if (held_all && op.share == 1 && x_.config.rest_distance > 0) return DropRest(op.chunk, chunk);
-  if (x_.delays.empty()) return;
-  x_.delays[op.chunk].OnTakenLast(x_.table.version);
-  // The progress is so small that its share encodes to zero: the next take gets all of it.
-  if (held_all) {
-    x_.delays[op.chunk].Forget();
-    Recheck(chunk);
-  }
+  if (held_all && op.share == 1 && x_.config.rest_distance > 0) DropRest(op.chunk, chunk);
 }
 
 void Worker::Recheck(Chunk* chunk) {
@@ -117,9 +99,12 @@ void Worker::DropRest(uint32_t index, Chunk* chunk) {
   if (op.result & kRefused) Recheck(chunk);
 }
 
-// Prepares `op` to take `share` of the progress. Returns the outbox slot for the diff.
+// Prepares `op` to take `share` of the progress. Returns the outbox slot for the diff. After the
+// end of training the rest is dropped in the same operation, as another segment may merge progress
+// into the weights between two.
 inline uint32_t Worker::PrepareTake(float share, ChunkOp* op) {
   op->share = share;
+  op->drop_rest = exact_ && share < 1;
   const uint32_t slot = x_.outbox.Take(Outbox::Use::kDiff);
   op->codec = codec();
   x_.WriteTo(slot, op);

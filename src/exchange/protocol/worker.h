@@ -46,8 +46,6 @@ class Worker {
   }
   // Returns the share of a chunk's progress that may be taken now; 0: none.
   float ShareOf(uint32_t index);
-  // Whether the final share of a chunk's progress was taken, so that the rest is to be dropped.
-  bool DropsRest(uint32_t index) const;
   uint32_t PrepareTake(float share, ChunkOp* op);
   void NoteTake(const ChunkOp& op, Chunk* chunk);
   void Recheck(Chunk* chunk);
