@@ -181,7 +181,9 @@ TEST(EncodeWeights, SendsWeightsOfOneDistributionAsInt8) {
     EXPECT_EQ(Int8OrOther(uniform), Codec::kInt8) << count;
     EXPECT_EQ(Int8OrOther(sparse), Codec::kInt8) << count;
     // One of a few weights may be much larger than the others.
-    if (count > 16) EXPECT_EQ(Int8OrOther(gaussian), Codec::kInt8) << count;
+    if (count > 16) {
+      EXPECT_EQ(Int8OrOther(gaussian), Codec::kInt8) << count;
+    }
     EXPECT_EQ(Int8OrOther(std::vector<float>(count)), Codec::kInt8) << count;
   }
 }
