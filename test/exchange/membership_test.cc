@@ -649,6 +649,36 @@ TEST(Membership, AsksAgainOnlyWhenAllMembersHaveTheView) {
   EXPECT_TRUE(m.view(2).Find(2)) << m.Describe();
 }
 
+// Ten nodes that did not answer at first are admitted together, not one after each change of view.
+TEST(Membership, AdmitsTogetherAllThatAnswerWhenTheyAreAskedAgain) {
+  MembershipCluster m(13);
+  bool deaf = true;
+  m.delivers = [&](uint16_t, uint16_t to, FrameType type) {
+    return to < 2 || type != FrameType::kPropose || (!deaf && to != 12);
+  };
+  m.Start(0);
+  m.Start(1);
+  m.Run(100);
+  for (uint16_t node = 2; node < 13; ++node) m.Start(node);
+  m.Run(200);
+  ASSERT_EQ(m.view(0).members.size(), 2u);
+  const uint32_t before = m.view(0).id.epoch;
+  deaf = false;
+  const auto joined = [&] {
+    const auto& members = m.view(0).members;
+    return members.size() == 12 && std::ranges::all_of(members, [](const Member& member) {
+             return member.role == Role::kSynced;
+           });
+  };
+  while (!joined()) {
+    ASSERT_LT(m.tick(), 1500) << m.Describe();
+    m.Tick();
+  }
+  // One proposal that node 12 does not answer, one with the others, one with their new roles, and
+  // up to as many that ask node 12 again.
+  EXPECT_LE(m.view(0).id.epoch, before + 6);
+}
+
 // The change does not wait until the coordinator gives up the node that does not answer.
 TEST(Membership, LeavesAProposalThatOnlyAsksAgainForAnotherChange) {
   MembershipCluster m(4);

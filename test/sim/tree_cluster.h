@@ -44,8 +44,8 @@ class TreeCluster {
   void Flush() { flushed_ = true; }
   void Heal();
 
-  // Checks after each tick that no replica holds more tokens than were made. Returns the
-  // failure, if any.
+  // Checks after each tick that no replica holds more tokens than were made, or fewer than none
+  // unless a relay of a damped tree lost an incarnation. Returns the failure, if any.
   std::optional<Failure> Run(int64_t ticks);
   // Runs until every running node is in the views of all its segments and quiescent. Returns the
   // failure, if any.
@@ -87,6 +87,7 @@ class TreeCluster {
   };
 
   bool InSync(const Node& node) const;
+  bool AnyRelayLostAnIncarnation() const;
   void Step(uint16_t id);
   void Count(Node* node);
   void Solve(uint16_t id);

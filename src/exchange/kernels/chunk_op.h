@@ -132,7 +132,7 @@ struct ChunkOp {
   Codec codec = Codec::kFloat32;
   bool acknowledged = false;  // kExchange
   bool take = false;          // kExchange
-  uint8_t result = 0;  // set by the executor
+  uint8_t result = 0;         // set by the executor
   // kExchange, kTake: the codec actually used for `out`: kFloat32 if a sparse diff would not be
   // smaller than a dense one.
   Codec out_codec = Codec::kFloat32;

@@ -85,7 +85,7 @@ void Membership::Tick(int64_t now) {
   if (left_) return;
   if (intent_ == Intent::kJoin && !Recent(target_last_frame_at_)) intent_ = Intent::kNone;
   if (proposing_ && (!Recent(proposed_at_) || (asks_again_ && AnotherChangeIsDue()))) {
-    GiveUpProposal();
+    EndProposal();
   }
   if (!view_.id) return Bootstrap(now);
   if (links_.IsDue(now)) UpdateLinks(now);
@@ -341,7 +341,6 @@ bool Membership::OnAccept(const FrameView& frame, int64_t now) {
   if (!proposing_ || id != proposal_.id) return true;
   if (!proposal_.Find(frame.header.source)) return true;
   peers_[frame.header.source].accepted = true;
-  peers_[frame.header.source].unresponsive = false;
   CommitIfAccepted(now);
   return true;
 }
@@ -351,7 +350,7 @@ void Membership::CommitIfAccepted(int64_t now) {
   for (const Member& member : proposal_.members) {
     if (member.node != config_.node && !peers_[member.node].accepted) return;
   }
-  proposing_ = false;
+  EndProposal();
   Install(proposal_, false, now);
 }
 

@@ -191,7 +191,7 @@ class Membership {
   void ProposeIfNeeded(int64_t now);
   bool MayAskAgain() const;
   bool AnotherChangeIsDue();
-  void GiveUpProposal();
+  void EndProposal();
   void CommitIfAccepted(int64_t now);
   bool AsksToJoin(const Peer& peer) const;
   bool IsJoining(const Peer& peer, const View& next) const;

@@ -149,12 +149,13 @@ bool Membership::AnotherChangeIsDue() {
 
 // Marks joining nodes that did not answer as unresponsive, so that they do not block other changes:
 // they may not receive this node's frames although it receives theirs. They are asked again when
-// nothing else is to change, and until something else is.
-void Membership::GiveUpProposal() {
+// nothing else is to change, and until something else is. A node that answers becomes responsive
+// here and not earlier, so that its answer does not end the proposal for the others.
+void Membership::EndProposal() {
   proposing_ = false;
   for (const Member& member : proposal_.members) {
     Peer& peer = peers_[member.node];
-    if (!view_.Has(member.node, member.incarnation) && !peer.accepted) peer.unresponsive = true;
+    if (!view_.Has(member.node, member.incarnation)) peer.unresponsive = !peer.accepted;
   }
 }
 
