@@ -23,10 +23,29 @@ std::string JoinLog::NameOf(uint16_t node) const {
   return node < names_.size() ? names_[node] : StrCat(node);
 }
 
+void JoinLog::CheckWeights(const Membership& membership, int64_t now_ns,
+                           std::vector<std::string>* lines) {
+  if (!membership.LacksWeights()) {
+    lacking_since_ = -1;
+    return;
+  }
+  if (lacking_since_ < 0) {
+    lacking_since_ = now_ns;
+    lacking_due_ = now_ns + patience_ns_;
+  }
+  if (now_ns < lacking_due_) return;
+  lacking_due_ = now_ns + kRepeatNs;
+  lines->push_back(StrCat("Segment ", segment_, ": no node that has all weights of the run has ",
+                          "responded for ", (now_ns - lacking_since_) / kNsPerSecond,
+                          " s; this node does not have them and waits for one: start ",
+                          "such a node again, or all nodes, to begin anew"));
+}
+
 std::vector<std::string> JoinLog::Update(const Membership& membership, int64_t now_ns) {
   std::vector<std::string> lines;
   if (now_ns < next_ns_) return lines;
   next_ns_ = now_ns + patience_ns_ / kChecks;
+  CheckWeights(membership, now_ns, &lines);
   for (uint16_t node = 0; node < waiting_.size(); ++node) {
     Waiting& waiting = waiting_[node];
     const int64_t waits_ns = membership.WaitsToBeAdmittedNs(node);

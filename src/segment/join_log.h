@@ -1,5 +1,5 @@
-// Log lines about nodes that ask to join a segment and are not admitted: invitations or answers
-// get lost.
+// Log lines about nodes that cannot join a segment: those whose invitations or answers get lost,
+// and this one if no node has all weights of the run.
 #ifndef MILLRACE_SEGMENT_JOIN_LOG_H_
 #define MILLRACE_SEGMENT_JOIN_LOG_H_
 
@@ -29,6 +29,7 @@ class JoinLog {
 
  private:
   std::string NameOf(uint16_t node) const;
+  void CheckWeights(const Membership& membership, int64_t now_ns, std::vector<std::string>* lines);
 
   struct Waiting {
     bool reported = false;
@@ -39,6 +40,8 @@ class JoinLog {
   const std::vector<std::string> names_;
   const int64_t patience_ns_;
   std::vector<Waiting> waiting_;  // by node
+  int64_t lacking_since_ = -1;    // when this node began to lack weights; -1: it does not
+  int64_t lacking_due_ = 0;       // next line about that
   int64_t next_ns_ = INT64_MIN;   // time of the next check
 };
 

@@ -62,6 +62,13 @@ TEST_F(LinkMonitors, ExcludeTheLargerOfTwoThatAreAlike) {
 }
 
 // Otherwise no member would hold the weights.
+TEST_F(LinkMonitors, ReportTheSilentButNotThemselvesWhenTheyGiveAViewUp) {
+  for (const uint16_t node : {2, 3}) links_.OnFrame(node, true, 5 * kTimeout);
+  links_.OnView({}, view_, 5 * kTimeout);
+  EXPECT_TRUE(links_.Reports(1, 0));
+  for (const uint16_t node : {1, 2, 3}) EXPECT_FALSE(links_.Reports(1, node)) << node;
+}
+
 TEST_F(LinkMonitors, ExcludeAllOthersRatherThanTheOnlyOneInSync) {
   for (uint16_t node : {1, 2, 3}) view_.members[node].role = Role::kJoining;
   Report(2);

@@ -535,9 +535,28 @@ h.view.epoch > kMaxEpoch || h.number > kMaxPositionNumber;
   table_.KeepAcks(continuing);
 """, "")]),
     ("ends-of-an-earlier-incarnation-kept", [(MASTER, """\
-      if (same_incarnation) ends""", """\
-      (void)same_incarnation;
-      ends""")]),
+    if (was_member && TestBit(std::as_bytes(continuing), members[place])) {
+""", """\
+    if (was_member) {
+""")]),
+    ("keeps-ends-by-the-places-of-another-view", [(MASTER, """\
+      places.emplace_back(place, before_place);
+""", """\
+      places.emplace_back(place, place);
+""")]),
+    ("goes-on-with-a-part-of-the-chunks", [(PROPOSE, """\
+    const bool may = anybody_synced ? member.role == Role::kSynced : HasEveryChunk(member);
+""", """\
+    const bool may = anybody_synced ? member.role == Role::kSynced : true;
+""")]),
+    ("bootstraps-with-a-part-of-the-chunks", [(EXCHANGE, """\
+    if (!view.id && has_some) membership_.ForbidBootstrap();
+""", """\
+    (void)has_some;
+""")]),
+    ("waits-for-the-dead-for-ever", [(MEMBERSHIP, """\
+  if (now - coordinated_at_ >= kAbandonTimeouts * config_.peer_timeout_ns) return Abandon(now);
+""", "")]),
     ("any-node-is-master", [(WORKER, """\
   if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return DropReason::kNotMaster;
 """, "")]),
@@ -635,10 +654,10 @@ h.view.epoch > kMaxEpoch || h.number > kMaxPositionNumber;
     RunBatch(now);  // frames before this one belong to the view that may end here
 """, "")]),
     ("joins-without-a-reset", [(EXCHANGE, """\
-  if (reset) {
     table_.Reset();
+    followed_.members.clear();
 """, """\
-  if (reset) {
+    followed_.members.clear();
 """)]),
     ("commits-without-all-accepts", [(MEMBERSHIP, """\
     if (member.node != config_.node && !peers_[member.node].accepted) return;

@@ -57,6 +57,22 @@ TEST_F(JoinLogTest, SaysThatTheNodeJoined) {
   EXPECT_EQ(In(300), Lines{});
 }
 
+TEST_F(JoinLogTest, SaysThatNoNodeHasAllWeights) {
+  repaired_ = true;
+  cluster_[1].gets_synced = false;
+  cluster_.Start(1, 7);
+  cluster_[1].gets_synced = false;
+  EXPECT_EQ(In(150), Lines{});
+  cluster_.Kill(0);
+  cluster_.Kill(2);
+  const Lines lines = In(280);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0],
+            "Segment lan: no node that has all weights of the run has responded for 0 s; this node "
+            "does not have them and waits for one: start such a node again, or all nodes, to begin "
+            "anew");
+}
+
 TEST_F(JoinLogTest, IsSilentWhereNodesJoinInTime) {
   repaired_ = true;
   EXPECT_EQ(In(500), Lines{});

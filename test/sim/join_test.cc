@@ -1,6 +1,9 @@
-// Nodes join beside one that asks to join and receives nothing from the coordinator.
+// Nodes join beside one that does not answer, or while the node that has the weights fails.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "base/error.h"
 #include "test/sim/cluster.h"
 
 namespace millrace::sim {
@@ -61,6 +64,88 @@ TEST(Join, OfManyNodesIsLittleSlowerBesideOneThatDoesNotAnswer) {
       }
     }
   }
+}
+
+constexpr int64_t kWeights = 20'000;
+
+// Four nodes, of which node 0 has the weights of the run, all 5, and the others, all 0, have joined
+// with some of the chunks.
+class PartlyJoined : public testing::Test {
+ protected:
+  PartlyJoined() : x_({.nodes = 4, .size = kWeights, .chunk_floats = 10, .joined = false}) {
+    std::ranges::fill(x_[0].weights, 5.0f);
+    while (!HasSome(1) || !HasSome(2) || !HasSome(3)) {
+      if (x_.tick() > 400) throw Error("cluster: nodes do not join");
+      x_.Tick();
+    }
+  }
+  int64_t OfTheRun(size_t node) { return std::ranges::count(x_[node].weights, 5.0f); }
+  bool HasSome(size_t node) { return OfTheRun(node) > 0; }
+
+  Cluster x_;
+};
+
+// The node stands still in the pass that follows a change of view, say, for 1.5 peer timeouts.
+TEST_F(PartlyJoined, TakesAllWeightsOfANodeThatStoodStill) {
+  x_[0].stopped = true;
+  x_.Run(90);
+  x_[0].stopped = false;
+  x_.Settle();
+  for (size_t node = 0; node < 4; ++node) {
+    EXPECT_EQ(OfTheRun(node), kWeights);
+    EXPECT_EQ(x_.exchange(node).stats().resets, 0u);
+  }
+}
+
+TEST_F(PartlyJoined, WaitsForANodeWithAllWeightsIfTheOnlyOneDies) {
+  x_[0].stopped = true;
+  for (int i = 0; i < 40; ++i) {
+    x_.Run(50);
+    for (const size_t node : {1, 2, 3}) ASSERT_FALSE(x_.exchange(node).in_sync());
+  }
+  for (const size_t node : {1, 2, 3}) EXPECT_TRUE(x_.exchange(node).membership().LacksWeights());
+  // It starts again, with other weights.
+  x_.network().Clear(0);
+  ExchangeConfig config = ConfigOf({.nodes = 4}, 0);
+  config.incarnation = 100;
+  x_[0].Start(config, kWeights, 10);
+  std::ranges::fill(x_[0].weights, 7.0f);
+  x_[0].stopped = false;
+  x_.Settle();
+  for (size_t node = 0; node < 4; ++node) {
+    EXPECT_EQ(std::ranges::count(x_[node].weights, 7.0f), kWeights);
+  }
+}
+
+// Node 1 receives all chunks before node 0 dies.
+TEST_F(PartlyJoined, GoesOnWithTheWeightsOfTheRunIfOneNodeHasAll) {
+  while (OfTheRun(1) < kWeights) {
+    ASSERT_LT(x_.tick(), 2000);
+    x_.Tick();
+  }
+  x_[0].stopped = true;
+  x_.Settle();
+  for (const size_t node : {1, 2, 3}) EXPECT_EQ(OfTheRun(node), kWeights);
+}
+
+// Nodes that have received nothing begin with their own weights, all of them.
+TEST(Join, BeginsAnewIfTheOnlyNodeWithWeightsDiesBeforeItHasSentAny) {
+  Cluster x({.nodes = 3, .size = 100, .chunk_floats = 10, .joined = false});
+  std::ranges::fill(x[0].weights, 5.0f);
+  x.delivers = [](uint16_t, uint16_t, const FrameBytes& frame) {
+    return frame.decoded().header.type != FrameType::kPosition;
+  };
+  while (x.exchange(0).view().members.size() < 3) {
+    ASSERT_LT(x.tick(), 400);
+    x.Tick();
+  }
+  x.Run(5);
+  x.delivers = nullptr;
+  x.network().Clear(1);
+  x.network().Clear(2);
+  x[0].stopped = true;
+  x.Settle();
+  for (const size_t node : {1, 2}) EXPECT_EQ(std::ranges::count(x[node].weights, 0.0f), 100);
 }
 
 }  // namespace

@@ -315,6 +315,9 @@ void Exchange::FollowView() {
   const View& view = membership_.view();
   bootstrapped_ = !reset && (bootstrapped_ || !followed_.id);
   if (reset) {
+    // A view of which no member had every chunk was given up. What the node has is of two runs.
+    const bool has_some = table_.unsynced < table_.size();
+    if (!view.id && has_some) membership_.ForbidBootstrap();
     table_.Reset();
     followed_.members.clear();
     clock_base_ = progress_;

@@ -46,6 +46,7 @@ void LinkMonitor::Skip(int64_t ns) {
 
 void LinkMonitor::OnView(const View& view, const View& previous, int64_t now) {
   for (const Member& member : previous.members) {
+    if (member.node == node_) continue;  // it leaves the view
     const bool timed_out = now - peers_[member.node].last_frame_at >= peer_timeout_ns_;
     if (!view.Find(member.node) && timed_out) SetBit(Row(node_), member.node, true);
   }

@@ -21,6 +21,7 @@ constexpr uint32_t kScan = 1024;
 
 Master::Master(ExchangeContext* context)
     : x_(*context),
+      places_(x_.config.max_nodes),
       deferred_(x_.config.direct ? x_.config.slots : 0, x_.outbox.payload_bytes(),
                 x_.executor.payload_memory()) {
   if (x_.config.direct) x_.executor.RegisterMemory(deferred_.payloads());
@@ -30,22 +31,37 @@ Master::Master(ExchangeContext* context)
 }
 
 void Master::OnView(const std::vector<uint32_t>& before, std::span<const uint64_t> continuing) {
-  const size_t nodes = x_.config.max_nodes;
   ChunkTable& table = x_.table;
-  std::vector<WorkerEnd> ends(table.owned.size() * nodes);
+  std::vector<uint16_t> members;
+  for (const Member& member : x_.membership.view().members) members.push_back(member.node);
+  // Places of the members that continue: the new one, and the one before.
+  std::vector<std::pair<size_t, size_t>> places;
+  for (size_t place = 0; place < members.size(); ++place) {
+    const uint16_t before_place = places_[members[place]];
+    const bool was_member =
+        before_place < members_.size() && members_[before_place] == members[place];
+    if (was_member && TestBit(std::as_bytes(continuing), members[place])) {
+      places.emplace_back(place, before_place);
+    }
+  }
+  std::vector<WorkerEnd> ends(table.owned.size() * members.size());
   size_t old_row = 0;
   for (uint32_t row = 0; row < table.owned.size(); ++row) {
     Chunk& chunk = table.chunks[table.owned[row]];
     while (old_row < before.size() && before[old_row] < table.owned[row]) ++old_row;
     const bool stays = old_row < before.size() && before[old_row] == table.owned[row] &&
                        chunk.state == ChunkState::kMaster;
-    for (uint16_t node = 0; stays && node < nodes; ++node) {
-      const bool same_incarnation = TestBit(std::as_bytes(continuing), node);
-      if (same_incarnation) ends[row * nodes + node] = ends_[old_row * nodes + node];
+    for (size_t i = 0; stays && i < places.size(); ++i) {
+      const auto [place, old_place] = places[i];
+      ends[row * members.size() + place] = ends_[old_row * members_.size() + old_place];
     }
     chunk.row = row;
   }
   ends_ = std::move(ends);
+  members_ = std::move(members);
+  for (size_t place = 0; place < members_.size(); ++place) {
+    places_[members_[place]] = static_cast<uint16_t>(place);
+  }
   priority_.Reset(table.owned.size());
   cycles_.assign(table.owned.size(), {});
   cursor_ = 0;

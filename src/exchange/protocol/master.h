@@ -55,8 +55,9 @@ class Master {
     bool known = false;    // if false, only the parity is known, from the acknowledgement vector
   };
 
+  // REQUIRES: `node` is a member of the view.
   WorkerEnd& End(const Chunk& chunk, uint16_t node) {
-    return ends_[size_t{chunk.row} * x_.config.max_nodes + node];
+    return ends_[chunk.row * members_.size() + places_[node]];
   }
   static void Saw(Chunk* chunk, WorkerEnd* end, uint64_t number);
   void AddMerge(Chunk* chunk, const FrameView& frame);
@@ -73,7 +74,9 @@ class Master {
   void EncodePosition(uint32_t slot, FrameHeader* header);
 
   ExchangeContext& x_;
-  std::vector<WorkerEnd> ends_;
+  std::vector<uint16_t> members_;  // of the view, ascending
+  std::vector<uint16_t> places_;   // by node: its index in members_, if it is one
+  std::vector<WorkerEnd> ends_;    // by row and place
   SendPriority priority_;          // by row
   std::vector<DiffCycle> cycles_;  // by row
   DeferredDiffs deferred_;

@@ -53,7 +53,7 @@ bool Membership::TakeChange(bool* reset) {
 
 void Membership::SetSynced() {
   if (!synced_) heartbeat_due_ = now_;
-  synced_ = true;
+  synced_ = may_bootstrap_ = true;
 }
 
 void Membership::SetDrained() {
@@ -80,6 +80,7 @@ void Membership::Tick(int64_t now) {
     for (Peer& peer : peers_) peer.last_frame_at += now - now_;
     links_.Skip(now - now_);
     started_at_ += now - now_;
+    coordinated_at_ += now - now_;
   }
   now_ = now;
   if (left_) return;
@@ -89,7 +90,32 @@ void Membership::Tick(int64_t now) {
   }
   if (!view_.id) return Bootstrap(now);
   if (links_.IsDue(now)) UpdateLinks(now);
+  if (synced_ || Coordinator() != kNoNode) coordinated_at_ = now;
+  if (now - coordinated_at_ >= kAbandonTimeouts * config_.peer_timeout_ns) return Abandon(now);
   ProposeIfNeeded(now);
+}
+
+// Leaves a view of which no member has every chunk, as if this node had just started. It must not
+// become synced there: its weights would be those of the run in some chunks and its own in others.
+void Membership::Abandon(int64_t now) {
+  left_ = intent_ == Intent::kLeave;
+  proposal_ = view_;
+  incarnation_ = joining_incarnation();
+  view_.id = {};
+  view_.ancestors.clear();
+  view_.members.clear();
+  view_.past_clock = 0;
+  links_.OnView(view_, proposal_, now);
+  for (Peer& peer : peers_) {
+    peer.place = kNoPlace;
+    peer.asking_since = -1;
+  }
+  role_ = Role::kJoining;
+  clock_ = 0;
+  drained_ = proposing_ = accept_due_ = false;
+  if (!left_) intent_ = Intent::kNone;
+  changed_ = reset_ = true;
+  started_at_ = heartbeat_due_ = now;
 }
 
 void Membership::UpdateLinks(int64_t now) {
@@ -273,9 +299,10 @@ bool Membership::BetterThanTarget(const Rank& theirs, bool stays) const {
   return (stays && scratch_.DescendsFrom(target_)) || !target_rank_.Precedes(theirs);
 }
 
-// The view with more iterations precedes; then the one with more live synced members, the higher
-// epoch, the lower coordinator.
+// A view of which synced members are alive precedes one of which none is; then the one with more
+// iterations; then the one with more live synced members, the higher epoch, the lower coordinator.
 bool Membership::Rank::Precedes(const Rank& other) const {
+  if ((live > 0) != (other.live > 0)) return live > 0;
   if (clock != other.clock) return clock > other.clock;
   if (live != other.live) return live > other.live;
   if (id.epoch != other.id.epoch) return id.epoch > other.id.epoch;
@@ -384,7 +411,7 @@ void Membership::Install(const View& view, bool reset, int64_t now) {
   changed_ = true;
   reset_ = reset_ || reset;
   heartbeat_due_ = now;
-  next_proposal_at_ = now;
+  next_proposal_at_ = coordinated_at_ = now;
 }
 
 // ---- Sending ----------------------------------------------------------------

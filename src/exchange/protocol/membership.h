@@ -90,8 +90,9 @@ class Membership {
   // Sets a lower bound on the next incarnation of this node, or on the current one while it is in
   // no view.
   void RaiseIncarnation(uint32_t least);
-  // From now on this node may bootstrap.
+  // From now on this node may bootstrap, or may not until it is synced again.
   void AllowBootstrap() { may_bootstrap_ = true; }
+  void ForbidBootstrap() { may_bootstrap_ = false; }
   // Asks to leave the view. left() becomes true eventually.
   void Leave();
 
@@ -120,6 +121,9 @@ class Membership {
   bool Alive(uint16_t node) const;
   // Which members do not receive frames from each other.
   const LinkMonitor& links() const { return links_; }
+  // Whether no member of this node's view has every chunk, or this node has given up such a view
+  // with a part of the chunks: it waits for a node that has all.
+  bool LacksWeights() const;
   // The member that this node considers the coordinator; kNoNode if there is none.
   uint16_t Coordinator() const;
   // How long a node has asked to join this node's view without becoming a member, in ns. 0 if it
@@ -128,6 +132,9 @@ class Membership {
 
  private:
   static constexpr uint16_t kNoPlace = UINT16_MAX;
+  // Peer timeouts after which joining nodes give up a view whose members with every chunk do not
+  // respond. These may only stand still, with the weights of the run.
+  static constexpr int64_t kAbandonTimeouts = 5;
   // Expected distance at most between the epochs of two nodes: proposals of years.
   static constexpr uint32_t kMaxEpochStep = uint32_t{1} << 28;
 
@@ -185,6 +192,8 @@ class Membership {
   bool IsPromised(ViewId id) const { return id == promised_ || id == promised_before_; }
   void Install(const View& view, bool reset, int64_t now);
   void Bootstrap(int64_t now);
+  bool HasEveryChunk(const Member& member) const;
+  void Abandon(int64_t now);
   bool IsCoordinator() const { return Coordinator() == config_.node; }
   bool Compose(bool with_unresponsive, View* next) const;
   void ComposeMember(const Member& member, View* next) const;
@@ -238,7 +247,8 @@ class Membership {
   bool may_bootstrap_ = true;
   bool started_ = false;
   int64_t now_ = 0, started_at_ = 0, heartbeat_due_ = 0;
-  uint64_t heartbeats_ = 0;  // sent
+  int64_t coordinated_at_ = 0;  // last time at which the view had a coordinator
+  uint64_t heartbeats_ = 0;     // sent
 };
 
 }  // namespace millrace::inline exchange

@@ -21,12 +21,21 @@ bool SameMembers(const View& a, const View& b) {
 uint16_t Membership::Coordinator() const {
   const bool anybody_synced = LiveSynced() > 0;
   for (const Member& member : view_.members) {
-    // Without a live synced member, the lowest live member coordinates, with the chunks that it
-    // has.
-    const bool may = anybody_synced ? member.role == Role::kSynced : true;
+    // Without a live synced member, the lowest live one with every chunk coordinates.
+    const bool may = anybody_synced ? member.role == Role::kSynced : HasEveryChunk(member);
     if (may && Alive(member.node) && !links_.IsExcluded(member.node)) return member.node;
   }
   return kNoNode;
+}
+
+bool Membership::HasEveryChunk(const Member& member) const {
+  if (member.node == config_.node) return synced_;
+  const Peer& peer = peers_[member.node];
+  return peer.known && peer.incarnation == member.incarnation && peer.status.synced;
+}
+
+bool Membership::LacksWeights() const {
+  return view_.id ? Coordinator() == kNoNode : !may_bootstrap_ && !config_.bootstraps_when_allowed;
 }
 
 // Whether the node asks to join this node's view, and would recognize it.
@@ -100,7 +109,7 @@ bool Membership::Compose(bool with_unresponsive, View* next) const {
     }
     next->Insert({node, Role::kJoining, peers_[node].status.joining_incarnation, 0});
   }
-  // A view needs a synced member: without one, this node becomes it, with its own weights.
+  // A view needs a synced member: without one, this node becomes it, as it has every chunk.
   if (next->synced() == 0) {
     for (Member& member : next->members) {
       if (member.node != config_.node) continue;
