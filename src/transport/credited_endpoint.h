@@ -120,9 +120,8 @@ class CreditedEndpoint : public Transport, private DatagramLink::Sink {
   bool TakeFrame(const Datagram& datagram);
   void TakeCredit(size_t peer, const ControlMessage& credit);
   void TakeProbe(StreamName name, const ControlMessage& probe);
-  // Records that the peer is alive. Probes its streams that were marked unresponsive, except
-  // `reported` (may be null), whose state the peer has just reported.
-  void OnFrame(size_t peer, const Stream* reported);
+  // Records that the peer has sent something.
+  void Heard(size_t peer);
   void Drop(DropReason reason, uint64_t datagrams) override { counters_.Drop(reason, datagrams); }
   void Reached(size_t peer) override;
   void WantCredit(StreamName name);

@@ -59,9 +59,10 @@ void CreditedEndpoint::TakeCredit(size_t peer, const ControlMessage& credit) {
   const bool to_all = credit.echo == SessionOf(true);
   if (!to_all && credit.echo != SessionOf(false)) return;
   const bool is_new = std::exchange(peers_[peer].session, credit.session) != credit.session;
-  Stream& stream = peers_[peer].stream(to_all);
-  OnFrame(peer, &stream);
-  if (credit.window > 0) stream.send.Credit(credit.sequence, credit.window);
+  SendWindow& window = peers_[peer].stream(to_all).send;
+  window.Answered();
+  if (credit.window > 0) window.Credit(credit.sequence, credit.window);
+  Heard(peer);
   // Confirms this node's session to the receiver.
   if (credit.window == 0 || is_new) SendProbe({peer, to_all});
 }
@@ -70,7 +71,7 @@ void CreditedEndpoint::TakeProbe(StreamName name, const ControlMessage& probe) {
   const bool validated = probe.echo == session_;
   if (validated) {
     peers_[name.peer].session = probe.session ^ (name.to_all ? 1 : 0);
-    OnFrame(name.peer, nullptr);
+    Heard(name.peer);
   }
   if (At(name).receive.Probed(probe.session, probe.sequence, validated)) {
     WantCredit(name);
@@ -80,12 +81,8 @@ void CreditedEndpoint::TakeProbe(StreamName name, const ControlMessage& probe) {
   }
 }
 
-void CreditedEndpoint::OnFrame(size_t peer, const Stream* reported) {
-  for (const bool to_all : {false, true}) {
-    Stream& stream = peers_[peer].stream(to_all);
-    // The peer's progress in this stream is unknown after it was unresponsive.
-    if (stream.send.OnFrame() && &stream != reported) SendProbe({peer, to_all});
-  }
+void CreditedEndpoint::Heard(size_t peer) {
+  for (Stream& stream : peers_[peer].streams) stream.send.Heard();
 }
 
 bool CreditedEndpoint::TakeFrame(const Datagram& datagram) {
@@ -95,7 +92,7 @@ bool CreditedEndpoint::TakeFrame(const Datagram& datagram) {
   }
   const StreamName name = {datagram.peer, datagram.to_all};
   ReceiveWindow& window = At(name).receive;
-  if (window.Arrived(datagram.tag, datagram.sequence)) OnFrame(datagram.peer, nullptr);
+  if (window.Arrived(datagram.tag, datagram.sequence)) Heard(datagram.peer);
   receive_queue_.Put({datagram.bytes, datagram.position, datagram.peer, datagram.to_all});
   // The frame may reveal that earlier ones were lost.
   if (window.CreditDue()) WantCredit(name);

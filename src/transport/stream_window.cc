@@ -1,5 +1,7 @@
 #include "transport/stream_window.h"
 
+#include <utility>
+
 namespace millrace::inline transport {
 
 void SendWindow::Credit(uint32_t freed, uint32_t window) {
@@ -16,12 +18,10 @@ bool SendWindow::Refuse() {
   return ++tries_ % kTriesPerProbe == 0;
 }
 
-bool SendWindow::OnFrame() {
-  if (!reached_) return false;
-  received_ = true;
-  const bool was_unresponsive = unresponsive_;
+void SendWindow::Answered() {
+  if (!reached_) return;
+  answered_ = true;
   unresponsive_ = false;
-  return was_unresponsive;
 }
 
 bool SendWindow::ProbeDue(int64_t now_ns) {
@@ -30,19 +30,23 @@ bool SendWindow::ProbeDue(int64_t now_ns) {
     asking_ = false;
     return false;
   }
+  const bool heard = std::exchange(heard_, false), answered = std::exchange(answered_, false);
   if (!asking_) {
     asking_ = true;
-    received_ = false;
     since_ns_ = now_ns;
     interval_ns_ = kFirstProbeNs;
     next_probe_ns_ = now_ns + interval_ns_;
     return false;
   }
-  if (received_) since_ns_ = now_ns;
-  received_ = false;
+  if (answered) since_ns_ = now_ns;
   if (now_ns - since_ns_ >= silence_ns_) unresponsive_ = true;
+  if (unresponsive_ && heard) {
+    next_probe_ns_ = std::min(next_probe_ns_, next_probe_ns_ - interval_ns_ + kHeardProbeNs);
+  }
   if (now_ns < next_probe_ns_) return false;
-  interval_ns_ = std::min(2 * interval_ns_, kLongestProbeNs);
+  const int64_t longest = unresponsive_ ? kLongestProbeNs : silence_ns_ / kProbesPerSilence;
+  interval_ns_ = std::clamp(2 * interval_ns_, kFirstProbeNs,
+                            std::clamp(longest, kFirstProbeNs, kLongestProbeNs));
   next_probe_ns_ = now_ns + interval_ns_;
   return true;
 }

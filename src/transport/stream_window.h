@@ -19,7 +19,8 @@ namespace millrace::inline transport {
 class SendWindow {
  public:
   // `limit`: maximum unacknowledged frames, whatever the receiver allows. `silence_ns`: a peer
-  // that sends nothing for this long while it is probed is unresponsive.
+  // that answers no probe of this stream for this long is unresponsive. Its own frames are no
+  // answer: it may send and receive nothing.
   SendWindow(uint32_t limit, int64_t silence_ns)
       : limit_(limit), window_(std::min(limit, kFirstWindow)), silence_ns_(silence_ns) {}
 
@@ -38,6 +39,9 @@ class SendWindow {
 
   // Applies a credit for this stream. Ignores one that is older than a previous credit.
   void Credit(uint32_t freed, uint32_t window);
+  // The peer has answered this stream's frames or probes, be it with a credit that is ignored. Does
+  // nothing while the peer is unreachable.
+  void Answered();
 
   // A frame met no room; from now on the peer is probed until there is room. Returns true if a
   // probe should be sent at once: every kTriesPerProbe-th time, so that a caller that never waits
@@ -49,9 +53,8 @@ class SendWindow {
   bool Dropped() { return ++tries_ % kTriesPerProbe == 0; }
 
   bool unresponsive() const { return unresponsive_; }
-  // The peer has sent something; ignored while it is unreachable. Returns true if it was
-  // unresponsive.
-  bool OnFrame();
+  // The peer has sent something. An unresponsive one is probed soon, as it may have returned.
+  void Heard() { heard_ = true; }
   // Returns true if a probe should be sent now. May mark the peer unresponsive.
   bool ProbeDue(int64_t now_ns);
   // When to call ProbeDue again; INT64_MAX if no probe is pending.
@@ -62,6 +65,10 @@ class SendWindow {
 
  private:
   static constexpr int64_t kFirstProbeNs = 2'000'000, kLongestProbeNs = 100'000'000;
+  // Longest interval of probes to an unresponsive peer that sends something.
+  static constexpr int64_t kHeardProbeNs = 10'000'000;
+  // Minimum number of probes, some of which may get lost, before a peer counts as unresponsive.
+  static constexpr int64_t kProbesPerSilence = 8;
   static constexpr uint32_t kTriesPerProbe = 256;
 
   const uint32_t limit_;
@@ -70,7 +77,8 @@ class SendWindow {
   uint32_t sent_ = 0, freed_ = 0;
   uint32_t tries_ = 0;
   bool refused_ = false, unresponsive_ = false, reached_ = true;
-  bool received_ = false;  // the peer has sent something since the last call of ProbeDue
+  bool answered_ = false;  // an answer has arrived since the last call of ProbeDue
+  bool heard_ = false;     // anything has
   bool asking_ = false;    // probing; the next three members are valid
   int64_t since_ns_ = 0, next_probe_ns_ = 0, interval_ns_ = 0;
 };

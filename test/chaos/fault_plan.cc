@@ -31,6 +31,8 @@ constexpr std::array<Shape, kFaultKinds> kShapes = {{
     {kSplit, "split", 0.3, 6, 0, 0},
     {kOneWay, "one-way", 0.3, 6, 0, 0},
     {kPair, "pair", 0.3, 6, 0, 0},
+    {kDeaf, "deaf", 0.3, 6, 0, 0},
+    {kMute, "mute", 0.3, 6, 0, 0},
     {kLoss, "loss", 1, 6, 0.01, 0.4},
     {kCorrupt, "corrupt", 1, 6, 0.01, 0.2},
     {kDuplicate, "duplicate", 1, 6, 0.01, 0.4},

@@ -22,6 +22,8 @@ enum class FaultKind {
   kSplit,         // network partition into two groups of nodes
   kOneWay,        // `first` cannot send to `second`; the reverse direction works
   kPair,          // two nodes cannot reach each other; both reach all others
+  kDeaf,          // a node receives nothing; what it sends arrives
+  kMute,          // nothing that a node sends arrives; it receives
   kLoss,          // random frame loss
   kCorrupt,       // random changes to the bytes of frames
   kDuplicate,     // frames are delivered twice

@@ -88,6 +88,29 @@ TEST_F(ClusterOnABadNetwork, TrainsThroughAllOfItOverRawEthernetWithAKey) {
   EXPECT_EQ(Dropped("checksum"), 0u);
 }
 
+// Nothing reaches node c, and what it sends arrives: nodes a and b leave it out and go on together.
+TEST_F(ClusterOnABadNetwork, LeavesOutANodeThatReceivesNothingUntilItDoesAgain) {
+  for (const char* transport : {"udp", "packet"}) {
+    Build(3);
+    bad_ = std::make_unique<BadSwitch>(*network_, Harm{}, Seed());
+    WriteTopology(StrCat("transport: \"", transport, "\""));
+    StartAll(Endless());
+    for (int i : {0, 1, 2}) AwaitIteration(i, 200);
+    for (int from : {0, 1}) bad_->SetHarm(from, 2, {.cut = true});
+    for (int i : {0, 1}) Await(i, "Node c is unresponsive on segment lan");
+    for (int i : {0, 1}) AwaitIteration(i, Iteration(i) + 500);
+    for (int from : {0, 1}) bad_->SetHarm(from, 2, {});
+    for (int i : {0, 1}) Await(i, "Node c is responsive again on segment lan");
+    for (int i : {0, 1, 2}) nodes_[i]->Signal(SIGINT);
+    for (int i : {0, 1}) {
+      const std::string log = Finish(i).errors;
+      EXPECT_EQ(log.find(StrCat("Node ", NameOf(1 - i), " is unresponsive")), std::string::npos)
+          << transport;
+    }
+    Finish(2);
+  }
+}
+
 // Node c's link carries 4 Mbit/s of what the others want to send. Their windows fit its queue, so
 // they wait for c and nothing is lost.
 TEST_F(ClusterOnABadNetwork, ASlowReceiverSlowsItsSendersAndLosesNothing) {

@@ -43,7 +43,7 @@ class FakeWire {
     ++posted[from];
     if (datagram.kind != DatagramKind::kFrame) ++control_posted[from];
     if (seen) seen(from, to, datagram);
-    if (cut || (loss > 0 && rng.Uniform() < loss)) return;
+    if (cut || to == deaf || (loss > 0 && rng.Uniform() < loss)) return;
     Forge(from, to, datagram, frame);
   }
   // Delivers a datagram as if `from` had sent it.
@@ -77,6 +77,7 @@ class FakeWire {
   Rng rng{1, {}};
   double loss = 0;
   bool cut = false;
+  int deaf = -1;            // a node that nothing reaches; -1: none
   bool no_credits = false;  // SendCredit fails for lack of room
   size_t room = SIZE_MAX;   // frames that links accept before they are full, if not late
   // Called for each datagram posted.

@@ -1,6 +1,8 @@
 // How long a sender waits for credit when frames, credits and probes are all subject to loss.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include <algorithm>
 
 #include "test/transport/two_ends.h"
@@ -85,7 +87,7 @@ TEST(LossyControl, ASenderThatRestartsIsAcceptedAtOnce) {
 }
 
 // Only the peer knows which of the frames in flight it received before it became unresponsive.
-TEST(LossyControl, APeerThatIsHeardAgainIsAskedAtOnce) {
+TEST(LossyControl, APeerThatIsHeardAgainIsAskedSoon) {
   TwoEnds ends(1, 0, TwoEnds::kWindow, 100 * kMs);
   const auto say = [&ends] {
     const std::array<std::byte, 16> bytes{};
@@ -103,9 +105,43 @@ TEST(LossyControl, APeerThatIsHeardAgainIsAskedAtOnce) {
   EXPECT_GT(unreachable, 0u);
   ends.wire.cut = false;
   say();
-  ends.Receive();
+  for (int ms = 0; ms <= 10; ++ms) {
+    ends.SenderWaits();
+    ends.Receive();
+    ends.clock.AdvanceNs(kMs);
+  }
   EXPECT_EQ(ends.Send(TwoEnds::kWindow), size_t{TwoEnds::kWindow});
   EXPECT_EQ(ends.Unreachable(), unreachable);
+}
+
+// A node that receives nothing still sends frames and probes. Frames to it are dropped after the
+// silence, so that others that share its multicasts do not wait for it, until it receives again.
+TEST(LossyControl, ADeafPeerHoldsItsSenderUpForOneSilenceOnly) {
+  TwoEnds ends(1, 0, TwoEnds::kWindow, 100 * kMs);
+  const std::array<std::byte, 16> bytes{};
+  const OutFrame from_peer = {0, {}, bytes};
+  const auto runs = [&](int ms) {
+    int waited = 0;
+    for (; ms > 0; --ms) {
+      ends.end(1).Send({&from_peer, 1});
+      std::array<InFrame, 16> frames;
+      while (ends.end(0).Receive(frames) > 0) ends.end(0).Release();
+      ends.Step(8);
+      waited += std::exchange(ends.accepted, 0) < 8;
+    }
+    return waited;
+  };
+  EXPECT_EQ(runs(20), 0);
+  ends.wire.deaf = 1;
+  EXPECT_LE(runs(1000), 100 + 3);
+  EXPECT_EQ(runs(1000), 0);
+  EXPECT_GT(ends.Unreachable(), 8u * 1800);
+  ends.wire.deaf = -1;
+  runs(110);  // until the next probe
+  const uint64_t unreachable = ends.Unreachable(), received = ends.received;
+  EXPECT_EQ(runs(100), 0);
+  EXPECT_EQ(ends.Unreachable(), unreachable);
+  EXPECT_GE(ends.received, received + 8u * 99);
 }
 
 TEST(LossyControl, ACreditThatFoundNoRoomIsSentOnceThereIsSome) {

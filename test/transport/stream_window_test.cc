@@ -203,21 +203,64 @@ TEST(StreamWindow, AsksWhileRefusedAtGrowingIntervals) {
   EXPECT_EQ(window.NextProbeNs(), INT64_MAX);
 }
 
-TEST(StreamWindow, APeerIsUnresponsiveUntilAFrameOfItArrives) {
+TEST(StreamWindow, APeerIsUnresponsiveUntilItAnswers) {
   SendWindow window(4, 100 * kMs);
   TakeAll(&window);
   window.Refuse();
   window.ProbeDue(0);
   window.ProbeDue(90 * kMs);
-  EXPECT_FALSE(window.OnFrame()) << "not unresponsive yet";
+  window.Answered();
   window.ProbeDue(120 * kMs);
-  EXPECT_FALSE(window.unresponsive()) << "a frame of it arrived";
+  EXPECT_FALSE(window.unresponsive()) << "it has answered";
   window.ProbeDue(220 * kMs);
   EXPECT_TRUE(window.unresponsive());
   EXPECT_EQ(window.Room(), 0u);
   EXPECT_LT(window.NextProbeNs(), INT64_MAX) << "asked on";
-  EXPECT_TRUE(window.OnFrame());
+  window.Answered();
   EXPECT_FALSE(window.unresponsive());
+}
+
+// A node that receives nothing may still send.
+TEST(StreamWindow, FramesOfThePeerAreNoAnswer) {
+  SendWindow window(4, 100 * kMs);
+  TakeAll(&window);
+  window.Refuse();
+  for (int64_t ms = 0; ms <= 100; ++ms) {
+    window.ProbeDue(ms * kMs);
+    window.Heard();
+  }
+  EXPECT_TRUE(window.unresponsive());
+  window.Heard();
+  EXPECT_TRUE(window.unresponsive());
+  window.Credit(4, 4);
+  window.Answered();
+  EXPECT_FALSE(window.unresponsive());
+  EXPECT_EQ(window.Room(), 4u);
+}
+
+// Some probes and answers may get lost.
+TEST(StreamWindow, AsksEightTimesBeforeAPeerCountsAsUnresponsive) {
+  SendWindow window(4, 100 * kMs);
+  TakeAll(&window);
+  window.Refuse();
+  int probes = 0;
+  for (int64_t ms = 0; !window.unresponsive(); ++ms) probes += window.ProbeDue(ms * kMs);
+  EXPECT_GE(probes, 8);
+}
+
+TEST(StreamWindow, AnUnresponsivePeerThatSendsIsAskedMoreOften) {
+  for (const bool sends : {false, true}) {
+    SendWindow window(4, 100 * kMs);
+    TakeAll(&window);
+    window.Refuse();
+    int probes = 0;
+    for (int64_t ms = 0; ms <= 2100; ++ms) {
+      if (sends) window.Heard();
+      const bool due = window.ProbeDue(ms * kMs);
+      if (ms > 1100) probes += due;
+    }
+    EXPECT_EQ(probes, sends ? 100 : 10);
+  }
 }
 
 TEST(StreamWindow, AnUnreachablePeerHasNoRoomAndIsUnresponsiveWhateverItSends) {
@@ -227,12 +270,12 @@ TEST(StreamWindow, AnUnreachablePeerHasNoRoomAndIsUnresponsiveWhateverItSends) {
   window.Refuse();
   for (int64_t ms = 0; ms <= 150; ms += 10) {
     window.ProbeDue(ms * kMs);
-    EXPECT_FALSE(window.OnFrame());
+    window.Answered();
   }
   EXPECT_TRUE(window.unresponsive());
   window.SetReached(true);
-  EXPECT_EQ(window.Room(), 0u) << "no frame of it has arrived";
-  EXPECT_TRUE(window.OnFrame());
+  EXPECT_EQ(window.Room(), 0u) << "it has not answered";
+  window.Answered();
   EXPECT_EQ(window.Room(), 4u);
 }
 

@@ -195,6 +195,8 @@ bool FaultInjector::IsOnLink(const Fault& fault, int from, int to) {
       return ((fault.group >> from ^ fault.group >> to) & 1) != 0;
     case kIsolate:
       return from == fault.first || to == fault.first;
+    case kMute:
+      return from == fault.first;
     default:  // faults on frames received by one node, or by all nodes
       return fault.first < 0 || to == fault.first;
   }
@@ -206,6 +208,8 @@ void FaultInjector::Combine(const Fault& fault, Harm* harm) {
     case kSplit:
     case kOneWay:
     case kPair:
+    case kDeaf:
+    case kMute:
       harm->cut = true;
       break;
     case kLoss:
