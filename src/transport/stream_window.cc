@@ -33,7 +33,7 @@ bool SendWindow::ProbeDue(int64_t now_ns) {
   const bool heard = std::exchange(heard_, false), answered = std::exchange(answered_, false);
   if (!asking_) {
     asking_ = true;
-    since_ns_ = now_ns;
+    since_ns_ = probed_ns_ = now_ns;
     interval_ns_ = kFirstProbeNs;
     next_probe_ns_ = now_ns + interval_ns_;
     return false;
@@ -41,12 +41,13 @@ bool SendWindow::ProbeDue(int64_t now_ns) {
   if (answered) since_ns_ = now_ns;
   if (now_ns - since_ns_ >= silence_ns_) unresponsive_ = true;
   if (unresponsive_ && heard) {
-    next_probe_ns_ = std::min(next_probe_ns_, next_probe_ns_ - interval_ns_ + kHeardProbeNs);
+    next_probe_ns_ = std::min(next_probe_ns_, probed_ns_ + kHeardProbeNs);
   }
   if (now_ns < next_probe_ns_) return false;
   const int64_t longest = unresponsive_ ? kLongestProbeNs : silence_ns_ / kProbesPerSilence;
   interval_ns_ = std::clamp(2 * interval_ns_, kFirstProbeNs,
                             std::clamp(longest, kFirstProbeNs, kLongestProbeNs));
+  probed_ns_ = now_ns;
   next_probe_ns_ = now_ns + interval_ns_;
   return true;
 }

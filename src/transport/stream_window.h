@@ -79,8 +79,8 @@ class SendWindow {
   bool refused_ = false, unresponsive_ = false, reached_ = true;
   bool answered_ = false;  // an answer has arrived since the last call of ProbeDue
   bool heard_ = false;     // anything has
-  bool asking_ = false;    // probing; the next three members are valid
-  int64_t since_ns_ = 0, next_probe_ns_ = 0, interval_ns_ = 0;
+  bool asking_ = false;    // probing; the next members are valid
+  int64_t since_ns_ = 0, probed_ns_ = 0, next_probe_ns_ = 0, interval_ns_ = 0;
 };
 
 // Receiver side.

@@ -32,7 +32,7 @@ MUTANTS = [
   Codec codec() const { return x_.config.position_codec; }
 """)]),
     ("one-int8-scale-for-mixed-weights", [("src/exchange/kernels/host_payload.cc", """\
-    if (2 * lost > present) return true;
+    if (lost > kMaxLostByChance && 2 * lost > present) return true;
 """, """\
     if (lost > present) return true;
 """)]),

@@ -37,12 +37,12 @@ MUTANTS = [
   window_ = std::max(window, 1u);
 """)]),
     ("a-busy-peer-becomes-unresponsive", [(WINDOW, """\
-  if (received_) since_ns_ = now_ns;
+  if (answered) since_ns_ = now_ns;
 """, "")]),
     ("probes-never-become-rarer", [(WINDOW, """\
-  interval_ns_ = std::min(2 * interval_ns_, kLongestProbeNs);
+  interval_ns_ = std::clamp(2 * interval_ns_, kFirstProbeNs,
 """, """\
-  interval_ns_ = std::min(interval_ns_, kLongestProbeNs);
+  interval_ns_ = std::clamp(interval_ns_, kFirstProbeNs,
 """)]),
     ("an-unvalidated-probe-begins-a-session", [(WINDOW, """\
   if (known_ && !validated && (validated_ || begins)) return false;
@@ -82,10 +82,15 @@ MUTANTS = [
 """, """\
     link_->SendCredit(name.peer, credit);
 """)]),
-    ("the-peer-that-woke-up-is-not-asked", [(RECEIVE, """\
-    if (stream.send.OnFrame() && &stream != reported) SendProbe({peer, to_all});
+    ("frames-of-a-deaf-peer-are-answers", [(WINDOW_H, """\
+  void Heard() { heard_ = true; }
 """, """\
-    stream.send.OnFrame();
+  void Heard() { answered_ = heard_ = true; }
+""")]),
+    ("a-peer-that-returns-is-asked-late", [(WINDOW, """\
+    next_probe_ns_ = std::min(next_probe_ns_, probed_ns_ + kHeardProbeNs);
+""", """\
+    next_probe_ns_ = std::max(next_probe_ns_, probed_ns_ + kHeardProbeNs);
 """)]),
 
     # ---- Sending and receiving ----------------------------------------------

@@ -76,10 +76,14 @@ constexpr int64_t kGroup = 16;
 // Weights below this many levels of int8 lose a quarter of their value or more.
 constexpr float kMinLevels = 2;
 
+// So many of a group may be small by chance, where most weights are 0.
+constexpr int kMaxLostByChance = 1;
+
 // Whether, in some group of neighbours, more than half of the weights that are not 0 are below
-// kMinLevels. Weights of one distribution practically never are: of Gaussian ones with a maximum of
-// 4 standard deviations one in twenty is. A group of the statistics or biases of a layer beside one
-// with larger weights is, and so are all weights beside a single large one.
+// kMinLevels, and more than kMaxLostByChance. Weights of one distribution practically never are: of
+// Gaussian ones with a maximum of 4 standard deviations one in twenty is. A group of the statistics
+// or biases of a layer beside one with larger weights is, and so are all weights beside a single
+// large one.
 bool IsMixed(const float* weights, int64_t count, float scale) {
   const int32_t small = Magnitude(kMinLevels * scale);
   for (int64_t begin = 0; begin < count; begin += kGroup) {
@@ -93,7 +97,7 @@ bool IsMixed(const float* weights, int64_t count, float scale) {
       present += magnitude != 0;
       lost += magnitude != 0 && magnitude < small;
     }
-    if (2 * lost > present) return true;
+    if (lost > kMaxLostByChance && 2 * lost > present) return true;
   }
   return false;
 }

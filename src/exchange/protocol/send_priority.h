@@ -41,7 +41,7 @@ class SendPriority {
   bool IsTurn(size_t row) {
     Row& r = rows_[row];
     r.credit = std::min(r.credit + Weight(r), 1.0f);
-    return r.credit >= 1;
+    return r.credit >= kWhole;
   }
   // Records that the chunk is sent, `elapsed_ns` after its previous transmission.
   void Sent(size_t row, int64_t elapsed_ns) {
@@ -60,11 +60,14 @@ class SendPriority {
 
  private:
   static constexpr float kNew = 0.25f, kKept = 0.9f;
+  // Credit at which a chunk is sent. Below 1, so that a rounding error does not halve the frequency
+  // of a chunk whose rate equals the largest.
+  static constexpr float kWhole = 0.999f;
 
   struct Row {
     float merged = 0;  // sum of magnitudes since the last transmission
     float rate = 0;    // magnitude per ns, smoothed
-    float credit = 0;  // at 1 the chunk is sent
+    float credit = 0;  // at kWhole the chunk is sent
   };
   float Weight(const Row& row) const {
     if (!(largest_ > 0)) return 1;
