@@ -354,14 +354,12 @@ HogwildStrategy::~HogwildStrategy() = default;
   if (run_.resume) solver_->Restore(*run_.resume, step_ ? step_->history() : index_);
 """, "")]),
     ("a-loss-is-the-sum-of-its-passes", [(SOLVER, """\
-  return loss / static_cast<float>(passes);
-""", """\
-  return loss;
-""")]),
+  result.loss /= static_cast<float>(passes);
+""", "")]),
     ("a-loss-that-is-not-finite-reaches-the-weights", [(SOLVER, """\
-    if (!std::isfinite(loss)) {
+    if (!std::isfinite(result.loss)) {
 """, """\
-    if (std::isnan(loss) && passes > 1) {
+    if (std::isnan(result.loss) && passes > 1) {
 """)]),
     ("every-pass-is-on-the-same-random-numbers", [(SOLVER, """\
     const uint64_t number = static_cast<uint64_t>(iteration) * passes + pass;
@@ -390,9 +388,9 @@ HogwildStrategy::~HogwildStrategy() = default;
 
     # ---- What a run tells ---------------------------------------------------
     ("displays-the-last-loss-alone", [(REPORTER, """\
-    Display(iteration, losses_.Mean(), step.rate, net);
+    Display(iteration, losses_.Mean(), step.rate, net, &report);
 """, """\
-    Display(iteration, step.loss, step.rate, net);
+    Display(iteration, step.loss, step.rate, net, &report);
 """)]),
     ("counts-iterations-from-the-start-in-each-line", [(REPORTER, """\
   displayed_done_ = done_;
