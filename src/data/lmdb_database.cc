@@ -5,7 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <bit>
 #include <cerrno>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -37,6 +40,66 @@ struct stat CheckFiles(const std::string& path) {
   return status;
 }
 
+// The start of the two first pages of a file, of which each describes a state of the database, in
+// format 1 of LMDB 0.9.
+struct MetaPage {
+  char number[8], unused[2];
+  uint16_t flags;
+  uint32_t free_space, magic, version;
+  uint64_t address, map_bytes;
+  struct {
+    uint32_t page_size;  // of the first one
+    uint16_t flags, levels;
+    uint64_t branch_pages, leaf_pages, overflow_pages, entries, root;
+  } databases[2];  // of free pages and of records
+  uint64_t last_page, transaction;
+};
+static_assert(sizeof(MetaPage) == 152 && std::endian::native == std::endian::little);
+
+constexpr uint16_t kIsMetaPage = 8;
+constexpr uint32_t kMagic = 0xBEEFC0DE, kVersion = 1;
+constexpr uint32_t kMinPageBytes = 256, kMaxPageBytes = 32768;
+
+// Checks what LMDB trusts: it divides by the page size, and maps files that lack pages. Throws
+// Error without a path.
+void CheckMetaPages(int file) {
+  MetaPage newest{};
+  off_t at = 0;
+  for (int i = 0; i < 2; ++i) {
+    MetaPage page;
+    const ssize_t got = pread(file, &page, sizeof(page), at);
+    if (got < 0) throw Error("cannot be read: ", ErrnoText(errno));
+    if (got < static_cast<ssize_t>(sizeof(page)) || (page.flags & kIsMetaPage) == 0 ||
+        page.magic != kMagic) {
+      throw Error("is not an LMDB database, or is truncated");
+    }
+    if (page.version != kVersion) {
+      throw Error("has version ", page.version, " of LMDB's format, expected ", kVersion);
+    }
+    const uint32_t page_size = page.databases[0].page_size;
+    if (!std::has_single_bit(page_size) || page_size < kMinPageBytes || page_size > kMaxPageBytes) {
+      throw Error("has a damaged meta page: pages of ", page_size, " bytes");
+    }
+    at = page_size;
+    if (i == 0 || page.transaction > newest.transaction) newest = page;
+  }
+  // Writers extend the file before they write a meta page, and the size is read after it.
+  struct stat status;
+  if (fstat(file, &status) != 0) throw Error("cannot be read: ", ErrnoText(errno));
+  constexpr int kPageNumberBits = 48;
+  if (newest.last_page >> kPageNumberBits != 0) {
+    throw Error("is truncated, or its meta page is damaged: its last page is ", newest.last_page);
+  }
+  const uint64_t needed = (newest.last_page + 1) * newest.databases[0].page_size;
+  if (static_cast<uint64_t>(status.st_size) < needed) {
+    throw Error("is truncated: ", status.st_size, " bytes, expected at least ", needed);
+  }
+}
+
+// LMDB calls this where it would abort the process, in the middle of a page that makes no sense. A
+// reader holds nothing in LMDB that unwinding would leak.
+void ThrowAssertion(MDB_env*, const char* text) { throw Error(text); }
+
 }  // namespace
 
 std::shared_ptr<LmdbDatabase> LmdbDatabase::Open(const std::string& path) {
@@ -50,37 +113,36 @@ std::shared_ptr<LmdbDatabase> LmdbDatabase::Open(const std::string& path) {
 LmdbDatabase::LmdbDatabase(const std::string& path) : path_(path) {
   const BusErrorGuard guard;  // LMDB reads its own mappings
   try {
-    {
-      // LMDB trusts the meta pages, so check them first.
-      const FileDescriptor file(open((path_ + "/data.mdb").c_str(), O_RDONLY | O_CLOEXEC));
-      if (file.get() < 0) throw Error(path_, ": data.mdb: ", ErrnoText(errno));
-      ReadMeta(file.get());
-    }
-    OpenEnvironment(MDB_RDONLY | MDB_NOTLS);
-    const int result = mdb_env_get_fd(environment_, &file_);
-    if (result != 0) throw Error(path_, ": cannot be read: ", mdb_strerror(result));
-    BeginTransaction();
-    if (guard.hit()) throw Error(path_, ": data.mdb was truncated while it was opened");
-    if (size() == 0) throw Error(path_, ": holds no records");
     try {
-      mapping_.emplace(file_, meta_.file_size());
+      const FileDescriptor file(open((path_ + "/data.mdb").c_str(), O_RDONLY | O_CLOEXEC));
+      if (file.get() < 0) throw Error("cannot be read: ", ErrnoText(errno));
+      CheckMetaPages(file.get());
     } catch (const Error& error) {
       throw Error(path_, ": data.mdb ", error.what());
     }
+    OpenEnvironment(MDB_RDONLY | MDB_NOTLS);
+    Check(mdb_env_get_fd(environment_, &file_));
+    BeginTransaction();
+    OpenRecords();
+    WatchMapping();
+    if (guard.hit()) throw Error(path_, ": data.mdb was truncated while it was opened");
   } catch (...) {
     Close();
     throw;
   }
 }
 
-LmdbDatabase::~LmdbDatabase() {
-  const BusErrorGuard guard;
-  Close();
-}
+LmdbDatabase::~LmdbDatabase() { Close(); }
 
 void LmdbDatabase::Close() {
+  const BusErrorGuard guard;
+  mapping_.reset();
   if (transaction_) mdb_txn_abort(transaction_);
   if (environment_) mdb_env_close(environment_);
+}
+
+void LmdbDatabase::Check(int result) const {
+  if (result != 0) throw Error(path_, ": cannot be read: ", mdb_strerror(result));
 }
 
 void LmdbDatabase::OpenEnvironment(unsigned flags) {
@@ -89,6 +151,7 @@ void LmdbDatabase::OpenEnvironment(unsigned flags) {
   int result = mdb_env_create(&environment_);
   // Databases written by Caffe request a map of 1 TB; the size of the file suffices.
   if (result == 0) result = mdb_env_set_mapsize(environment_, status.st_size);
+  if (result == 0) result = mdb_env_set_assert(environment_, ThrowAssertion);
   if (result == 0) result = mdb_env_open(environment_, path_.c_str(), flags, 0644);
   if (result == 0) return;
   if (environment_) mdb_env_close(environment_);
@@ -96,49 +159,20 @@ void LmdbDatabase::OpenEnvironment(unsigned flags) {
   // On read-only media no lock file can be created, and no process can write.
   const bool refused = result == EACCES || result == EROFS || result == EPERM;
   if (refused && !(flags & MDB_NOLOCK)) return OpenEnvironment(flags | MDB_NOLOCK);
-  if (result == MDB_INVALID) {
-    throw Error(path_, ": data.mdb is not an LMDB database, or is truncated");
-  }
   throw Error(path_, ": cannot be opened: ", mdb_strerror(result));
 }
 
-LmdbMeta LmdbDatabase::ReadMeta(int fd) const {
-  LmdbMeta newest;
-  uint64_t at = 0;
-  for (int i = 0; i < 2; ++i) {
-    alignas(uint64_t) char page[LmdbMeta::kBytes];
-    const ssize_t got = pread(fd, page, sizeof(page), static_cast<off_t>(at));
-    if (got < 0) throw Error(path_, ": data.mdb: ", ErrnoText(errno));
-    if (got < static_cast<ssize_t>(sizeof(page))) {
-      throw Error(path_, ": data.mdb is not an LMDB database, or is truncated");
-    }
-    LmdbMeta meta;
-    try {
-      meta = ParseLmdbMeta({page, sizeof(page)});
-    } catch (const Error& error) {
-      throw Error(path_, ": ", error.what());
-    }
-    at = meta.page_size;
-    if (i == 0 || meta.transaction > newest.transaction) newest = meta;
-  }
-  // Writers extend the file before they write a meta page, and the size is read after it.
-  struct stat status;
-  if (fstat(fd, &status) != 0) throw Error(path_, ": data.mdb: ", ErrnoText(errno));
-  if (static_cast<uint64_t>(status.st_size) < newest.file_size()) {
-    throw Error(path_, ": data.mdb is truncated: ", status.st_size, " bytes, expected at least ",
-                newest.file_size());
-  }
-  return newest;
-}
-
 void LmdbDatabase::BeginTransaction() {
-  // Writers may commit between mdb_txn_begin and ReadMeta.
+  // Writers may commit between mdb_txn_begin and mdb_env_info.
   constexpr int kTries = 1000;
   for (int i = 0; i < kTries; ++i) {
-    const int result = mdb_txn_begin(environment_, nullptr, MDB_RDONLY, &transaction_);
-    if (result != 0) throw Error(path_, ": cannot be read: ", mdb_strerror(result));
-    meta_ = ReadMeta(file_);
-    if (meta_.transaction == mdb_txn_id(transaction_)) return;
+    Check(mdb_txn_begin(environment_, nullptr, MDB_RDONLY, &transaction_));
+    MDB_envinfo info;
+    MDB_stat stat;
+    Check(mdb_env_info(environment_, &info));
+    Check(mdb_env_stat(environment_, &stat));
+    file_bytes_ = (info.me_last_pgno + 1) * stat.ms_psize;
+    if (info.me_last_txnid == mdb_txn_id(transaction_)) return;
     mdb_txn_abort(std::exchange(transaction_, nullptr));
   }
   throw Error(path_,
@@ -146,12 +180,42 @@ void LmdbDatabase::BeginTransaction() {
               "database, remove lock.mdb");
 }
 
+void LmdbDatabase::OpenRecords() {
+  Check(mdb_dbi_open(transaction_, nullptr, 0, &records_));
+  unsigned flags = 0;
+  Check(mdb_dbi_flags(transaction_, records_, &flags));
+  if (flags & MDB_DUPSORT) {
+    throw Error(path_, ": data.mdb may hold several records for one key, which is not supported");
+  }
+  MDB_stat stat;
+  Check(mdb_stat(transaction_, records_, &stat));
+  size_ = stat.ms_entries;
+  if (size_ == 0) throw Error(path_, ": holds no records");
+  constexpr uint64_t kMinRecordBytes = 10;  // the head of a node and its offset
+  if (size_ > file_bytes_ / kMinRecordBytes) {
+    throw Error(path_, ": data.mdb has a damaged meta page: ", size_, " records in ", file_bytes_,
+                " bytes");
+  }
+}
+
+void LmdbDatabase::WatchMapping() {
+  try {
+    const CursorHandle cursor = OpenCursor();
+    MDB_val key, value;
+    const int result = mdb_cursor_get(cursor.get(), &key, &value, MDB_FIRST);
+    if (result != 0) throw Error(mdb_strerror(result));
+    mapping_.emplace(key.mv_data);
+  } catch (const Error& error) {
+    throw Error(path_, ": data.mdb cannot be read: ", error.what());
+  }
+}
+
 void LmdbDatabase::ThrowIfDamaged() const {
   struct stat status;
   if (fstat(file_, &status) != 0) throw Error(path_, ": data.mdb: ", ErrnoText(errno));
-  if (static_cast<uint64_t>(status.st_size) < meta_.file_size()) {
+  if (static_cast<uint64_t>(status.st_size) < file_bytes_) {
     throw Error(path_, ": data.mdb was truncated while it was in use: ", status.st_size,
-                " bytes, expected at least ", meta_.file_size());
+                " bytes, expected at least ", file_bytes_);
   }
   if (const auto lost = mapping_->lost()) {
     throw Error(path_, ": data.mdb could not be read at byte ", *lost,
@@ -159,52 +223,81 @@ void LmdbDatabase::ThrowIfDamaged() const {
   }
 }
 
-RecordView LmdbDatabase::Next(LmdbWalk* walk) const {
+LmdbDatabase::CursorHandle LmdbDatabase::OpenCursor() const {
+  MDB_cursor* cursor = nullptr;
+  Check(mdb_cursor_open(transaction_, records_, &cursor));
+  return CursorHandle(cursor);
+}
+
+bool LmdbDatabase::IsMapped(const MDB_val& bytes) const {
+  const std::string_view mapped = mapping_->bytes();
+  const uint64_t at =
+      reinterpret_cast<uintptr_t>(bytes.mv_data) - reinterpret_cast<uintptr_t>(mapped.data());
+  return at <= mapped.size() && bytes.mv_size <= mapped.size() - at;
+}
+
+void LmdbDatabase::Read(MDB_cursor* cursor, bool from_start, uint64_t count,
+                        std::vector<Place>* places) {
   try {
-    const LmdbWalk::Record record = walk->Next();
-    return {record.key, record.value, 0};
+    std::lock_guard lock(cursor_mutex_);
+    for (uint64_t i = 0; i < count; ++i) {
+      MDB_val key, value;
+      const MDB_cursor_op step = from_start && i == 0 ? MDB_FIRST : MDB_NEXT;
+      const int result = mdb_cursor_get(cursor, &key, &value, step);
+      if (result != 0) throw Error(mdb_strerror(result));
+      // No further step: LMDB would read pages of zeros.
+      if (mapping_->lost()) throw Error("bytes are missing");
+      if (!IsMapped(key) || !IsMapped(value)) throw Error("a record lies outside of the file");
+      places->push_back({static_cast<const char*>(key.mv_data),
+                         static_cast<const char*>(value.mv_data),
+                         static_cast<uint32_t>(key.mv_size), static_cast<uint32_t>(value.mv_size)});
+    }
   } catch (const Error& error) {
-    ThrowIfDamaged();  // throws the cause if it is damage
-    throw Error(path_, ": cannot be read: ", error.what());
+    ThrowIfDamaged();  // throws the cause if bytes are missing
+    throw Error(path_, ": data.mdb cannot be read: ", error.what());
   }
 }
 
 void LmdbDatabase::BuildIndex() {
   std::lock_guard lock(index_mutex_);
   if (!index_.empty()) return;
-  std::vector<IndexEntry> index;
+  std::vector<Place> index;
   index.reserve(size());
-  LmdbWalk walk(mapping_->bytes(), meta_);
-  for (uint64_t i = 0; i < size(); ++i) {
-    if (i % 4096 == 0) InterruptionPoint();
-    const RecordView record = Next(&walk);
-    index.push_back({record.key.data(), record.value.data(),
-                     static_cast<uint32_t>(record.key.size()),
-                     static_cast<uint32_t>(record.value.size())});
+  const CursorHandle cursor = OpenCursor();
+  while (index.size() < size()) {
+    constexpr uint64_t kRecords = 4096;  // between two interruption points
+    InterruptionPoint();
+    Read(cursor.get(), index.empty(), std::min(kRecords, size() - index.size()), &index);
   }
   index_ = std::move(index);
 }
 
 LmdbDatabase::Cursor::Cursor(std::shared_ptr<LmdbDatabase> database, bool indexed)
-    : database_(std::move(database)), indexed_(indexed) {
-  if (indexed_) database_->BuildIndex();
+    : database_(std::move(database)) {
+  if (indexed) {
+    database_->BuildIndex();
+  } else {
+    cursor_ = database_->OpenCursor();
+  }
 }
 
 RecordView LmdbDatabase::Cursor::At(uint64_t index) {
   CHECK_LT(index, database_->size());
-  if (indexed_) {
-    const IndexEntry& entry = database_->index_[index];
-    return {{entry.key, entry.key_size}, {entry.value, entry.value_size}, 0};
+  const Place* place = nullptr;
+  if (cursor_) {
+    if (index + places_.size() < next_) next_ = 0;
+    while (next_ <= index) {
+      constexpr uint64_t kRecords = 16;  // for one lock
+      places_.clear();
+      database_->Read(cursor_.get(), next_ == 0, std::min(kRecords, database_->size() - next_),
+                      &places_);
+      next_ += places_.size();
+    }
+    place = &places_[index + places_.size() - next_];
+  } else {
+    place = &database_->index_[index];
   }
-  if (!walk_ || index + 1 < next_) {
-    walk_.emplace(database_->mapping_->bytes(), database_->meta_);
-    next_ = 0;
-  }
-  while (next_ <= index) {
-    current_ = database_->Next(&*walk_);
-    ++next_;
-  }
-  return current_;
+  return {{place->key, place->key_size}, {place->value, place->value_size}, 0};
 }
 
 }  // namespace millrace::inline data

@@ -2,10 +2,9 @@
 // process keep views of the mapped file valid as long as the database object exists, whatever
 // writers do.
 //
-// LMDB holds the transaction. Records are found by data/lmdb_tree.h in a separate mapping
-// (base/mapped_file.h), so that a file that is damaged, or truncated while in use, does not end the
-// process: views stay readable, with zeros for missing bytes, and ThrowIfDamaged() reports the
-// damage.
+// The file may be truncated while it is in use: the process goes on (base/mapping_watch.h), views
+// stay readable, with zeros for missing bytes, and ThrowIfDamaged() reports it. Opening checks the
+// two meta pages and the size of the file. LMDB trusts all other pages.
 #ifndef MILLRACE_DATA_LMDB_DATABASE_H_
 #define MILLRACE_DATA_LMDB_DATABASE_H_
 
@@ -16,21 +15,28 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "base/mapped_file.h"
-#include "data/lmdb_tree.h"
+#include "base/mapping_watch.h"
 #include "millrace/data_source.h"
 
 namespace millrace::inline data {
 
 // Records refer to the mapped file. Thread-safe.
 class LmdbDatabase : public DataSource, public std::enable_shared_from_this<LmdbDatabase> {
+  struct CloseCursor {
+    void operator()(MDB_cursor* cursor) const { mdb_cursor_close(cursor); }
+  };
+  using CursorHandle = std::unique_ptr<MDB_cursor, CloseCursor>;
+  struct Place {  // of a record in the mapped file
+    const char *key, *value;
+    uint32_t key_size, value_size;
+  };
+
  public:
   // Opens the database in folder `path`, or returns the object if this process has it open already.
-  // Throws Error in one line if there is no database, or if it is empty, truncated, damaged, or a
-  // LevelDB.
+  // Throws Error in one line if there is no database, or if it is empty, truncated, of another
+  // format, or a LevelDB.
   static std::shared_ptr<LmdbDatabase> Open(const std::string& path);
   // Closes the environment.
   ~LmdbDatabase() override;
@@ -38,7 +44,7 @@ class LmdbDatabase : public DataSource, public std::enable_shared_from_this<Lmdb
   LmdbDatabase& operator=(const LmdbDatabase&) = delete;
 
   const std::string& path() const override { return path_; }
-  uint64_t size() const override { return meta_.entries; }
+  uint64_t size() const override { return size_; }
   std::unique_ptr<RecordReader> MakeReader(bool random_access) override {
     return std::make_unique<Cursor>(shared_from_this(), random_access);
   }
@@ -61,38 +67,41 @@ class LmdbDatabase : public DataSource, public std::enable_shared_from_this<Lmdb
 
    private:
     const std::shared_ptr<LmdbDatabase> database_;
-    const bool indexed_;
-    std::optional<LmdbWalk> walk_;
-    uint64_t next_ = 0;  // number of the record that walk_ returns next
-    RecordView current_;
+    CursorHandle cursor_;        // null: reads the index
+    std::vector<Place> places_;  // of the last records that cursor_ returned
+    uint64_t next_ = 0;          // number of the record that cursor_ returns next
   };
 
  private:
-  struct IndexEntry {
-    const char *key, *value;
-    uint32_t key_size, value_size;
-  };
-
   explicit LmdbDatabase(const std::string& path);
   void OpenEnvironment(unsigned flags);
-  // The newest state in the open file. Throws Error if it is not valid or the file is too short.
-  LmdbMeta ReadMeta(int fd) const;
-  // Begins the transaction and reads the state of the file that it refers to.
+  // Begins the transaction and reads the size of the file that it needs.
   void BeginTransaction();
+  void OpenRecords();
+  void WatchMapping();
   void Close();
   void BuildIndex();
-  // Returns the next record. Throws Error naming the database.
-  RecordView Next(LmdbWalk* walk) const;
+  CursorHandle OpenCursor() const;
+  bool IsMapped(const MDB_val& bytes) const;
+  // Appends the places of `count` records: from record 0 on, or from the one after the last that
+  // the cursor returned. Throws Error naming the database.
+  void Read(MDB_cursor* cursor, bool from_start, uint64_t count, std::vector<Place>* places);
+  // Throws Error if `result` is one.
+  void Check(int result) const;
 
   const std::string path_;
   MDB_env* environment_ = nullptr;
   MDB_txn* transaction_ = nullptr;
+  MDB_dbi records_ = 0;
   mdb_filehandle_t file_ = -1;  // owned by the environment
-  LmdbMeta meta_;
-  std::optional<MappedFile> mapping_;
+  uint64_t size_ = 0;
+  uint64_t file_bytes_ = 0;  // least size of the file
+  std::optional<MappingWatch> mapping_;
 
+  // LMDB forbids that several threads use one transaction at once, also by cursors.
+  std::mutex cursor_mutex_;
   std::mutex index_mutex_;
-  std::vector<IndexEntry> index_;  // written once, under index_mutex_
+  std::vector<Place> index_;  // written once, under index_mutex_
 };
 
 }  // namespace millrace::inline data

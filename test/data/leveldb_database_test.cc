@@ -145,23 +145,30 @@ TEST(LevelDbDatabase, IsReadableInSeveralProcessesAndWithoutPermissionToWrite) {
   chmod(folder.path().c_str(), 0755);
   chmod((folder / "db").c_str(), 0555);
   for (const auto& entry : fs::directory_iterator(folder / "db")) chmod(entry.path().c_str(), 0444);
-  const auto database = LevelDbDatabase::Open(folder / "db");
+  int opened[2], closed[2];
+  ASSERT_TRUE(pipe(opened) == 0 && pipe(closed) == 0);
   const pid_t child = fork();
   if (child == 0) {
-    // Permissions do not restrict root. A path of its own: the parent's object is in use here.
-    if (geteuid() == 0 && seteuid(65534) != 0) _exit(2);
-    leveldb::Options options;
-    ReadOnlyLevelDbEnv env;
-    options.env = &env;
-    leveldb::DB* opened = nullptr;
-    const bool good = leveldb::DB::Open(options, folder / "db", &opened).ok();
-    std::string value;
-    _exit(good && opened->Get(leveldb::ReadOptions(), test::KeyOf(7), &value).ok() ? 0 : 1);
+    if (geteuid() == 0 && seteuid(65534) != 0) _exit(2);  // permissions do not restrict root
+    try {
+      const auto database = LevelDbDatabase::Open(folder / "db");
+      char byte = 'x';
+      // Keeps the database open while the parent reads it.
+      if (write(opened[1], &byte, 1) != 1 || read(closed[0], &byte, 1) != 1) _exit(3);
+      _exit(test::LabelOf(database->MakeReader(true)->At(7)) == 7 ? 0 : 4);
+    } catch (const Error&) {
+      _exit(1);
+    }
   }
+  close(opened[1]);
+  char byte = 'x';
+  EXPECT_EQ(read(opened[0], &byte, 1), 1);  // 0 if the child has ended
+  EXPECT_EQ(test::LabelOf(LevelDbDatabase::Open(folder / "db")->MakeReader(true)->At(29)), 29);
+  EXPECT_EQ(write(closed[1], &byte, 1), 1);
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  EXPECT_EQ(test::LabelOf(database->MakeReader(true)->At(29)), 29);
+  for (const int end : {opened[0], closed[0], closed[1]}) close(end);
 }
 
 TEST(LevelDbDatabase, SaysWhatIsWrongInOneLine) {

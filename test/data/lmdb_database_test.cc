@@ -198,10 +198,49 @@ TEST(LmdbDatabase, ReportsDamagedPagesInsteadOfReadingThem) {
     file.write("\x40\x00", 2);
   }
   file.close();
-  const auto database = LmdbDatabase::Open(folder / "db");
-  EXPECT_EQ(test::ErrorOf([&] { LmdbDatabase::Cursor(database, false).At(0); }),
-            folder / "db" + ": cannot be read: page 2 of data.mdb is damaged: it is not the " +
-                "leaf page that belongs there");
+  EXPECT_CONTAINS(OpenError(folder / "db"),
+                  folder / "db" + ": data.mdb cannot be read: MDB_CORRUPTED");
+}
+
+TEST(LmdbDatabase, ReportsARecordThatLiesOutsideOfTheFile) {
+  const test::TempDir folder;
+  test::WriteRawDb(folder / "db", std::vector<std::string>(3, std::string(5000, 'v')));
+  const std::string file = folder / "db/data.mdb";
+  std::string bytes = ReadFile(file);
+  constexpr size_t kNodeHead = 8;  // before a key; begins with the size of the value
+  bytes.replace(bytes.rfind(test::KeyOf(1)) - kNodeHead, 4, "\xff\xff\xff\xff");
+  test::WriteFile(file, bytes);
+  for (const bool indexed : {false, true}) {
+    const auto database = LmdbDatabase::Open(folder / "db");
+    EXPECT_EQ(test::ErrorOf([&] { LmdbDatabase::Cursor(database, indexed).At(1); }),
+              folder / "db" + ": data.mdb cannot be read: a record lies outside of the file");
+  }
+}
+
+// As when a database was replaced, but a process still uses the one before, and its lock file.
+TEST(LmdbDatabase, RefusesTheLockFileOfAnotherDatabase) {
+  const test::TempDir folder;
+  test::WriteLabels(folder / "db", 20);
+  test::WriteLabels(folder / "other", 20);
+  ASSERT_TRUE(OverwriteFromOutside(folder / "other"));
+  int opened[2], closed[2];
+  ASSERT_TRUE(pipe(opened) == 0 && pipe(closed) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto database = LmdbDatabase::Open(folder / "db");
+    char byte = 'x';
+    _exit(write(opened[1], &byte, 1) == 1 && read(closed[0], &byte, 1) == 1 ? 0 : 1);
+  }
+  close(opened[1]);
+  char byte = 'x';
+  EXPECT_EQ(read(opened[0], &byte, 1), 1);  // 0 if the child has ended
+  std::filesystem::rename(folder / "other/data.mdb", folder / "db/data.mdb");
+  EXPECT_CONTAINS(OpenError(folder / "db"), "lock.mdb is of another state than data.mdb");
+  EXPECT_EQ(write(closed[1], &byte, 1), 1);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  for (const int end : {opened[0], closed[0], closed[1]}) close(end);
 }
 
 TEST(LmdbDatabase, ReportsAMetaPageThatMakesNoSense) {
@@ -218,7 +257,6 @@ TEST(LmdbDatabase, ReportsAMetaPageThatMakesNoSense) {
   // LMDB divides by the page size.
   EXPECT_CONTAINS(with(40, std::string(4, '\0')), "pages of 0 bytes");
   EXPECT_CONTAINS(with(44 + 48, std::string("\x04\0", 2)), "several records for one key");
-  EXPECT_CONTAINS(with(46 + 48, std::string("\xff\x7f", 2)), "32767 levels");
   const std::string one_level("\x01\0", 2), pages(24, '\0'), entries(8, '\x7f');
   EXPECT_CONTAINS(with(46 + 48, one_level + pages + entries), " records in ");
   EXPECT_CONTAINS(with(136, std::string(8, '\x7f')), "truncated");
@@ -267,6 +305,33 @@ TEST_F(LmdbDatabaseInUse, SaysThatItWasTruncatedWhereverItIsCut) {
       std::fstream(file_, std::ios::in | std::ios::out | std::ios::binary) << whole;
       database_.reset();
     }
+  }
+}
+
+// LMDB's cursor then meets pages of zeros, and would end the process by an assertion.
+TEST(LmdbDatabase, SaysThatItWasTruncatedWhereverACursorStands) {
+  const test::TempDir folder;
+  const std::string path = folder / "db", file = path + "/data.mdb";
+  constexpr uint64_t kRecords = 1200;  // a tree of three levels
+  test::WriteRawDb(path, std::vector<std::string>(kRecords, std::string(600, 'v')));
+  const std::string whole = ReadFile(file);
+  Rng rng(test::Seed(), {2});
+  for (int round = 0; round < 300; ++round) {
+    const auto database = LmdbDatabase::Open(path);
+    LmdbDatabase::Cursor cursor(database, false);
+    cursor.At(rng.Below(kRecords));
+    const uint64_t cut =
+        rng.Below(whole.size()) & (round % 2 == 0 ? ~uint64_t{4095} : ~uint64_t{0});
+    ASSERT_EQ(truncate(file.c_str(), static_cast<off_t>(cut)), 0);
+    EXPECT_EQ(test::ErrorOf([&] {
+                for (uint64_t i = 0; i < kRecords; ++i) cursor.At(i);
+                database->ThrowIfDamaged();
+              }),
+              StrCat(path, ": data.mdb was truncated while it was in use: ", cut,
+                     " bytes, expected at least ", whole.size()))
+        << round;
+    // The database is closed at the end of the round, then written anew.
+    std::fstream(file, std::ios::in | std::ios::out | std::ios::binary) << whole;
   }
 }
 

@@ -1,8 +1,12 @@
 #include "data/leveldb/leveldb_database.h"
 
+#include <fcntl.h>
 #include <glog/logging.h>
+#include <leveldb/helpers/memenv.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <utility>
 
@@ -10,6 +14,7 @@
 #include "base/file.h"
 #include "base/thread.h"
 #include "data/open_once.h"
+#include "millrace/file_descriptor.h"
 
 namespace millrace::inline data {
 namespace {
@@ -27,6 +32,78 @@ struct stat CheckFiles(const std::string& path) {
   }
   return status;
 }
+
+// A table file, read by pread. LevelDB's own class maps it, and a truncated file would raise a
+// signal; here LevelDB gets too few bytes and reports them.
+class PreadFile : public leveldb::RandomAccessFile {
+ public:
+  explicit PreadFile(const std::string& name)
+      : name_(name), file_(open(name.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (file_.get() < 0) status_ = Failed();
+  }
+  leveldb::Status status() const { return status_; }
+
+  leveldb::Status Read(uint64_t offset, size_t n, leveldb::Slice* result,
+                       char* scratch) const override {
+    const ssize_t got = TEMP_FAILURE_RETRY(pread(file_.get(), scratch, n, offset));
+    if (got < 0) return Failed();
+    *result = leveldb::Slice(scratch, got);
+    return leveldb::Status::OK();
+  }
+
+ private:
+  leveldb::Status Failed() const { return leveldb::Status::IOError(name_, ErrnoText(errno)); }
+
+  const std::string name_;
+  const FileDescriptor file_;
+  leveldb::Status status_;
+};
+
+// LevelDB's environment, except that new files and the lock are in memory: LevelDB has no mode for
+// a database that is only read. Opening one takes its lock, replays its log into new files and may
+// start to compact it. Here no file of the database is written, renamed or removed. From the first
+// background work on, new files are refused, so that LevelDB does not rewrite a large database into
+// memory; it then stops compacting and goes on to read. Thread-safe.
+class ReadOnlyEnv : public leveldb::EnvWrapper {
+ public:
+  ReadOnlyEnv() : EnvWrapper(leveldb::NewMemEnv(leveldb::Env::Default())), memory_(target()) {}
+
+  leveldb::Status NewSequentialFile(const std::string& name,
+                                    leveldb::SequentialFile** result) override {
+    return EnvOf(name)->NewSequentialFile(name, result);
+  }
+  leveldb::Status NewRandomAccessFile(const std::string& name,
+                                      leveldb::RandomAccessFile** result) override {
+    if (memory_->FileExists(name)) return memory_->NewRandomAccessFile(name, result);
+    auto file = std::make_unique<PreadFile>(name);
+    const leveldb::Status status = file->status();
+    *result = status.ok() ? file.release() : nullptr;
+    return status;
+  }
+  leveldb::Status NewWritableFile(const std::string& name,
+                                  leveldb::WritableFile** result) override {
+    *result = nullptr;
+    if (frozen_) return leveldb::Status::NotSupported(name, "the database is only read");
+    return memory_->NewWritableFile(name, result);
+  }
+  bool FileExists(const std::string& name) override { return EnvOf(name)->FileExists(name); }
+  leveldb::Status GetChildren(const std::string& folder,
+                              std::vector<std::string>* result) override {
+    return leveldb::Env::Default()->GetChildren(folder, result);
+  }
+  void Schedule(void (*function)(void* argument), void* argument) override {
+    frozen_ = true;
+    EnvWrapper::Schedule(function, argument);
+  }
+
+ private:
+  leveldb::Env* EnvOf(const std::string& name) const {
+    return memory_->FileExists(name) ? memory_.get() : leveldb::Env::Default();
+  }
+
+  const std::unique_ptr<leveldb::Env> memory_;
+  std::atomic<bool> frozen_{false};  // no new files any more
+};
 
 leveldb::Slice SliceOf(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -82,9 +159,10 @@ std::shared_ptr<LevelDbDatabase> LevelDbDatabase::Open(const std::string& path) 
   return databases->Open(IdentityOf(status), [&] { return new LevelDbDatabase(path); });
 }
 
-LevelDbDatabase::LevelDbDatabase(const std::string& path) : path_(path) {
+LevelDbDatabase::LevelDbDatabase(const std::string& path)
+    : path_(path), env_(std::make_unique<ReadOnlyEnv>()) {
   leveldb::Options options;
-  options.env = &env_;
+  options.env = env_.get();
   options.paranoid_checks = true;
   options.max_open_files = 256;
   // The log of a database that Caffe wrote may hold all of it. It becomes one table in memory.

@@ -1,10 +1,12 @@
 // A LevelDB database opened for reading, once per file and process, without its lock and without
-// writing to it (data/leveldb/leveldb_env.h). LevelDB does not know how many records it has and
-// finds them by key only, so opening one reads all of it once and keeps the keys.
+// writing to it. So many processes may read a database at once, also on read-only media. A process
+// that writes the database meanwhile is not noticed. LevelDB does not know how many records it has
+// and finds them by key only, so opening one reads all of it once and keeps the keys.
 #ifndef MILLRACE_DATA_LEVELDB_LEVELDB_DATABASE_H_
 #define MILLRACE_DATA_LEVELDB_LEVELDB_DATABASE_H_
 
 #include <leveldb/db.h>
+#include <leveldb/env.h>
 
 #include <cstdint>
 #include <memory>
@@ -12,7 +14,6 @@
 #include <string_view>
 #include <vector>
 
-#include "data/leveldb/leveldb_env.h"
 #include "millrace/data_source.h"
 
 namespace millrace::inline data {
@@ -44,7 +45,7 @@ class LevelDbDatabase : public DataSource, public std::enable_shared_from_this<L
   void Check(const leveldb::Status& status) const;
 
   const std::string path_;
-  ReadOnlyLevelDbEnv env_;
+  const std::unique_ptr<leveldb::Env> env_;  // outlives the database
   std::unique_ptr<leveldb::DB> database_;
   std::string keys_;                // of all records, one after the other
   std::vector<uint64_t> key_ends_;  // of each record, in keys_

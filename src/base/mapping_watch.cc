@@ -1,4 +1,4 @@
-#include "base/mapped_file.h"
+#include "base/mapping_watch.h"
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -7,15 +7,18 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <fstream>
 #include <mutex>
+#include <string>
 
 #include "base/error.h"
 
 namespace millrace::inline base {
 
 // Registrations are never freed, so the signal handler may traverse the list at any time. Those of
-// closed files are reused.
-struct MappedFile::Registration {
+// removed mappings are reused.
+struct MappingWatch::Registration {
   std::atomic<uintptr_t> begin{0}, end{0};  // end is 0 while nothing is mapped
   std::atomic<int64_t> lost{-1};
   bool in_use = true;  // guarded by registry_mutex
@@ -24,7 +27,7 @@ struct MappedFile::Registration {
 
 namespace {
 
-using Registration = MappedFile::Registration;
+using Registration = MappingWatch::Registration;
 
 std::mutex registry_mutex;
 std::atomic<Registration*> registrations{nullptr};
@@ -96,7 +99,7 @@ void InstallOnce() {
   });
 }
 
-Registration* Register(uintptr_t begin, uintptr_t end) {
+Registration* Register(std::string_view bytes) {
   std::lock_guard lock(registry_mutex);
   Registration* free = registrations;
   while (free != nullptr && free->in_use) free = free->next;
@@ -107,31 +110,39 @@ Registration* Register(uintptr_t begin, uintptr_t end) {
   }
   free->in_use = true;
   free->lost = -1;
-  free->begin = begin;
-  free->end = end;
+  free->begin = reinterpret_cast<uintptr_t>(bytes.data());
+  free->end = free->begin + bytes.size();
   if (is_new) registrations = free;
   return free;
 }
 
-}  // namespace
-
-MappedFile::MappedFile(int fd, size_t size) : size_(size) {
-  InstallOnce();
-  void* const address = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-  if (address == MAP_FAILED) throw Error("cannot be mapped: ", ErrnoText(errno));
-  address_ = static_cast<const char*>(address);
-  const auto begin = reinterpret_cast<uintptr_t>(address);
-  registration_ = Register(begin, (begin + size + page_size - 1) & ~(page_size - 1));
+std::string_view MappingAround(const void* inside) {
+  const auto address = reinterpret_cast<uintptr_t>(inside);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2 && begin <= address &&
+        address < end) {
+      return {reinterpret_cast<const char*>(begin), end - begin};
+    }
+  }
+  throw Error("/proc/self/maps does not list its mapping; is /proc mounted?");
 }
 
-MappedFile::~MappedFile() {
+}  // namespace
+
+MappingWatch::MappingWatch(const void* inside)
+    : bytes_(MappingAround(inside)), registration_(Register(bytes_)) {
+  InstallOnce();
+}
+
+MappingWatch::~MappingWatch() {
   registration_->end = 0;
-  munmap(const_cast<char*>(address_), size_);
   std::lock_guard lock(registry_mutex);
   registration_->in_use = false;
 }
 
-std::optional<uint64_t> MappedFile::lost() const {
+std::optional<uint64_t> MappingWatch::lost() const {
   const int64_t lost = registration_->lost.load(std::memory_order_acquire);
   if (lost < 0) return {};
   return static_cast<uint64_t>(lost);
