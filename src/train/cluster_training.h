@@ -18,6 +18,7 @@
 #include "train/distributed_evaluation.h"
 #include "train/run_setup.h"
 #include "train/run_stop.h"
+#include "train/settings_check.h"
 #include "train/tester.h"
 #include "weights/weight_reader.h"
 
@@ -56,6 +57,7 @@ class ClusterTraining {
   void CheckStart(double seconds);
   void UseMergedWeights(Tester* tester);
   void DistributeEvaluation(Tester* tester);
+  void CompareSettings();
   void WatchShards();
   void PublishFailed();
 
@@ -67,6 +69,8 @@ class ClusterTraining {
   ClusterSession session_;
   std::unique_ptr<ShardTakeover> takeover_;  // null: this node reads fixed shards
   std::unique_ptr<MergedWeights> test_weights_, snapshot_weights_;
+  SettingsCheck settings_check_;
+  int64_t next_comparison_ns_ = 0;
   std::unique_ptr<DistributedEvaluation> distributed_evaluation_;  // null: the leader tests alone
   std::unique_ptr<SnapshotDuty> duty_;
 };
