@@ -81,6 +81,11 @@ void NodeLife::PublishFailed(const std::string& error, bool not_finite) {
   termination_.PublishFailed(error, not_finite);
 }
 
+void NodeLife::PublishTooShort(const std::string& line) {
+  std::lock_guard lock(publish_mutex_);
+  termination_.PublishTooShort(line);
+}
+
 std::vector<std::string> NodeLife::TakeFailures() {
   std::vector<std::string> lines = failures_.TakeNew();
   if (!peers_.begun() || !peers_.is_leader()) return lines;

@@ -134,10 +134,13 @@ void ClusterTraining::CompareSettings() {
 // Ends the run if its nodes cannot learn from each other. A node that joins late and a resumed run
 // check the whole schedule as well.
 void ClusterTraining::CheckStart(double seconds) {
+  const IterationClock& clock = setup_.weights->clock();
   try {
-    for (const std::string& line :
-         start_check_.Check(setup_.solvers(), setup_.weights->clock().own(), seconds,
-                            setup_.config.param.max_iter())) {
+    for (const std::string& line : start_check_.Check({.solvers = setup_.solvers(),
+                                   .own = clock.own(),
+                                   .cluster = clock.global() - clock.start(),
+                                   .seconds = seconds,
+                                   .whole = setup_.config.param.max_iter()})) {
       LOG(INFO) << line;
     }
   } catch (const Error&) {
@@ -147,12 +150,22 @@ void ClusterTraining::CheckStart(double seconds) {
 
 void ClusterTraining::Publish(const StopConditions& conditions, int64_t longest_ns) {
   session_.LogFailures();
+  FollowTooShort();
   if (errors_.failed()) return PublishFailed();
   if (stop_.by_command) return session_.life().PublishStopped();
   FollowEarlyEnd(conditions);
   const bool at_end =
       setup_.weights->clock().claimed() >= setup_.config.param.max_iter() || stop_.condition_met;
   if (at_end) session_.life().PublishTraining(longest_ns);
+}
+
+void ClusterTraining::FollowTooShort() {
+  if (errors_.failed()) return;
+  try {
+    session_.ThrowIfTooShort();
+  } catch (const ScheduleTooShort&) {
+    errors_.Report(std::current_exception());
+  }
 }
 
 void ClusterTraining::FollowEarlyEnd(const StopConditions& conditions) {
