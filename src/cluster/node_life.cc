@@ -35,7 +35,7 @@ bool NodeLife::PollJoin() {
 void NodeLife::BeginEnding(std::function<uint32_t()> freeze) {
   CHECK(phase_ == Phase::kTraining);
   if (!freeze) freeze = [this] { return TerminationDetector::Checksum(weights_); };
-  quiescence_.emplace(&termination_, labels_, std::move(freeze), &clock_);
+  quiescence_.emplace(&termination_, &peers_, labels_, std::move(freeze), &clock_);
   phase_ = Phase::kEnding;
 }
 
