@@ -106,9 +106,16 @@ bool Cluster::delivered() const {
 }
 
 bool Cluster::settled() const {
-  return All(segments_, [](const SegmentState& state) {
-    return state.settled() || state.members() == 1;
-  });
+  return All(segments_,
+             [](const SegmentState& state) { return state.settled() || state.members() == 1; });
+}
+
+uint64_t Cluster::non_finite() const {
+  uint64_t frames = 0;
+  for (const ClusterSegment& segment : segments_) {
+    frames += segment.net->metrics().dropped(DropComponent::kExchange, DropReason::kNonFinite);
+  }
+  return frames;
 }
 
 void Cluster::Publish(GossipKey key, std::span<const std::byte> bytes) {

@@ -92,6 +92,8 @@ class Cluster {
   bool delivered() const;
   // No segment has a diff, a reply or a takeover outstanding, as far as this node knows.
   bool settled() const;
+  // Frames of other nodes that were dropped because a value in them was not finite.
+  uint64_t non_finite() const;
 
   // Writes the merged weights to `to`, which has the layout of the weight array. For a chunk that
   // another node masters, the merged weights are the master's weights as this node last received

@@ -61,6 +61,8 @@ class ClusterPeers {
   // No progress of this node is on its way to the others, and none of theirs waits here for an
   // answer.
   virtual bool settled() const = 0;
+  // Frames of other nodes that were dropped here because a value in them was not finite.
+  virtual uint64_t non_finite() const = 0;
 };
 
 // The peers of a running cluster.
@@ -91,6 +93,7 @@ class LiveClusterPeers : public ClusterPeers {
   bool left() const override { return cluster_.left(); }
   bool delivered() const override { return cluster_.delivered(); }
   bool settled() const override { return cluster_.settled(); }
+  uint64_t non_finite() const override { return cluster_.non_finite(); }
 
  private:
   Cluster& cluster_;

@@ -17,6 +17,8 @@ void GracefulLeave::Begin(TerminationDetector* termination, bool stopped) {
   termination_ = termination;
   stopped_ = stopped;
   begin_ns_ = clock_.NowNs();
+  // Also a node that others hand over to: it answers them at once.
+  peers_.Flush();
   Enter(Phase::kWaiting, begin_ns_);
 }
 

@@ -35,7 +35,7 @@ bool NodeLife::PollJoin() {
 void NodeLife::BeginEnding(std::function<uint32_t()> freeze) {
   CHECK(phase_ == Phase::kTraining);
   if (!freeze) freeze = [this] { return TerminationDetector::Checksum(weights_); };
-  quiescence_.emplace(&termination_, labels_, std::move(freeze), &clock_);
+  quiescence_.emplace(&termination_, &peers_, labels_, std::move(freeze), &clock_);
   phase_ = Phase::kEnding;
 }
 
@@ -79,6 +79,11 @@ bool NodeLife::PollAnswer() {
 void NodeLife::PublishFailed(const std::string& error, bool not_finite) {
   std::lock_guard lock(publish_mutex_);
   termination_.PublishFailed(error, not_finite);
+}
+
+void NodeLife::PublishTooShort(const std::string& line) {
+  std::lock_guard lock(publish_mutex_);
+  termination_.PublishTooShort(line);
 }
 
 std::vector<std::string> NodeLife::TakeFailures() {

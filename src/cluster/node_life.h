@@ -69,6 +69,10 @@ class NodeLife {
   void PublishEarlyEnd(const TerminationDetector::EarlyEnd& end) {
     termination_.PublishEarlyEnd(end);
   }
+  // From any phase: a node has found that the schedule is too short
+  // (TerminationDetector::PublishTooShort).
+  std::optional<std::string> FindTooShort() const { return termination_.FindTooShort(); }
+  void PublishTooShort(const std::string& line);
   // Longest iteration of this node's solvers, which have ended.
   void SetLongest(int64_t longest_ns) { termination_.SetLongest(longest_ns); }
 

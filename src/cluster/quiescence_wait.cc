@@ -15,10 +15,12 @@ constexpr int64_t kLongNs = 1'000'000'000, kLogAgainNs = 10'000'000'000;
 
 }  // namespace
 
-QuiescenceWait::QuiescenceWait(TerminationDetector* termination, std::vector<PeerLabel> peers,
-                               std::function<uint32_t()> freeze, const Clock* clock)
+QuiescenceWait::QuiescenceWait(TerminationDetector* termination, const ClusterPeers* peers,
+                               std::vector<PeerLabel> labels, std::function<uint32_t()> freeze,
+                               const Clock* clock)
     : termination_(*termination),
-      peers_(std::move(peers)),
+      peers_(*peers),
+      labels_(std::move(labels)),
       freeze_(std::move(freeze)),
       clock_(*clock),
       began_ns_(clock->NowNs()) {
@@ -77,14 +79,28 @@ std::string QuiescenceWait::DivergedText() const {
   std::vector<NodeId> others;
   std::set_difference(all.begin(), all.end(), same.begin(), same.end(), std::back_inserter(others));
   return StrCat(begin, "of ", all.size(), " nodes ", same.size(), " have this node's weights; ",
-                "others: ", NamesOf(others, true));
+                "others: ", NamesOf(others, true), LikelyCause());
+}
+
+std::string QuiescenceWait::LikelyCause() const {
+  const uint64_t non_finite = peers_.non_finite();
+  if (non_finite > 0) {
+    return StrCat("; likely cause: weights of a node have overflowed, as ", non_finite,
+                  " frames were dropped here because a value was not finite; expected a lower ",
+                  "base_lr, the same on all nodes");
+  }
+  const std::vector<NodeId> outstanding = termination_.Outstanding();
+  if (outstanding.empty()) return "";
+  return StrCat("; likely cause: a link or a processor that is too slow, as progress of ",
+                NamesOf(outstanding), " is still under way");
 }
 
 std::string QuiescenceWait::NamesOf(const std::vector<NodeId>& nodes, bool with_segments) const {
   std::string text;
   for (const NodeId node : nodes) {
     text += node == nodes.front() ? "" : ", ";
-    const PeerLabel label = node < peers_.size() ? peers_[node] : PeerLabel{StrCat("#", node), ""};
+    const PeerLabel label =
+        node < labels_.size() ? labels_[node] : PeerLabel{StrCat("#", node), ""};
     text += label.node;
     if (with_segments && !label.segment.empty()) text += " on segment " + label.segment;
   }

@@ -28,29 +28,32 @@ class QuiescenceWait {
     kDiverged,   // a timeout has passed; failure() names the other nodes
   };
 
-  // `peers`: by id. `freeze`: takes the weights with which this node ends, and returns their
-  // checksum (TerminationDetector::Checksum). Both pointers outlive this object.
-  QuiescenceWait(TerminationDetector* termination, std::vector<PeerLabel> peers,
-                 std::function<uint32_t()> freeze, const Clock* clock);
+  // `labels`: by id. `freeze`: takes the weights with which this node ends, and returns their
+  // checksum (TerminationDetector::Checksum). All pointers outlive this object.
+  QuiescenceWait(TerminationDetector* termination, const ClusterPeers* peers,
+                 std::vector<PeerLabel> labels, std::function<uint32_t()> freeze,
+                 const Clock* clock);
 
   // Call every few ms, after this node's solvers have ended, until the result is not kWaiting. Logs
   // long waits.
   Result Step();
   // Checksum of the weights that were frozen last.
   uint32_t checksum() const { return checksum_; }
-  // After kDiverged: one line that names the nodes which have other weights or have not ended; ""
-  // otherwise.
+  // After kDiverged: one line that names the nodes which have other weights or have not ended, and
+  // the likely cause if it is known; "" otherwise.
   const std::string& failure() const { return failure_; }
 
  private:
   void LogTraining();
   void LogInFlight();
   std::string DivergedText() const;
+  std::string LikelyCause() const;
   // "b, c", or "b on segment lan, c on segment lan".
   std::string NamesOf(const std::vector<NodeId>& nodes, bool with_segments = false) const;
 
   TerminationDetector& termination_;
-  const std::vector<PeerLabel> peers_;
+  const ClusterPeers& peers_;
+  const std::vector<PeerLabel> labels_;
   const std::function<uint32_t()> freeze_;
   const Clock& clock_;
   const int64_t began_ns_;

@@ -78,7 +78,9 @@ std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const NodePlan
   HandshakeConfig& own = config.filter.handshake;
   own.names = plan.names;
   own.settings.parameters = static_cast<uint64_t>(replica.size);
-  own.settings.layout_digest = replica.layout_digest;
+  own.settings.layout_digest =
+      static_cast<uint32_t>(replica.layout_digest ^ replica.layout_digest >> 32);
+  own.settings.max_iter = replica.max_iter;
   own.settings.topology_digest = topology.digest;
   if (!plan.key_file.empty()) {
     config.filter.key = std::make_shared<const SecretKey>(ReadKeyFile(plan.key_file));

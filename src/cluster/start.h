@@ -25,6 +25,7 @@ struct ClusterReplica {
   float* weights = nullptr;
   int64_t size = 0;            // floats
   uint64_t layout_digest = 0;  // ParamLayout::Digest()
+  uint32_t max_iter = 0;       // CompatibilityInfo::max_iter
   int64_t start = 0;           // iteration of these weights
   IterationClock* iterations = nullptr;
   const Clock* clock = nullptr;

@@ -86,22 +86,25 @@ std::vector<std::string> StartCheck::Lines() const {
   return lines;
 }
 
-std::vector<std::string> StartCheck::Check(int solvers, int64_t own, double seconds,
-                                           int64_t whole) {
-  if (checked_ || own < kIterations * solvers || seconds < kSeconds) return {};
+std::vector<std::string> StartCheck::Check(const StartProgress& progress) {
+  const auto whole = static_cast<double>(progress.whole);
+  const auto cluster = static_cast<double>(progress.cluster);
+  const bool enough = progress.own >= kIterations * progress.solvers &&
+                      progress.seconds >= kSeconds &&
+                      (cluster >= kPart * whole || progress.seconds >= kLongSeconds);
+  if (checked_ || !enough) return {};
   checked_ = true;
+  const double per_second = cluster / progress.seconds;
+  const double run_seconds = whole / per_second;
   std::vector<std::string> lines;
   for (const ExpectedSegment& segment : segments_) {
     if (segment.seconds <= 0) continue;
-    // Assumes that all nodes are as fast as this one.
-    const double per_second =
-        static_cast<double>(own) / seconds * static_cast<double>(segment.members);
     const double iterations = per_second * segment.seconds;
-    const double run_seconds = static_cast<double>(whole) / per_second;
     const double fewest = solvers_.local ? kFewestOfLocal : kFewestExchanges;
     if (run_seconds < fewest * segment.seconds) {
-      const double each = static_cast<double>(own) / solvers / seconds * segment.seconds;
-      throw Error(
+      const double each =
+          static_cast<double>(progress.own) / progress.solvers / progress.seconds * segment.seconds;
+      throw ScheduleTooShort(
           "segment ", segment.name, ": an exchange of its ", segment.weights,
           " weights takes at least ", Duration(segment.seconds), " at ", segment.megabits,
           " Mbit/s (", segment.source, "), and the whole schedule only ", Duration(run_seconds),

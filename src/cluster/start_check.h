@@ -1,5 +1,6 @@
-// Logs the expected exchange time of each segment at the start of a run, and stops a run whose
-// nodes cannot learn from each other.
+// Logs the expected exchange time of each segment at the start of a run, and finds runs whose nodes
+// cannot learn from each other. One node's finding ends all nodes
+// (TerminationDetector::PublishTooShort).
 //
 // StartCheck is pure logic and not thread-safe.
 #ifndef MILLRACE_CLUSTER_START_CHECK_H_
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "topology/plan.h"
 #include "topology/topology.h"
 
@@ -39,12 +41,28 @@ struct ExpectedSolvers {
 std::vector<ExpectedSegment> ExpectSegments(const Topology& topology, const NodePlan& node,
                                             int64_t weights);
 
+// The run's schedule would end before its nodes could learn from each other.
+class ScheduleTooShort : public Error {
+ public:
+  using Error::Error;
+};
+
+// Progress since this node began to train.
+struct StartProgress {
+  int solvers = 1;      // of this node
+  int64_t own = 0;      // iterations of this node
+  int64_t cluster = 0;  // iterations of all nodes
+  double seconds = 0;
+  int64_t whole = 0;  // iterations of the whole schedule, those before a resumed run included
+};
+
 class StartCheck {
  public:
   // Minimum iterations of each solver, and minimum time, before the time of an iteration counts as
-  // known.
+  // known. The first iterations say little of the rest, so a part of the schedule must be over as
+  // well, unless that takes longer than kLongSeconds.
   static constexpr int64_t kIterations = 20;
-  static constexpr double kSeconds = 1;
+  static constexpr double kSeconds = 1, kPart = 0.1, kLongSeconds = 10;
   // Minimum exchanges of all weights in a run. With fewer, the nodes train nearly independently and
   // their weights are only averaged at the end. Solvers of the strategy local are meant to train
   // apart between merges.
@@ -54,12 +72,10 @@ class StartCheck {
 
   // Log lines for the start of training.
   std::vector<std::string> Lines() const;
-  // Compares the training speed with the exchange times. `solvers`: of this node; `own`: iterations
-  // done here in `seconds`; `whole`: iterations of the whole schedule, those before a resumed run
-  // included. Returns log lines once, as soon as the time of an iteration is known. Throws Error
-  // with one line, which includes the remedies, if the schedule would end before its nodes could
-  // learn from each other.
-  std::vector<std::string> Check(int solvers, int64_t own, double seconds, int64_t whole);
+  // Compares the training speed of the cluster with the exchange times. Returns log lines once, as
+  // soon as the time of an iteration is known. Throws ScheduleTooShort with one line that includes
+  // the remedies.
+  std::vector<std::string> Check(const StartProgress& progress);
 
  private:
   const std::vector<ExpectedSegment> segments_;

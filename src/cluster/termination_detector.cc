@@ -8,6 +8,7 @@
 
 #include "base/crc32c.h"
 #include "base/node_bits.h"
+#include "base/utf8.h"
 #include "cluster/peer_failures.h"
 #include "cluster/read_gossip.h"
 
@@ -145,6 +146,20 @@ void TerminationDetector::PublishFailed(const std::string& error, bool not_finit
   PublishGone();
 }
 
+void TerminationDetector::PublishTooShort(const std::string& line) {
+  // The line needs the room of what the others no longer need to know of this node.
+  own_.Clear();
+  own_.set_too_short(std::string(CutText(line, kMaxTooShortBytes)));
+  PublishGone();
+}
+
+std::optional<std::string> TerminationDetector::FindTooShort() const {
+  for (const auto& [node, end] : ReadGossip<RunEnd>(peers_.Read(GossipKey::kEnd))) {
+    if (node != peers_.self() && end.has_too_short()) return end.too_short();
+  }
+  return std::nullopt;
+}
+
 void TerminationDetector::PublishPeerFailures(
     const std::vector<std::pair<NodeId, uint32_t>>& peers) {
   RunEnd failed;
@@ -218,7 +233,7 @@ TerminationDetector::State TerminationDetector::Evaluate() {
     // A diff in flight may be too small to change its sender's weights, and still move those of a
     // master whose merge rule has momentum.
     if (equal_ns_ < 0) equal_ns_ = now;
-    return AnyOutstanding() && now - equal_ns_ < kStillNs ? State::kInFlight : State::kQuiescent;
+    return !Outstanding().empty() && now - equal_ns_ < kStillNs ? State::kInFlight : State::kQuiescent;
   }
   equal_ns_ = -1;
   std::vector<uint32_t> checksums;
@@ -226,7 +241,7 @@ TerminationDetector::State TerminationDetector::Evaluate() {
   if (all_ended_ns_ < 0) all_ended_ns_ = moved_ns_ = unsettled_ns_ = now;
   if (checksums != moving_) moved_ns_ = now;
   moving_ = std::move(checksums);
-  if (AnyOutstanding()) unsettled_ns_ = now;
+  if (!Outstanding().empty()) unsettled_ns_ = now;
   const int64_t still = std::max(moved_ns_, unsettled_ns_);
   const int64_t timeout = StillTimeout();
   const bool in_time = now - still < timeout &&
@@ -255,9 +270,13 @@ int64_t TerminationDetector::TrainingTimeout() const {
   return std::max(kTrainNs, kIterations * static_cast<int64_t>(std::min(longest, kMost)));
 }
 
-bool TerminationDetector::AnyOutstanding() const {
-  return std::any_of(reachable_.begin(), reachable_.end(),
-                     [this](NodeId node) { return statements_.at(node).outstanding(); });
+std::vector<NodeId> TerminationDetector::Outstanding() const {
+  std::vector<NodeId> nodes;
+  for (const NodeId node : reachable_) {
+    const auto found = statements_.find(node);
+    if (found != statements_.end() && found->second.outstanding()) nodes.push_back(node);
+  }
+  return nodes;
 }
 
 std::vector<NodeId> TerminationDetector::WithWeights(uint32_t checksum) const {

@@ -94,6 +94,13 @@ class TerminationDetector {
   // loss.
   void PublishFailed(const std::string& error, bool not_finite);
 
+  // Publishes that the schedule is too short, for the reason `line` (ScheduleTooShort), and that
+  // this node leaves: the finding ends all nodes.
+  static constexpr size_t kMaxTooShortBytes = 800;
+  void PublishTooShort(const std::string& line);
+  // The line that another node has published; of several, that of the first node.
+  std::optional<std::string> FindTooShort() const;
+
   // Publishes which other nodes ended with a non-finite loss, if that has changed: their node ids
   // and incarnations, of which kMostFailedPeers count.
   static constexpr size_t kMostFailedPeers = 32;
@@ -105,6 +112,8 @@ class TerminationDetector {
   std::vector<NodeId> WithWeights(uint32_t checksum) const;
   std::vector<NodeId> WithOwnWeights() const { return WithWeights(own_.weights()); }
   std::vector<NodeId> Training() const;
+  // The nodes of reachable() with progress outstanding.
+  std::vector<NodeId> Outstanding() const;
   // At the last Update all reachable nodes had this node's weights.
   bool same() const { return same_; }
   // Some node has published PublishDone.
@@ -123,7 +132,6 @@ class TerminationDetector {
   State Evaluate();
   int64_t TrainingTimeout() const;
   int64_t StillTimeout() const;
-  bool AnyOutstanding() const;  // of reachable_
 
   ClusterPeers& peers_;
   const WeightReader weights_;

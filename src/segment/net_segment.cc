@@ -359,7 +359,14 @@ void NetSegment::Reclaim() {
 }
 
 void NetSegment::Publish(int64_t now_ns) {
-  metrics_->Publish(exchange_->stats());
+  const ExchangeStats& stats = exchange_->stats();
+  metrics_->Publish(stats);
+  if (stats.resets != std::exchange(resets_, stats.resets)) {
+    LOG(WARNING) << "Segment " << name()
+                 << ": this node gives up its weights for those of the run: "
+                 << "the other nodes went on without it, and what they have not received of it is "
+                 << "lost";
+  }
   metrics_->Publish(*filter_);
   metrics_->Publish(transport_->counters());
   if (now_ns >= publish_peers_ns_) {

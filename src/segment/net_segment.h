@@ -247,6 +247,7 @@ class NetSegment {
   StalenessWatch staleness_;
   std::unique_ptr<MetricsRegistry> own_registry_;  // null: the registry of the configuration
   std::unique_ptr<SegmentMetrics> metrics_;
+  uint64_t resets_ = 0;                   // of the exchange, as of the last pass
   int64_t publish_peers_ns_ = INT64_MIN;  // next SegmentMetrics::PublishPeers
 };
 

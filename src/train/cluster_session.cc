@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "cluster/start_check.h"
 #include "proto/parse.h"
 #include "solver/solver.h"
 #include "topology/choose_node.h"
@@ -109,6 +110,7 @@ bool ClusterSession::Join() {
   while (!life_.PollJoin()) {
     errors_.RethrowIfFailed();
     cluster_->ThrowIfRefused();
+    ThrowIfTooShort();
     if (commands_.Next(20) == RunCommand::kStop) {
       LOG(INFO) << "Stopped before the weights were there.";
       life_.BeginLeave(false);
@@ -126,9 +128,16 @@ bool ClusterSession::Join() {
   return true;
 }
 
+void ClusterSession::ThrowIfTooShort() const {
+  const std::optional<std::string> line = life_.FindTooShort();
+  if (line) throw ScheduleTooShort(OneLine(*line));
+}
+
 void ClusterSession::PublishFailed(std::exception_ptr error, bool wait) {
   try {
     std::rethrow_exception(std::move(error));
+  } catch (const ScheduleTooShort& found) {
+    life_.PublishTooShort(found.what());
   } catch (const NonFiniteLoss& loss) {
     life_.PublishFailed(loss.what(), true);
   } catch (const std::exception& other) {

@@ -54,6 +54,8 @@ class ClusterSession {
   // Waits until this node has the run's weights. Returns false if a command stops the run first.
   // Throws Error if the other nodes refuse this node.
   bool Join();
+  // Throws ScheduleTooShort if another node has found that the schedule is too short.
+  void ThrowIfTooShort() const;
   // The state of this node's life.
   NodeLife& life() { return life_; }
   // Publishes that this node has failed with `error`. With `wait`, blocks until the others have

@@ -12,6 +12,9 @@
 namespace millrace::inline train {
 namespace {
 
+// Interval at which other nodes' settings are read.
+constexpr int64_t kCompareNs = 200'000'000;
+
 StartCheck MakeStartCheck(const RunSetup& setup) {
   const caffe::SolverParameter& solver = setup.config.param;
   const bool momentum = solver.type() == "SGD" || solver.type() == "Nesterov";
@@ -30,6 +33,7 @@ ClusterReplica ReplicaOf(const RunSetup& setup, ErrorSink* errors, const ThreadL
   return {.weights = gpu != nullptr ? gpu->data() : setup.weights->data(),
           .size = setup.weights->size(),
           .layout_digest = setup.net->layout().Digest(),
+          .max_iter = static_cast<uint32_t>(setup.config.param.max_iter()),
           .start = iterations.start(),
           .iterations = &iterations,
           .clock = &setup.clock,
@@ -38,6 +42,11 @@ ClusterReplica ReplicaOf(const RunSetup& setup, ErrorSink* errors, const ThreadL
                                            : HostReplica(&setup.weights->locks()),
           .solvers = solvers,
           .registry = setup.options.registry};
+}
+
+Settings SettingsOf(const SolverConfig& config) {
+  const SolverNet& net = config.train;
+  return SettingsOf(config.param, SelectLayers(net.param, net.state, net.source));
 }
 
 }  // namespace
@@ -51,7 +60,9 @@ ClusterTraining::ClusterTraining(RunSetup* setup, RunStop* run_stop, ErrorSink* 
       reader_(setup->cluster_gpu() != nullptr ? WeightReader(setup->cluster_gpu())
                                               : WeightReader(setup->weights.get())),
       session_(*setup->node_config, ReplicaOf(*setup, errors, solvers), reader_,
-               &run_stop->commands) {}
+               &run_stop->commands),
+      settings_check_(&session_.peers(), NodeNames(setup->node_config->topology),
+                      SettingsOf(setup->config)) {}
 
 bool ClusterTraining::Join(Tester* tester) {
   if (!session_.Join()) return false;
@@ -104,17 +115,32 @@ void ClusterTraining::WatchShards() {
 
 void ClusterTraining::Watch(double seconds) {
   if (!stop_.stop) CheckStart(seconds);
+  CompareSettings();
   session_.failure_detector().Listen();
   if (takeover_ && !stop_.stop) takeover_->Poll();
+}
+
+void ClusterTraining::CompareSettings() {
+  const int64_t now = setup_.clock.NowNs();
+  if (now < next_comparison_ns_) return;
+  next_comparison_ns_ = now + kCompareNs;
+  for (const SettingsCheck::Line& line : settings_check_.TakeNew()) {
+    google::LogMessage(__FILE__, __LINE__, line.warning ? google::GLOG_WARNING : google::GLOG_INFO)
+            .stream()
+        << line.text;
+  }
 }
 
 // Ends the run if its nodes cannot learn from each other. A node that joins late and a resumed run
 // check the whole schedule as well.
 void ClusterTraining::CheckStart(double seconds) {
+  const IterationClock& clock = setup_.weights->clock();
   try {
-    for (const std::string& line :
-         start_check_.Check(setup_.solvers(), setup_.weights->clock().own(), seconds,
-                            setup_.config.param.max_iter())) {
+    for (const std::string& line : start_check_.Check({.solvers = setup_.solvers(),
+                                   .own = clock.own(),
+                                   .cluster = clock.global() - clock.start(),
+                                   .seconds = seconds,
+                                   .whole = setup_.config.param.max_iter()})) {
       LOG(INFO) << line;
     }
   } catch (const Error&) {
@@ -124,12 +150,22 @@ void ClusterTraining::CheckStart(double seconds) {
 
 void ClusterTraining::Publish(const StopConditions& conditions, int64_t longest_ns) {
   session_.LogFailures();
+  FollowTooShort();
   if (errors_.failed()) return PublishFailed();
   if (stop_.by_command) return session_.life().PublishStopped();
   FollowEarlyEnd(conditions);
   const bool at_end =
       setup_.weights->clock().claimed() >= setup_.config.param.max_iter() || stop_.condition_met;
   if (at_end) session_.life().PublishTraining(longest_ns);
+}
+
+void ClusterTraining::FollowTooShort() {
+  if (errors_.failed()) return;
+  try {
+    session_.ThrowIfTooShort();
+  } catch (const ScheduleTooShort&) {
+    errors_.Report(std::current_exception());
+  }
 }
 
 void ClusterTraining::FollowEarlyEnd(const StopConditions& conditions) {

@@ -18,6 +18,7 @@
 #include "train/distributed_evaluation.h"
 #include "train/run_setup.h"
 #include "train/run_stop.h"
+#include "train/settings_check.h"
 #include "train/tester.h"
 #include "weights/weight_reader.h"
 
@@ -49,11 +50,14 @@ class ClusterTraining {
   // stop condition of the leader (`conditions`: of this node), and how far this node is.
   // `longest_ns`: longest iteration of its solvers.
   void Publish(const StopConditions& conditions, int64_t longest_ns);
+  // A node that has found the schedule to be too short ends all nodes.
+  void FollowTooShort();
   // Conditions of the leader end the run for all nodes, at the iteration that the leader publishes.
   void FollowEarlyEnd(const StopConditions& conditions);
 
  private:
   void CheckStart(double seconds);
+  void CompareSettings();
   void UseMergedWeights(Tester* tester);
   void DistributeEvaluation(Tester* tester);
   void WatchShards();
@@ -65,6 +69,8 @@ class ClusterTraining {
   StartCheck start_check_;
   const WeightReader reader_;
   ClusterSession session_;
+  SettingsCheck settings_check_;
+  int64_t next_comparison_ns_ = 0;
   std::unique_ptr<ShardTakeover> takeover_;  // null: this node reads fixed shards
   std::unique_ptr<MergedWeights> test_weights_, snapshot_weights_;
   std::unique_ptr<DistributedEvaluation> distributed_evaluation_;  // null: the leader tests alone

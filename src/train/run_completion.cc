@@ -125,6 +125,7 @@ void RunCompletion::RunInCluster(SolverWorker* worker, bool complete, TrainResul
                     .stopped =
                         [&](int ms) {
                           session.LogFailures();
+                          parts_.cluster->FollowTooShort();
                           return parts_.errors.failed() || stop_.Stopped(ms);
                         }});
   if (complete && end.Run(result->iteration)) result->tests = end.tests();

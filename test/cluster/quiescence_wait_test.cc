@@ -54,6 +54,7 @@ class QuiescenceWaits : public testing::Test {
   sim::FakePeers peers_{0, &gossip_};
   TerminationDetector termination_{&peers_, std::span(&weight_, 1), &clock_};
   QuiescenceWait wait_{&termination_,
+                       &peers_,
                        {{"a", ""}, {"b", "lan"}, {"c", ""}},
                        [this] {
                          frozen_.push_back(next_);
@@ -83,6 +84,29 @@ TEST_F(QuiescenceWaits, NameTheNodesWithOtherWeights) {
   EXPECT_EQ(wait_.failure(),
             "the replicas are apart at the end of the run: of 3 nodes 1 have this node's weights; "
             "others: b on segment lan, c");
+}
+
+TEST_F(QuiescenceWaits, NameValuesThatAreNotFiniteAsTheLikelyCause) {
+  Say(1, 7, {0, 2});
+  peers_.on_non_finite = [] { return 37'767; };
+  Await(Result::kDiverged);
+  EXPECT_CONTAINS(wait_.failure(),
+                  "others: b on segment lan; likely cause: weights of a node have overflowed, as "
+                  "37767 frames were dropped here because a value was not finite; expected a "
+                  "lower base_lr, the same on all nodes");
+}
+
+TEST_F(QuiescenceWaits, NameProgressThatIsStillUnderWayAsTheLikelyCause) {
+  RunEnd end;
+  const float weight = 7;
+  end.set_weights(TerminationDetector::Checksum({&weight, 1}));
+  end.set_responsive(BitsOf({0, 2}));
+  end.set_outstanding(true);
+  Publish(1, end);
+  EXPECT_GE(Await(Result::kDiverged), 60);
+  EXPECT_CONTAINS(wait_.failure(),
+                  "; likely cause: a link or a processor that is too slow, as progress of b is "
+                  "still under way");
 }
 
 TEST_F(QuiescenceWaits, NameTheNodesThatDoNotEnd) {

@@ -42,38 +42,54 @@ TEST(StartCheck, SaysWhatRoundedPositionsMayCost) {
 
 TEST(StartCheck, CountsTheIterationsOfAnExchangeOnceTheyAreKnown) {
   StartCheck check({kSlow});
-  EXPECT_EQ(check.Check(2, 39, 10, 1'000'000), Lines{});
-  EXPECT_EQ(check.Check(2, 400, 0.5, 1'000'000), Lines{});
-  // 10 iterations per second on this node, so 20 on both nodes.
-  EXPECT_EQ(check.Check(2, 40, 4, 1'000'000),
+  EXPECT_EQ(check.Check({2, 39, 100, 10, 1'000'000}), Lines{});
+  EXPECT_EQ(check.Check({2, 400, 800, 0.5, 1000}), Lines{});
+  // All nodes together: 20 iterations per second.
+  EXPECT_EQ(check.Check({2, 40, 200, 10, 1'000'000}),
             Lines{"Segment lan: an exchange takes at least 40 iterations of the cluster; stale "
                   "progress is damped"});
-  EXPECT_EQ(check.Check(2, 80, 8, 1), Lines{});  // reported only once
+  EXPECT_EQ(check.Check({2, 80, 160, 8, 1}), Lines{});  // reported only once
+}
+
+// The first iterations are faster than the rest: not all nodes have begun, and caches are warm.
+TEST(StartCheck, WaitsForATenthOfTheScheduleButNotForLong) {
+  StartCheck check({kSlow});
+  EXPECT_EQ(check.Check({1, 50, 99, 2, 1000}), Lines{});
+  EXPECT_EQ(check.Check({1, 50, 100, 10, 1000}).size(), 1u);
+  StartCheck slow({kSlow});
+  EXPECT_EQ(slow.Check({1, 50, 99, 9.9, 1000}), Lines{});
+  EXPECT_EQ(slow.Check({1, 50, 99, 10, 1000}).size(), 1u);
+}
+
+// A fast node among slow ones: the schedule takes as long as the cluster needs for it.
+TEST(StartCheck, JudgesByTheProgressOfAllNodesWhateverThisOneDoes) {
+  EXPECT_NO_THROW(StartCheck({kSlow}).Check({1, 100, 110, 10, 100}));
+  EXPECT_THROW(StartCheck({kSlow}).Check({1, 100, 190, 10, 100}), ScheduleTooShort);
 }
 
 TEST(StartCheck, SaysNothingOfDampingWhereExchangesAreFresh) {
   StartCheck check({kSlow});
-  EXPECT_EQ(check.Check(1, 20, 20, 1'000'000),
+  EXPECT_EQ(check.Check({1, 20, 40, 20, 1'000'000}),
             Lines{"Segment lan: an exchange takes at least 4 iterations of the cluster"});
 }
 
 TEST(StartCheck, SaysNothingOfDampingWhereItIsOff) {
   ExpectedSegment undamped = kSlow;
   undamped.damping = false;
-  EXPECT_EQ(StartCheck({undamped}).Check(2, 40, 4, 1'000'000),
+  EXPECT_EQ(StartCheck({undamped}).Check({2, 100, 200, 10, 1'000'000}),
             Lines{"Segment lan: an exchange takes at least 40 iterations of the cluster"});
 }
 
 TEST(StartCheck, WarnsOfPlainMomentumOnStaleWeights) {
   // 40 and 4 iterations of the cluster per exchange, as above.
-  const Lines stale =
-      StartCheck({kSlow}, {.momentum = 0.8, .look_ahead = false}).Check(2, 40, 4, 1'000'000);
+  const Lines stale = StartCheck({kSlow}, {.momentum = 0.8, .look_ahead = false})
+                          .Check({2, 100, 200, 10, 1'000'000});
   ASSERT_EQ(stale.size(), 2u);
   EXPECT_EQ(stale[1],
             "Segment lan: plain steps with momentum 0.8 oscillate on weights as old as that; "
             "expected momentum_lookahead: true, a smaller momentum or a smaller base_lr");
   EXPECT_EQ(StartCheck({kSlow}, {.momentum = 0.8, .look_ahead = false})
-                .Check(1, 20, 20, 1'000'000)
+                .Check({1, 20, 40, 20, 1'000'000})
                 .size(),
             1u);
 }
@@ -81,11 +97,11 @@ TEST(StartCheck, WarnsOfPlainMomentumOnStaleWeights) {
 // 20 iterations per second on both nodes: 8 s are 160 iterations.
 std::string Refusal(const ExpectedSegment& segment, int64_t whole,
                     const ExpectedSolvers& solvers = {}) {
-  return test::ErrorOf([&] { StartCheck({segment}, solvers).Check(1, 100, 10, whole); });
+  return test::ErrorOf([&] { StartCheck({segment}, solvers).Check({1, 100, 200, 10, whole}); });
 }
 
 TEST(StartCheck, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther) {
-  EXPECT_NO_THROW(StartCheck({kSlow}).Check(1, 100, 10, 161));
+  EXPECT_NO_THROW(StartCheck({kSlow}).Check({1, 100, 200, 10, 161}));
   EXPECT_EQ(Refusal(kSlow, 159),
             "segment lan: an exchange of its 1000 weights takes at least 2 s at 0.25 Mbit/s "
             "(max_mbps), and the whole schedule only 8 s: expected time for 4 exchanges; any of "
@@ -113,7 +129,7 @@ TEST(StartCheck, NamesTheRemediesThatWouldHelp) {
 // Solvers that train apart by intention need one exchange.
 TEST(StartCheck, ExpectsOneExchangeOfTheStrategyLocal) {
   const ExpectedSolvers local{.local = true};
-  EXPECT_NO_THROW(StartCheck({kSlow}, local).Check(1, 100, 10, 41));
+  EXPECT_NO_THROW(StartCheck({kSlow}, local).Check({1, 100, 200, 10, 41}));
   const std::string refusal = Refusal(kSlow, 39, local);
   EXPECT_CONTAINS(refusal, "expected time for 1 exchange; any of these helps:");
   EXPECT_CONTAINS(refusal, "max_iter of at least 40");
@@ -122,7 +138,7 @@ TEST(StartCheck, ExpectsOneExchangeOfTheStrategyLocal) {
 
 TEST(StartCheck, RefusesNothingWhereTheRateIsNotKnown) {
   StartCheck check({{"dark", 2, 1000, 0, 0, "", true, "float32"}});
-  EXPECT_EQ(check.Check(1, 100, 10, 1), Lines{});
+  EXPECT_EQ(check.Check({1, 100, 200, 10, 1}), Lines{});
 }
 
 }  // namespace

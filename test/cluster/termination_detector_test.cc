@@ -104,6 +104,22 @@ TEST_F(TerminationDetectors, TellFailuresOfOthersDuringTraining) {
   EXPECT_EQ(others.TakeNew().size(), TerminationDetector::kMostFailedPeers);
 }
 
+TEST_F(TerminationDetectors, TellThatTheScheduleIsTooShort) {
+  End(0, {1});
+  End(1, {0});
+  Update(0);
+  EXPECT_EQ(nodes_[1]->FindTooShort(), std::nullopt);
+  nodes_[0]->PublishTooShort("segment lan: an exchange takes 9 s");
+  EXPECT_EQ(nodes_[1]->FindTooShort(), "segment lan: an exchange takes 9 s");
+  EXPECT_EQ(nodes_[0]->FindTooShort(), std::nullopt);  // its own
+  // It has failed no less than others, but says so itself.
+  EXPECT_EQ(PeerFailures(peers_[1].get(), {"a", "b"}).TakeNew().size(), 0u);
+  EXPECT_EQ(Update(1), State::kQuiescent);
+  EXPECT_EQ(nodes_[1]->reachable(), (std::vector<NodeId>{1}));
+  nodes_[1]->PublishTooShort(std::string(5000, 'x'));
+  EXPECT_LE(gossip_.Read(1, GossipKey::kEnd).at(1).bytes.size(), kMaxGossipBytes);
+}
+
 TEST_F(TerminationDetectors, TellWhatChangesAllTheTimeFiftyTimesASecond) {
   End(0, {1});
   End(1, {0});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -107,6 +108,37 @@ TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
   EXPECT_GT(x.exchange(2).stats().diffs_merged, merged + 10);
   EXPECT_EQ(x.exchange(1).metrics().peer(0).resends, 0u);
   x.delivers = nullptr;
+}
+
+// Answers took four peer timeouts while the nodes trained. At the end there is little to send, so
+// the time to a retransmission is no longer that long.
+TEST(Flush, HasWhatIsLostAfterItSentAgainWithinThePeerTimeoutWhateverAnswersTookBefore) {
+  for (const FrameType type : {FrameType::kDiff, FrameType::kPosition}) {
+    Cluster x({});
+    constexpr int kSlow = 240, kPeerTimeout = 60;  // ticks
+    x.delivers = [&](uint16_t from, uint16_t to, const FrameBytes& frame) {
+      if (frame.decoded().header.type >= FrameType::kHeartbeat) return true;
+      x.network().Inject(from, to, frame, x.tick() + kSlow);
+      return false;
+    };
+    for (int tick = 0; tick < 6000; ++tick) {
+      for (const size_t node : {0, 1}) x.Step(node);
+      x.Tick();
+    }
+    x.delivers = nullptr;
+    x.Settle();
+    std::set<uint32_t> lost;  // chunks of which the first frame of the type was lost
+    x.delivers = [&](uint16_t, uint16_t, const FrameBytes& frame) {
+      const FrameHeader header = frame.decoded().header;
+      return header.type != type || !lost.insert(header.chunk).second;
+    };
+    for (const size_t node : {0, 1, 1}) x.Step(node);  // different progress
+    for (const size_t node : {0, 1}) x.exchange(node).Flush();
+    const int64_t begin = x.tick();
+    while (x[0].weights != x[1].weights && x.tick() < begin + 4000) x.Tick();
+    EXPECT_EQ(lost.size(), static_cast<size_t>(x.chunks()));
+    EXPECT_LE(x.tick() - begin, 2 * kPeerTimeout);
+  }
 }
 
 // A frozen master answers none of a hundred diffs. It has received them all; sending all of them

@@ -69,12 +69,12 @@ MUTANTS = [
   return kStillNs + 0 * seconds;
 """)]),
     ("ends-with-a-diff-in-flight", [(TERMINATION, """\
-    return AnyOutstanding() && now - equal_ns_ < kStillNs ? State::kInFlight : State::kQuiescent;
+    return !Outstanding().empty() && now - equal_ns_ < kStillNs ? State::kInFlight : State::kQuiescent;
 """, """\
     return State::kQuiescent;
 """)]),
     ("gives-up-progress-that-is-outstanding", [(TERMINATION, """\
-  if (AnyOutstanding()) unsettled_ns_ = now;
+  if (!Outstanding().empty()) unsettled_ns_ = now;
 """, "")]),
     ("knows-only-the-peers-on-its-segments", [(TERMINATION, """\
         if (!goes(node)) reachable_.push_back(node);

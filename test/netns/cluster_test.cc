@@ -420,6 +420,7 @@ TEST_F(ClusterOfMachines, GoesOnWithoutANodeThatIsFrozenOrStopped) {
   AwaitIteration(0, Iteration(0) + 400);
   nodes_[2]->Signal(SIGCONT);
   // The node detects that it was excluded from the view and rejoins by listening.
+  Await(2, "Segment lan: this node gives up its weights for those of the run");
   AwaitIteration(2, Iteration(0) + 40);
   nodes_[0]->Signal(SIGINT);
   const CommandResult left = Finish(0);

@@ -85,9 +85,21 @@ TEST(ConfigMismatch, NamesTheFirstMismatchOnBothSides) {
                  "node a has another max_nodes: 3, here 8");
   ExpectMismatch([](auto* config) { config->settings.topology_digest = 1; },
                  "node b has another topology file", "node a has another topology file");
+  ExpectMismatch([](auto* config) { config->settings.max_iter = 300; },
+                 "node b has another max_iter: 300, here 800",
+                 "node a has another max_iter: 800, here 300");
   ExpectMismatch([](auto* config) { config->settings.frame_version = 9; },
                  "node b has another version of frames: 9, here 4",
                  "node a has another version of frames: 4, here 9");
+}
+
+TEST(ConfigMismatch, ANodeWithoutAScheduleFitsToAny) {
+  HandshakeCluster cluster(3);
+  cluster.StartAll();
+  HandshakeConfig config = ConfigOf(1, 3);
+  config.settings.max_iter = 0;
+  cluster.Start(config);
+  EXPECT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 10'000));
 }
 
 TEST(ConfigMismatch, NamesWhatAPeerCallsItself) {

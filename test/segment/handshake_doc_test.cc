@@ -51,6 +51,7 @@ TEST(HandshakeDoc, TheExampleIsWhatThePageSays) {
   EXPECT_EQ(in.settings.chunk_floats, IntegerOf(example, "chunk_floats"));
   EXPECT_EQ(in.settings.parameters, IntegerOf(example, "parameters"));
   EXPECT_EQ(in.settings.layout_digest, IntegerOf(example, "layout_digest"));
+  EXPECT_EQ(in.settings.max_iter, IntegerOf(example, "max_iter"));
   EXPECT_EQ(in.settings.topology_digest, IntegerOf(example, "topology_digest"));
   EXPECT_EQ(in.session_id, NonceOf(example, "session_id"));
   EXPECT_EQ(in.challenge, NonceOf(example, "challenge"));

@@ -26,7 +26,7 @@ class FakePeers : public ClusterPeers {
   std::function<bool()> on_begun, on_is_leader, on_has_dependents, on_alone, on_all_acked, on_left,
       on_delivered, on_idle, on_settled;
   std::function<uint32_t()> on_members;
-  std::function<uint64_t()> on_merges;
+  std::function<uint64_t()> on_merges, on_non_finite;
   std::function<void()> on_flush, on_leave;
 
   NodeId self() const override { return self_; }
@@ -56,6 +56,7 @@ class FakePeers : public ClusterPeers {
   bool left() const override { return !on_left || on_left(); }
   bool delivered() const override { return !on_delivered || on_delivered(); }
   bool settled() const override { return !on_settled || on_settled(); }
+  uint64_t non_finite() const override { return on_non_finite ? on_non_finite() : 0; }
 
  private:
   const NodeId self_;

@@ -30,6 +30,7 @@ HandshakeConfig ConfigOf(NodeId node, size_t nodes, uint32_t incarnation) {
                      .chunk_floats = 348,
                      .parameters = 430'500,
                      .layout_digest = 0xd1,
+                     .max_iter = 800,
                      .topology_digest = 0xd2};
   return config;
 }

@@ -105,5 +105,68 @@ TEST_F(ClusterOfNodes, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther)
   EXPECT_CONTAINS(line, "expected time for 4 exchanges; any of these helps: a higher max_mbps");
 }
 
+// The other node waits for the weights of the run, which take longer than the finding.
+TEST_F(ClusterOfNodes, EndsAllNodesOfSuchARunWithTheSameLine) {
+  size_ = 2;
+  SmallNet net = work_.Net();
+  net.hidden = 3000;
+  work_.WriteNet(net);
+  WriteFile(work_ / "topology.prototxt",
+            StrCat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
+                   " node { name: 'b' address: '127.0.0.2' }",
+                   " segment { name: 's' transport: 'udp' max_mbps: 0.1 port: ", FreePort(), " }"));
+  caffe::SolverParameter solver = Solver(40000);
+  solver.set_display(0);
+  Start(0, solver);
+  Await(0, "The run begins with the weights of this node");
+  nodes_[0]->Signal(SIGSTOP);
+  Start(1, solver);
+  Await(1, "waiting for the weights of the run");
+  nodes_[0]->Signal(SIGCONT);
+  const std::string line = FinishWithError(0);
+  EXPECT_CONTAINS(line, "expected time for 4 exchanges");
+  EXPECT_EQ(FinishWithError(1), line);
+  EXPECT_EQ(logs_.find("has failed"), std::string::npos) << logs_;
+}
+
+class UnlikeNodes : public ClusterOfNodes {
+ protected:
+  UnlikeNodes() {
+    size_ = 2;
+    WriteFile(work_ / "topology.prototxt",
+              StrCat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
+                     " node { name: 'b' address: '127.0.0.2' }",
+                     " segment { name: 's' transport: 'udp' port: ", FreePort(), " }"));
+  }
+};
+
+TEST_F(UnlikeNodes, NameTheSettingsThatDiffer) {
+  caffe::SolverParameter solver = Endless(), other = Endless();
+  solver.set_base_lr(0.01f);
+  other.set_base_lr(0.5f);
+  Start(0, solver);
+  Start(1, other);
+  Await(0,
+        "node b has another base_lr: 0.5, here 0.01; expected equal solvers and nets on all nodes");
+  Await(1,
+        "node a has another base_lr: 0.01, here 0.5; expected equal solvers and nets on all nodes");
+  StopAll();
+}
+
+TEST_F(UnlikeNodes, DoNotTrainTogetherTowardsAnotherEnd) {
+  caffe::SolverParameter other = Endless();
+  other.set_max_iter(300);
+  Start(0, Endless());
+  AwaitIteration(0, 100);
+  Start(1, other);
+  const CommandResult refused = nodes_[1]->Wait();
+  nodes_.erase(1);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_CONTAINS(refused.errors,
+                  "millrace: segment s: node a has another max_iter: 1000000000, here 300");
+  Await(0, "Refused: node b has another max_iter: 300, here 1000000000");
+  StopAll();
+}
+
 }  // namespace
 }  // namespace millrace::test

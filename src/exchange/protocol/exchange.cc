@@ -144,7 +144,7 @@ void Exchange::WeightsChanged() {
 }
 
 void Exchange::Flush() {
-  worker_.Flush();
+  if (!flushed_) worker_.Flush();
   master_.Flush();
   flushed_ = true;
   FollowThrottle();
@@ -338,6 +338,7 @@ void Exchange::FollowView() {
   context_.ForgiveAll();
   if (membership_.role() == Role::kLeaving) worker_.RecheckAll();
   worker_.OnView();
+  if (flushed_) worker_.Flush();  // the diffs under way were of the last view
   metrics_.BeginSweeps(&table_, reset);
   followed_ = view;
 }

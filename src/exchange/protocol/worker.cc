@@ -10,6 +10,19 @@ namespace {
 constexpr uint32_t kScan = 256;
 constexpr int64_t kLongAgo = INT64_MIN / 4;
 
+// Retransmit timeout. `at_end`: after Flush little is under way, so a timeout that was estimated
+// while all nodes were busy, as much as half a minute, is at most the peer timeout.
+int64_t TimeoutOf(const ExchangeContext& x, const RetransmitTimer& trip, bool at_end) {
+  const int64_t timeout = x.RetransmitTimeout(trip);
+  return at_end ? std::min(timeout, x.config.peer_timeout_ns) : timeout;
+}
+
+// Makes the pending diff due for retransmission.
+void MakeDue(Chunk* chunk) {
+  chunk->sent_at = kLongAgo;
+  ExchangeContext::Count(&chunk->retries);  // excludes its reply from round-trip estimation
+}
+
 }  // namespace
 
 // Not before the view counts this node as synced: when many nodes join at the same time, there are
@@ -22,17 +35,15 @@ bool Worker::MaySend() const {
 Codec Worker::codec() const { return exact_ ? Codec::kFloat32 : x_.config.codec.codec; }
 
 // Makes all pending diffs due at once: a lost one must not wait for a timeout that was estimated
-// while all nodes were busy.
+// while all nodes were busy. No later diff will show that it was lost.
 void Worker::Flush() {
-  if (std::exchange(exact_, true)) return;
   for (uint32_t index = x_.table.pending.front(); index != kNoChunk;) {
     Chunk& chunk = x_.table.chunks[index];
-    chunk.sent_at = kLongAgo;
-    x_.Count(&chunk.retries);  // excludes its reply from round-trip estimation
+    MakeDue(&chunk);
     index = chunk.next;
   }
   resend_at_ = 0;
-  RecheckAll();
+  if (!std::exchange(exact_, true)) RecheckAll();
 }
 
 DropReason Worker::OnPosition(const FrameView& frame) {
@@ -123,11 +134,15 @@ void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
   const bool position = !refused && asked;
   if (!refused && (context.slot != kNoSlot || op.kind == ChunkOpKind::kLoad)) NoteTake(op, &chunk);
   if (position) {
+    const bool of_new_master = chunk.awaiting_master;
     TakenPosition(op.chunk, &chunk, context, now);
     if (op.acknowledged) {
       x_.RecordReply(chunk, now);
       x_.metrics.RecordReply(chunk.owner, now - chunk.taken_at);
       x_.table.ClearPending(op.chunk);
+    } else if (exact_ && of_new_master && chunk.pending) {
+      MakeDue(&chunk);  // the new master does not have it
+      resend_at_ = 0;
     }
   }
   const bool taken = !refused && (op.result & kNonZero);
@@ -198,7 +213,8 @@ size_t Worker::Resend(int64_t now, size_t budget) {
   for (uint32_t index = table.pending.front(), next; index != kNoChunk; index = next) {
     const Chunk& chunk = table.chunks[index];
     next = chunk.next;
-    if (chunk.owner == kNoNode) continue;
+    // A node that takes over a chunk drops its diffs, and sends a position when it has.
+    if (chunk.owner == kNoNode || (exact_ && chunk.awaiting_master)) continue;
     const int64_t due = MayBeLostAt(chunk, index);
     // A diff that is still in the outbox need not be sent again.
     if (now >= due && x_.outbox.Holds(chunk.slot, index)) continue;
@@ -225,7 +241,7 @@ size_t Worker::Resend(int64_t now, size_t budget) {
 // cannot have overtaken it by more than the time since it was sent.
 int64_t Worker::MayBeLostAt(const Chunk& chunk, uint32_t index) const {
   const MasterReplies& master = x_.masters[chunk.owner];
-  const int64_t timeout = x_.RetransmitTimeout(master.round_trip);
+  const int64_t timeout = TimeoutOf(x_, master.round_trip, exact_);
   const int64_t least =
       x_.throttled ? timeout : std::min(master.ReorderingWindow(x_.config.resend_ns), timeout);
   return chunk.sent_at + x_.RetryAfter(least, chunk.retries, index);
@@ -239,7 +255,7 @@ bool Worker::IsToBeSentAgain(const Chunk& chunk, uint32_t index, int64_t now) {
   // sign of loss.
   const bool in_order = !x_.throttled;
   if (in_order && overtaken >= x_.RetryAfter(window, chunk.retries, index)) return true;
-  const int64_t timeout = x_.RetransmitTimeout(master.round_trip), waited = now - chunk.sent_at;
+  const int64_t timeout = TimeoutOf(x_, master.round_trip, exact_), waited = now - chunk.sent_at;
   if (waited < x_.RetryAfter(timeout, chunk.retries, index)) return false;
   if (!master.Probe(now, timeout)) return false;
   if (chunk.retries == 0) x_.TimedOut(chunk.owner, now);

@@ -33,7 +33,8 @@ class Worker {
   // Makes Poll check all chunks again, including those with a remainder that was not sent.
   void RecheckAll();
   // From now on takes diffs as float32, including progress that the codec has held back. Drops what
-  // the merge rule leaves at its fixed point.
+  // the merge rule leaves at its fixed point. Sends all pending diffs again; call it again after a
+  // change of view, which the diffs under way do not survive.
   void Flush();
   bool idle() const { return clean_ >= x_.table.size(); }
 

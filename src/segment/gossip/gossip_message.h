@@ -28,6 +28,7 @@ enum class GossipKey : uint8_t {
   kEnd = 2,       // the node's state at the end of a run
   kPresence = 3,  // nodes that the node receives frames from
   kSnapshot = 4,  // the newest snapshot that the node has written
+  kSettings = 5,  // solver and training net of the node
   kCount
 };
 inline constexpr size_t kGossipKeys = static_cast<size_t>(GossipKey::kCount);

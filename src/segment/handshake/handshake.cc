@@ -187,6 +187,9 @@ std::string Handshake::MismatchText(const PeerState& peer, const HandshakeMessag
         StrCat(has, "chunk size: ", theirs.chunk_floats, " floats, here ", ours.chunk_floats));
   }
   if (theirs.topology_digest != ours.topology_digest) return OneLine(has + "topology file");
+  if (theirs.max_iter != ours.max_iter && theirs.max_iter != 0 && ours.max_iter != 0) {
+    return OneLine(StrCat(has, "max_iter: ", theirs.max_iter, ", here ", ours.max_iter));
+  }
   // The node id is in use: by a later start, or by another process with the same clock.
   if (peer.known && in.incarnation <= peer.incarnation) {
     return OneLine(StrCat("node ", name, " is known by a start as late as this one: ",

@@ -28,6 +28,7 @@ enum : size_t {
   kAtChunkFloats = 28,
   kAtParameters = 32,
   kAtLayoutDigest = 40,
+  kAtMaxIter = 44,
   kAtTopologyDigest = 48,
   kAtSessionId = 56,
   kAtChallenge = 72,
@@ -89,7 +90,8 @@ void EncodeHandshake(const HandshakeMessage& in, HandshakeBytes* out) {
   Put<uint16_t>(p, kAtMaxNodes, in.settings.max_nodes);
   Put<uint32_t>(p, kAtChunkFloats, in.settings.chunk_floats);
   Put<uint64_t>(p, kAtParameters, in.settings.parameters);
-  Put<uint64_t>(p, kAtLayoutDigest, in.settings.layout_digest);
+  Put<uint32_t>(p, kAtLayoutDigest, in.settings.layout_digest);
+  Put<uint32_t>(p, kAtMaxIter, in.settings.max_iter);
   Put<uint64_t>(p, kAtTopologyDigest, in.settings.topology_digest);
   Put<Nonce>(p, kAtSessionId, in.session_id);
   Put<Nonce>(p, kAtChallenge, in.challenge);
@@ -119,7 +121,8 @@ DropReason DecodeHandshake(std::span<const std::byte> bytes, HandshakeMessage* i
   in->settings.max_nodes = Get<uint16_t>(p, kAtMaxNodes);
   in->settings.chunk_floats = Get<uint32_t>(p, kAtChunkFloats);
   in->settings.parameters = Get<uint64_t>(p, kAtParameters);
-  in->settings.layout_digest = Get<uint64_t>(p, kAtLayoutDigest);
+  in->settings.layout_digest = Get<uint32_t>(p, kAtLayoutDigest);
+  in->settings.max_iter = Get<uint32_t>(p, kAtMaxIter);
   in->settings.topology_digest = Get<uint64_t>(p, kAtTopologyDigest);
   in->session_id = Get<Nonce>(p, kAtSessionId);
   in->challenge = Get<Nonce>(p, kAtChallenge);

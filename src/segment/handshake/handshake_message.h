@@ -18,7 +18,7 @@
 namespace millrace::inline segment {
 
 inline constexpr uint32_t kHandshakeMagic = 0x49524c4d;  // "MLRI"
-inline constexpr uint8_t kHandshakeVersion = 2;
+inline constexpr uint8_t kHandshakeVersion = 3;
 inline constexpr size_t kNodeNameBytes = 64;     // maximum length of a name
 inline constexpr size_t kHandshakeBytes = 208;   // tag included
 inline constexpr size_t kHandshakeTagged = 192;  // bytes that the tag covers
@@ -31,7 +31,8 @@ struct CompatibilityInfo {
   uint16_t max_nodes = 0;
   uint32_t chunk_floats = 0;
   uint64_t parameters = 0;       // floats of the weight array
-  uint64_t layout_digest = 0;    // ParamLayout::Digest()
+  uint32_t layout_digest = 0;    // ParamLayout::Digest(), its halves combined by exclusive or
+  uint32_t max_iter = 0;         // length of the schedule; 0: none, which fits to any
   uint64_t topology_digest = 0;  // of the topology's text
   bool operator==(const CompatibilityInfo&) const = default;
 };

@@ -224,13 +224,14 @@ class Chaos {
     for (const int each : result.faults.injected) injected += each;
     std::printf(
         "%s: %s: %d of %d planned faults, %d processes (%d ended by a full disk), %.0f s, "
-        "%lld iterations, accuracy %.4f (least %.4f), at most %.0f MiB a process; frames: "
+        "%lld iterations, accuracy %.4f (least %.4f), %d models on the way, at most %.0f MiB a "
+        "process; frames: "
         "%llu lost, %llu corrupted, %llu duplicated, %llu reordered, %llu too long, "
         "%llu cut off, %llu hostile\n",
         name.c_str(), result.failures.empty() ? "passed" : "FAILED", injected, result.planned,
         result.starts, result.full_disk_ends, result.seconds,
         static_cast<long long>(result.iterations), result.accuracy, options.least_accuracy,
-        result.most_rss_mib, static_cast<unsigned long long>(result.lost),
+        result.models_checked, result.most_rss_mib, static_cast<unsigned long long>(result.lost),
         static_cast<unsigned long long>(result.damaged),
         static_cast<unsigned long long>(result.duplicated),
         static_cast<unsigned long long>(result.reordered),

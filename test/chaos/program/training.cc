@@ -123,6 +123,7 @@ TrainingResult Training::Run() {
     JudgeCounts();
     JudgeReplicas();
     JudgeModel();
+    JudgeIntermediateModels();
   }
   JudgeLogs();
   JudgeRemains();
@@ -292,7 +293,7 @@ void Training::AwaitEnd() {
   for (auto& node : nodes_) node->Update({});
 }
 
-// Keeps the newest snapshots; checks that each is complete.
+// Keeps the newest snapshots; checks the weights of the others.
 void Training::PruneSnapshots() {
   pruned_ = Now();
   for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -308,11 +309,7 @@ void Training::PruneSnapshots() {
     });
     for (size_t at = 3 * kKeptSnapshots; at < files.size(); ++at) {
       const std::string path = files[at].path();
-      try {
-        if (path.ends_with(".caffemodel")) LoadModel(path);
-      } catch (const Error& error) {
-        Fail(error.what());
-      }
+      if (path.ends_with(".caffemodel")) CheckWeights(path);
       std::filesystem::remove(path);
     }
   }

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ struct TrainingResult {
   int64_t iterations = 0;  // final count of the nodes
   double rate = 0;         // iterations per second after the faults
   int starts = 0;          // process starts
+  int models_checked = 0;  // intermediate models
   int full_disk_ends = 0;  // processes that exited because a snapshot found no space
   double most_rss_mib = 0;
   uint64_t lost = 0, damaged = 0, duplicated = 0, reordered = 0, too_long = 0, cut = 0, forged = 0;
@@ -76,12 +78,15 @@ class Training {
   void Reap();
   void JudgeEnd(size_t node, int status);
   void PruneSnapshots();
+  void CheckWeights(const std::string& model);
   void TimeIterations();
 
   // The verdict.
   void JudgeCounts();
   void JudgeReplicas();
   void JudgeModel();
+  void JudgeIntermediateModels();
+  double AccuracyOf(const std::string& model, int batches);
   void JudgeLogs();
   void JudgeRemains();
   std::vector<std::string> FinalModels() const;
@@ -92,8 +97,11 @@ class Training {
   // Bound on how far a node's count of the others' iterations may lag on a busy machine.
   int64_t UnderWay() const { return static_cast<int64_t>(30 + options_.rate / 4); }
   std::string SnapshotFolder(size_t node) const;
+  // Names in /dev/shm that begin with "millrace".
+  static std::set<std::string> SharedFiles();
 
   const TrainingOptions options_;
+  const std::set<std::string> shared_before_ = SharedFiles();
   Network network_;
   std::optional<BadSwitch> bad_;
   std::ofstream log_;
@@ -111,6 +119,7 @@ class Training {
   std::vector<int64_t> own_then_;
   int64_t global_then_ = -1;
   double time_then_ = 0;
+  size_t model_weights_ = 0;  // of each model; 0: not known yet
   TrainingResult result_;
 };
 

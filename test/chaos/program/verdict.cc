@@ -1,6 +1,9 @@
 // Conditions that must hold when a training run under faults has ended.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
@@ -39,6 +42,17 @@ bool Holds(const std::vector<float>& replica, const caffe::NetParameter& model) 
     }
   }
   return arrays > 0;
+}
+
+// Whether the name contains the id of another process that runs: the file is in use by others.
+bool IsOfAnotherProcess(const std::string& name) {
+  for (size_t at = 0; (at = name.find_first_of("0123456789", at)) != std::string::npos;) {
+    const size_t end = std::min(name.find_first_not_of("0123456789", at), name.size());
+    const long pid = std::strtol(name.substr(at, end - at).c_str(), nullptr, 10);
+    if (pid > 1 && pid != getpid() && kill(static_cast<pid_t>(pid), 0) == 0) return true;
+    at = end;
+  }
+  return false;
 }
 
 }  // namespace
@@ -110,6 +124,55 @@ std::vector<std::string> Training::FinalModels() const {
   return models;
 }
 
+// Fails unless the model is complete, of the net that is trained, and finite.
+void Training::CheckWeights(const std::string& model) {
+  try {
+    size_t weights = 0;
+    bool finite = true;
+    for (const caffe::LayerParameter& layer : LoadModel(model).layer()) {
+      for (const caffe::BlobProto& blob : layer.blobs()) {
+        weights += static_cast<size_t>(blob.data_size());
+        finite &= std::all_of(blob.data().begin(), blob.data().end(),
+                              [](float w) { return std::isfinite(w); });
+      }
+    }
+    if (!finite) Fail(model + ": a weight is not finite");
+    if (model_weights_ == 0) model_weights_ = weights;
+    if (weights == 0 || weights != model_weights_)
+      Fail(StrCat(model, ": has ", weights, " weights, expected ", model_weights_));
+    ++result_.models_checked;
+  } catch (const Error& error) {
+    Fail(error.what());
+  }
+}
+
+double Training::AccuracyOf(const std::string& model, int batches) {
+  const std::string output =
+      network_.Run(0, {options_.millrace, "test", "--model=test/chaos/fashion_net.prototxt",
+                       "--weights=" + model, StrCat("--iterations=", batches)});
+  const size_t at = output.find("accuracy = ");
+  if (at == std::string::npos) Fail("no accuracy: " + output);
+  return at == std::string::npos ? 0 : std::atof(output.c_str() + at + 11);
+}
+
+// The snapshots that PruneSnapshots has kept. What is saved while others are cut off has the
+// progress of a part of the nodes, so far less accuracy is expected than of the final model.
+void Training::JudgeIntermediateModels() {
+  constexpr double kMinAccuracy = 0.3;  // chance is 0.1
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    for (const auto& file : std::filesystem::directory_iterator(SnapshotFolder(i))) {
+      const std::string path = file.path();
+      const size_t at = path.find("_iter_");
+      if (at == std::string::npos || !path.ends_with(".caffemodel")) continue;
+      CheckWeights(path);
+      if (std::atoll(path.c_str() + at + 6) < options_.max_iter / 2) continue;
+      const double accuracy = AccuracyOf(path, 20);
+      if (accuracy < kMinAccuracy)
+        Fail(StrCat(path, ": its accuracy is ", accuracy, ", expected ", kMinAccuracy));
+    }
+  }
+}
+
 void Training::JudgeModel() {
   const std::vector<std::string> models = FinalModels();
   if (models.size() != 1) return Fail(StrCat(models.size(), " nodes have saved the final model"));
@@ -128,12 +191,7 @@ void Training::JudgeModel() {
                   options_.max_iter));
     }
   }
-  const std::string output =
-      network_.Run(0, {options_.millrace, "test", "--model=test/chaos/fashion_net.prototxt",
-                       "--weights=" + kept, "--iterations=100"});
-  const size_t at = output.find("accuracy = ");
-  if (at == std::string::npos) return Fail("no accuracy: " + output);
-  result_.accuracy = std::atof(output.c_str() + at + 11);
+  result_.accuracy = AccuracyOf(kept, 100);
   if (result_.accuracy < options_.least_accuracy) {
     Fail(StrCat("the model's accuracy is ", result_.accuracy, ", expected ",
                 options_.least_accuracy, " or more"));
@@ -152,8 +210,25 @@ void Training::JudgeLogs() {
   }
 }
 
-// Only for processes that exited by themselves; killed processes cannot clean up.
+std::set<std::string> Training::SharedFiles() {
+  std::set<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) {
+    const std::string name = file.path().filename();
+    if (name.starts_with("millrace")) names.insert(name);
+  }
+  return names;
+}
+
+// Only for processes that exited by themselves; killed processes cannot clean up, and what they
+// left is removed when they are started again.
 void Training::JudgeRemains() {
+  if (std::all_of(ended_.begin(), ended_.end(), [](bool ended) { return ended; })) {
+    for (const std::string& name : SharedFiles()) {
+      if (!shared_before_.contains(name) && !IsOfAnotherProcess(name))
+        Fail(StrCat("/dev/shm/", name, " is left"));
+    }
+    return;
+  }
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (ended_[i] && nodes_[i]->LeavesFiles()) {
       Fail(StrCat("node ", nodes_[i]->name(), " has left files in /dev/shm"));
