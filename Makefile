@@ -327,7 +327,7 @@ $(batches): $(BUILD)/flags.list tools/compile-batch | $(generated) backends
 	$(call say,CXX,$(@:$(BUILD)/obj/%.o=%))
 	$(Q)tools/compile-batch $@ $(filter test/%.cc,$^) -- $(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(pch_flags) $(listed)
 
-$(BUILD)/test/tools_test: $(BUILD)/obj/tools/progress_line.o $(BUILD)/obj/tools/log_setup.o
+$(BUILD)/test/tools_test: $(BUILD)/obj/tools/progress_line.o $(BUILD)/obj/tools/log_setup.o $(BUILD)/obj/tools/screen.o
 # The fake device's code for layers and update rules.
 $(BUILD)/test/gpu_test: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/nn/fake_gpu_*.cc) test/data/test_db.cc)
 
