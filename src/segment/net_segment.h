@@ -123,8 +123,7 @@ class SegmentState {
   std::atomic<int64_t> last_frame_ns_{0};
   std::atomic<uint32_t> members_{0};
   std::atomic<bool> in_sync_{false}, bootstrapped_{false}, leads_{false};
-  std::atomic<bool> flush_{false}, leave_{false}, left_{false}, delivered_{false},
-      settled_{false};
+  std::atomic<bool> flush_{false}, leave_{false}, left_{false}, delivered_{false}, settled_{false};
   std::atomic<bool> may_bootstrap_{false};
   mutable std::mutex mutex_;
   std::string refusal_;
@@ -236,9 +235,10 @@ class NetSegment {
   std::vector<uint32_t> accepted_;  // ring of outbox slots, in order of acceptance
   uint64_t accepted_count_ = 0, reclaimed_ = 0;
   bool busy_ = false, paced_ = false, leaving_ = false;
-  bool has_pace_ = false, slowed_ = false;  // SetPace was called; with a duty below 1
-  uint64_t reported_progress_ = 0;          // progress last reported to exchange_
-  uint64_t reported_merges_ = 0;            // other segments' merges, last reported to exchange_
+  uint64_t pass_count_ = 0, full_passes_ = 0;  // as StalenessCounts has them
+  bool has_pace_ = false, slowed_ = false;     // SetPace was called; with a duty below 1
+  uint64_t reported_progress_ = 0;             // progress last reported to exchange_
+  uint64_t reported_merges_ = 0;               // other segments' merges, last reported to exchange_
 
   SegmentState state_;
   std::unique_ptr<DivergenceSampler> sampler_;
