@@ -543,9 +543,10 @@ TEST_F(DataLayerTest, ForwardThrowsWhatIsWrongWithARecordAndTheSinkKnows) {
   };
   caffe::Datum encoded = test::ByteDatum(7);
   encoded.set_encoded(true);
+  encoded.set_data("BM");
   const std::pair<std::string, std::string> cases[] = {
       {bad_db("garbage", "garbage"), "is not a Datum"},
-      {bad_db("encoded", encoded.SerializeAsString()), "neither a JPEG nor a PNG file"},
+      {bad_db("encoded", encoded.SerializeAsString()), "is a BMP file"},
       {bad_db("size", test::ByteDatum(7, 1, 3, 2).SerializeAsString()),
        "is 1 x 3 x 2, expected 1 x 2 x 3 like the first record"}};
   for (const auto& [path, what] : cases) {
