@@ -23,7 +23,7 @@
 #   make chaos        clusters under every kind of fault, 30 minutes: MINUTES= SEED= ONLY= EXCEPT= (root)
 #   make nightly      what make test leaves out, hours: NIGHTLY="soak chaos" SEEDS= MINUTES=
 # Settings: V=1 (show commands)  BUILD=dir  WERROR=on|off (warnings are errors)  PCH=on|off  TEST_BATCH=n  CUDA=auto|on|off  VERBS=auto|on|off  ONNX=auto|on|off
-#   MPI=auto|on|off
+#   MPI=auto|on|off  OPENCV=auto|on|off
 #   CUDA_ARCHS="sm_80 sm_90"  (the GPUs to compile for; those of this machine, or sm_90)
 # For arm64 on another machine: BUILD=build-arm64 CUDA=off CXX="aarch64-linux-gnu-g++ --sysroot=DIR"
 
@@ -52,6 +52,7 @@ ifneq ($(filter-out $(no_build),$(or $(MAKECMDGOALS),all)),)
 CXX := $(if $(shell command -v ccache),ccache )g++
 CUDA ?= auto
 ONNX ?= auto
+OPENCV ?= auto
 MPI ?= auto
 PCH ?= on
 # For developers: another compiler or library than theirs may warn of what is no error.
@@ -69,9 +70,12 @@ ptx := compute_$(shell printf '%s\n' 80 $(CUDA_ARCHS:sm_%=%) | sort -n | head -n
 have_cuda := $(wildcard $(CUDA_HOME)/bin/nvcc)
 have_verbs := $(wildcard /usr/include/rdma/rdma_cma.h)
 have_onnx := $(wildcard /usr/include/onnx/onnx_pb.h)
+opencv_include := /usr/include/opencv4
+have_opencv := $(wildcard $(opencv_include)/opencv2/imgcodecs.hpp)
 use_cuda := $(if $(filter off,$(CUDA)),,$(have_cuda))
 use_verbs := $(if $(filter off 0,$(VERBS)),,$(have_verbs))
 use_onnx := $(if $(filter off 0,$(ONNX)),,$(have_onnx))
+use_opencv := $(if $(filter off 0,$(OPENCV)),,$(have_opencv))
 # Open MPI's headers lie where its pkg-config file says.
 have_mpi := $(if $(filter off 0,$(MPI)),,$(shell pkg-config --exists ompi-c 2>/dev/null && echo ompi-c))
 use_mpi := $(have_mpi)
@@ -85,6 +89,9 @@ ifeq ($(VERBS)$(have_verbs),on)
 endif
 ifeq ($(ONNX)$(have_onnx),on)
   $(error ONNX=on, but /usr/include/onnx/onnx_pb.h does not exist; install libonnx-dev)
+endif
+ifeq ($(OPENCV)$(have_opencv),on)
+  $(error OPENCV=on, but $(opencv_include)/opencv2/imgcodecs.hpp does not exist; install libopencv-imgcodecs-dev)
 endif
 
 ifeq ($(MPI)$(have_mpi),on)
@@ -120,9 +127,11 @@ all_sources := $(filter-out $(other_processors),$(shell find src -name '*.cc' | 
 verbs_sources := $(filter-out %/descriptor.cc,$(shell find src -path '*/verbs/*.cc'))
 onnx_sources := $(shell find src test -path '*/onnx/*.cc')
 mpi_sources := $(shell find src -path '*/mpi/*.cc')
+# A shared object of its own.
+opencv_sources := $(shell find src -path '*/opencv/*.cc')
 # Those that this build leaves out.
 nccl_sources := $(if $(use_nccl),,$(shell find src -path '*/nccl/*.cc'))
-sources := $(filter-out $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc') $(verbs_sources) $(onnx_sources) $(mpi_sources),$(all_sources))
+sources := $(filter-out $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc') $(verbs_sources) $(onnx_sources) $(mpi_sources) $(opencv_sources),$(all_sources))
 ifneq ($(use_cuda),)
   cuda_sources := $(filter-out $(nccl_sources),$(filter $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc'),$(all_sources)))
   cuda_kernels := $(shell find src -name '*.cu')
@@ -145,6 +154,7 @@ ifneq ($(use_mpi),)
 endif
 # Without the C++ interface, which MPI has given up.
 $(mpi_sources:%.cc=$(BUILD)/obj/%.o): CXXFLAGS += -DOMPI_SKIP_MPICXX $(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c 2>/dev/null))
+$(opencv_sources:%.cc=$(BUILD)/obj/%.o): CXXFLAGS += -isystem $(opencv_include)
 # As Debian's library is built.
 $(onnx_sources:%.cc=$(BUILD)/obj/%.o): CXXFLAGS += -DONNX_ML=1 -DONNX_NAMESPACE=onnx
 # Differences must be the same on every machine: no product may be fused with a sum
@@ -202,8 +212,11 @@ bench_binaries := $(bench_names:%=$(BUILD)/bench/%)
 # Those that need no package of their own are built with the tests, so that they still build.
 plain_bench_binaries := $(filter-out %/micro_bench %/auth_bench,$(bench_binaries))
 
+# Loaded by the library when it meets an image that takes OpenCV.
+opencv_library := $(if $(use_opencv),$(BUILD)/libmillrace_opencv.so)
+
 .PHONY: all install
-all: $(BUILD)/millrace
+all: $(BUILD)/millrace $(opencv_library)
 install: all
 	@packaging/install $(BUILD) $(version)
 
@@ -215,6 +228,7 @@ backends:
 	@echo "backend  nccl           $(if $(use_nccl),on   (strategy allreduce between GPUs),off  ($(if $(use_cuda),no nccl.h in $(CUDA_HOME)/include or /usr/include,no CUDA)))"
 	@echo "backend  verbs (RDMA)   $(if $(use_verbs),on   (transport verbs),off  ($(if $(filter off 0,$(VERBS)),VERBS=$(VERBS),no rdma/rdma_cma.h: install librdmacm-dev)))"
 	@echo "backend  onnx           $(if $(use_onnx),on   (millrace convert),off  ($(if $(filter off 0,$(ONNX)),ONNX=$(ONNX),no onnx/onnx_pb.h: install libonnx-dev)))"
+	@echo "backend  opencv         $(if $(use_opencv),on   (images that are neither JPEG nor PNG),off  ($(if $(filter off 0,$(OPENCV)),OPENCV=$(OPENCV),no opencv2/imgcodecs.hpp: install libopencv-imgcodecs-dev)))"
 	@echo "backend  mpi            $(if $(use_mpi),on   (strategy allreduce between processes),off  ($(if $(filter off 0,$(MPI)),MPI=$(MPI),pkg-config finds no ompi-c: install libopenmpi-dev)))"
 
 # Other flags: compile everything anew. Another list of sources: archive anew.
@@ -301,6 +315,10 @@ $(BUILD)/libmillrace.so: $(BUILD)/libmillrace.a packaging/libmillrace.map
 	  $(BUILD)/libmillrace.o $(LDLIBS) -o $(BUILD)/$(soname)
 	$(Q)ln -sf $(soname) $@
 
+$(BUILD)/libmillrace_opencv.so: $(opencv_sources:%.cc=$(BUILD)/obj/%.o)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) -shared $^ -lopencv_imgcodecs -lopencv_core -o $@
+
 # The folders of the library, from the program's: in the build, and the usual ones of an installation.
 library_folders := . ../lib ../lib64 $(addprefix ../lib/,$(shell $(CXX) -print-multiarch))
 $(BUILD)/millrace: $(tool_objects) $(BUILD)/libmillrace.so
@@ -327,7 +345,8 @@ $(batches): $(BUILD)/flags.list tools/compile-batch | $(generated) backends
 	$(call say,CXX,$(@:$(BUILD)/obj/%.o=%))
 	$(Q)tools/compile-batch $@ $(filter test/%.cc,$^) -- $(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(pch_flags) $(listed)
 
-$(BUILD)/test/tools_test: $(BUILD)/obj/tools/progress_line.o $(BUILD)/obj/tools/log_setup.o
+$(BUILD)/test/data_test $(BUILD)/test/tools_test $(BUILD)/fuzz/image_fuzz: | $(opencv_library)
+$(BUILD)/test/tools_test: $(BUILD)/obj/tools/progress_line.o $(BUILD)/obj/tools/log_setup.o $(BUILD)/obj/tools/screen.o
 # The fake device's code for layers and update rules.
 $(BUILD)/test/gpu_test: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/nn/fake_gpu_*.cc) test/data/test_db.cc)
 
@@ -430,7 +449,7 @@ gpu-bundle: $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_programs) lib
 
 # The program with its libraries in a folder for cluster nodes without packages of their own.
 .PHONY: dist
-dist: $(BUILD)/millrace
+dist: all
 	@BUILD=$(BUILD) tools/make-dist $(version)
 
 .PHONY: tests runtest

@@ -28,7 +28,7 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kDefaultFloats = 1 << 20;
-constexpr int64_t kMostFloats = int64_t{1} << 34;
+constexpr int64_t kMaxFloats = int64_t{1} << 34;
 
 int64_t WeightsOf(const caffe::NetParameter& param, const SourceMap& source,
                   const BuiltNetOptions& options) {
@@ -41,8 +41,8 @@ int64_t WeightsFromFlags() {
     if (!FLAGS_model.empty() || !FLAGS_solver.empty()) {
       throw Error("--floats: the net of --model or --solver has its own number; give one of them");
     }
-    if (FLAGS_floats < 1 || FLAGS_floats > kMostFloats) {
-      throw Error("--floats=", FLAGS_floats, ": expected 1 to ", kMostFloats);
+    if (FLAGS_floats < 1 || FLAGS_floats > kMaxFloats) {
+      throw Error("--floats=", FLAGS_floats, ": expected 1 to ", kMaxFloats);
     }
     return FLAGS_floats;
   }

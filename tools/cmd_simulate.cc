@@ -124,6 +124,20 @@ SimulationOptions OptionsFromFlags() {
   return options;
 }
 
+// "12.3 kB": three digits.
+std::string BytesText(double bytes) {
+  constexpr const char* kUnits[] = {"bytes", "kB", "MB", "GB", "TB"};
+  size_t unit = 0;
+  for (; bytes >= 999.5 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1000;
+  char number[32];
+  std::snprintf(number, sizeof(number), "%.*f",
+                bytes >= 99.95 || unit == 0 ? 0
+                : bytes >= 9.995            ? 1
+                                            : 2,
+                bytes);
+  return StrCat(number, " ", kUnits[unit]);
+}
+
 MetricsRow RowOf(const SimulationStatus& status) {
   MetricsRow row;
   row.set_time(status.seconds);
@@ -180,10 +194,11 @@ int RunSimulate(const std::vector<std::string>& arguments) {
   if (!FLAGS_save.empty()) simulation.Save(FLAGS_save);
   std::printf(
       "workers %d, iterations %lld, virtual seconds %.3f, loss %.6g, staleness %.3g "
-      "iterations, sent %.6g MB (%.6g bytes an iteration)\n",
+      "iterations, sent %s (%s an iteration)\n",
       FLAGS_workers, static_cast<long long>(end.iterations), end.seconds, end.loss, end.staleness,
-      static_cast<double>(end.bytes_sent) / 1e6,
-      end.iterations ? static_cast<double>(end.bytes_sent) / end.iterations : 0.0);
+      BytesText(static_cast<double>(end.bytes_sent)).c_str(),
+      BytesText(end.iterations ? static_cast<double>(end.bytes_sent) / end.iterations : 0.0)
+          .c_str());
   return 0;
 }
 

@@ -18,14 +18,14 @@ std::map<std::string, Command>& Commands() {
   return commands;
 }
 
-constexpr size_t kMostColumns = 100;
+constexpr size_t kMaxColumns = 100;
 
-// `text` in lines of at most kMostColumns, each after `indent` blanks.
+// `text` in lines of at most kMaxColumns, each after `indent` blanks.
 std::string Wrapped(const std::string& text, size_t indent) {
   std::istringstream words(text);
   std::string lines, line(indent, ' ');
   for (std::string word; words >> word;) {
-    if (line.size() > indent && line.size() + 1 + word.size() > kMostColumns) {
+    if (line.size() > indent && line.size() + 1 + word.size() > kMaxColumns) {
       lines += line + "\n";
       line.assign(indent, ' ');
     }
@@ -68,7 +68,7 @@ std::string HelpPage(const Command& command) {
   std::ostringstream out;
   const std::string usage =
       StrCat("usage: millrace ", command.name, command.flags.empty() ? "" : " [--flag=value ...]");
-  const bool fits = usage.size() + command.arguments.size() < kMostColumns;
+  const bool fits = usage.size() + command.arguments.size() < kMaxColumns;
   out << usage
       << (command.arguments.empty() ? ""
           : fits                    ? " "

@@ -66,4 +66,9 @@ std::string_view CutText(std::string_view text, size_t most) {
   return text.substr(0, end);
 }
 
+std::string_view WithoutByteOrderMark(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
 }  // namespace millrace::inline base

@@ -24,6 +24,9 @@ bool IsPrintable(char32_t code);
 // The longest prefix of `text` with at most `most` bytes that does not split a character.
 std::string_view CutText(std::string_view text, size_t most);
 
+// `text` without the mark of UTF-8, U+FEFF, with which some editors begin their files.
+std::string_view WithoutByteOrderMark(std::string_view text);
+
 }  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_UTF8_H_

@@ -123,8 +123,8 @@ void AddCifarFile(const std::string& path, uint64_t records, uint64_t first,
 uint64_t ConvertMnist(const std::string& image_file, const std::string& label_file,
                       const std::string& output_db, DatabaseKind kind) {
   constexpr uint32_t kImageMagic = 0x803, kLabelMagic = 0x801;  // unsigned bytes; 3 and 1 axes
-  constexpr uint32_t kMostPixels = 1 << 28;
-  constexpr uint32_t kMostImages = 100'000'000;  // keys of eight digits
+  constexpr uint32_t kMaxPixels = 1 << 28;
+  constexpr uint32_t kMaxImages = 100'000'000;  // keys of eight digits
   InputFile images(image_file), labels(label_file);
   ExpectMagic(&images, kImageMagic, "images");
   ExpectMagic(&labels, kLabelMagic, "labels");
@@ -136,8 +136,8 @@ uint64_t ConvertMnist(const std::string& image_file, const std::string& label_fi
     throw Error(label_file, ": holds ", label_count, " labels, but ", image_file, " holds ", count,
                 " images");
   }
-  if (count == 0 || count > kMostImages || rows == 0 || columns == 0 ||
-      rows > kMostPixels / columns) {
+  if (count == 0 || count > kMaxImages || rows == 0 || columns == 0 ||
+      rows > kMaxPixels / columns) {
     throw Error(image_file, ": has a header of ", count, " images of ", rows, " x ", columns,
                 ", which cannot be converted");
   }

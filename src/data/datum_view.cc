@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/quoted.h"
 
 namespace millrace::inline data {
 namespace {
@@ -207,10 +208,9 @@ void CheckDatum(const DatumView& view) {
 }
 
 std::string RecordName(std::string_view database, std::string_view key) {
-  constexpr size_t kLongest = 64;
-  std::string text;
-  for (char c : key.substr(0, kLongest)) text += c >= ' ' && c <= '~' ? c : '?';
-  return StrCat(database, ": record '", text, key.size() > kLongest ? "..." : "", "'");
+  constexpr size_t kLongest = 1024;
+  const bool cut = key.size() > kLongest;
+  return StrCat(database, ": record ", Quoted(key.substr(0, kLongest)), cut ? " (cut)" : "");
 }
 
 DatumView ReadDatum(std::string_view database, std::string_view key, std::string_view bytes) {

@@ -34,8 +34,8 @@ void CopyFloats(const DatumView& view, float* out);
 // holds bytes (see data/pixel_reader.h).
 void CheckDatum(const DatumView& view);
 
-// The name of a record in errors: "db: record '00000012'". One short printable line, even if the
-// key is binary or long.
+// The name of a record in errors: "db: record '00000012'". One line, even if the key is
+// binary or long.
 std::string RecordName(std::string_view database, std::string_view key);
 
 // Calls ParseDatum and CheckDatum. Errors name `database` and `key`.

@@ -4,17 +4,11 @@
 
 #include "base/error.h"
 #include "data/jpeg_decoder.h"
+#include "data/opencv_images.h"
 #include "data/png_decoder.h"
 
 namespace millrace::inline data {
 namespace {
-
-struct Format {
-  std::string_view magic;
-  void (*decode)(std::string_view file, ImageColor color, Image* image);
-};
-
-constexpr Format kFormats[] = {{"\xff\xd8\xff", DecodeJpeg}, {"\x89PNG\r\n\x1a\n", DecodePng}};
 
 // With a constant number of channels, the compiler unrolls the inner loop.
 template <int kChannels>
@@ -37,8 +31,8 @@ void ToPlanes(const Image& from, Image* to) {
 }  // namespace
 
 void ResizeImage(int channels, int64_t height, int64_t width, Image* image) {
-  if (height <= 0 || width <= 0 || height > kMostImagePixels / width) {
-    throw Error("is an image of ", height, " x ", width, ", expected at most ", kMostImagePixels,
+  if (height <= 0 || width <= 0 || height > kMaxImagePixels / width) {
+    throw Error("is an image of ", height, " x ", width, ", expected at most ", kMaxImagePixels,
                 " pixels and at least one");
   }
   image->channels = channels;
@@ -48,14 +42,17 @@ void ResizeImage(int channels, int64_t height, int64_t width, Image* image) {
 }
 
 const Image& ImageDecoder::Decode(std::string_view file) {
-  for (const Format& format : kFormats) {
-    if (!file.starts_with(format.magic)) continue;
-    format.decode(file, color_, &interleaved_);
-    if (interleaved_.channels == 1) return interleaved_;
-    ToPlanes(interleaved_, &planar_);
-    return planar_;
+  ends_early_ = false;
+  if (file.starts_with("\xff\xd8\xff")) {
+    ends_early_ = DecodeJpeg(file, color_, &interleaved_);
+  } else if (file.starts_with("\x89PNG\r\n\x1a\n")) {
+    DecodePng(file, color_, &interleaved_);
+  } else {
+    DecodeWithOpenCv(file, color_, &interleaved_);
   }
-  throw Error("is marked as an encoded image but is neither a JPEG nor a PNG file");
+  if (interleaved_.channels == 1) return interleaved_;
+  ToPlanes(interleaved_, &planar_);
+  return planar_;
 }
 
 }  // namespace millrace::inline data

@@ -1,5 +1,6 @@
 // Decodes JPEG with libjpeg-turbo and its defaults, which are also OpenCV's: the accurate integer
-// transform and smooth upsampling of colours.
+// transform and smooth upsampling of colours. CMYK and YCCK become blue, green and red, or grey, by
+// OpenCV's arithmetic.
 #ifndef MILLRACE_DATA_JPEG_DECODER_H_
 #define MILLRACE_DATA_JPEG_DECODER_H_
 
@@ -9,9 +10,9 @@
 
 namespace millrace::inline data {
 
-// Writes rows of pixels in (H, W, C) order to `image`. Throws Error, without naming the record.
-// Thread-safe.
-void DecodeJpeg(std::string_view file, ImageColor color, Image* image);
+// Writes rows of pixels in (H, W, C) order to `image`. Returns whether the file ends before its
+// last pixel. Throws Error, without naming the record. Thread-safe.
+bool DecodeJpeg(std::string_view file, ImageColor color, Image* image);
 
 }  // namespace millrace::inline data
 

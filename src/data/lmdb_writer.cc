@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/quoted.h"
 
 namespace millrace::inline data {
 namespace {
@@ -51,6 +52,11 @@ void LmdbWriter::RemoveTemporary() {
 
 void LmdbWriter::Add(std::string_view key, std::string_view value) {
   CHECK(environment_) << "nothing can be added after Finish";
+  const auto max_bytes = static_cast<size_t>(mdb_env_get_maxkeysize(environment_));
+  if (key.size() > max_bytes) {
+    throw Error(path_, ": key ", Quoted(key.substr(0, 64)), "... has ", key.size(),
+                " bytes, LMDB's keys have at most ", max_bytes);
+  }
   pending_.emplace_back(key, value);
   pending_bytes_ += key.size() + value.size();
   if (pending_bytes_ >= kFlushBytes) Flush();

@@ -27,6 +27,11 @@ DatumView PixelsOf(const Image& image) {
   return view;
 }
 
+void WarnIfEarly(const ImageDecoder& decoder, std::string_view database, std::string_view key) {
+  if (!decoder.ends_early()) return;
+  LOG_FIRST_N(WARNING, 10) << RecordName(database, key) << ": " << kEndsEarly;
+}
+
 PixelReader::PixelReader(const ImageReading& reading)
     : reading_(reading), decoder_(reading.color) {}
 
@@ -42,6 +47,7 @@ DatumView PixelReader::Read(std::string_view database, std::string_view key,
   }
   try {
     const Image* image = &decoder_.Decode(datum.data);
+    WarnIfEarly(decoder_, database, key);
     if (reading_.height > 0) {
       resizer_.Resize(*image, reading_.height, reading_.width, &resized_);
       image = &resized_;

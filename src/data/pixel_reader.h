@@ -25,6 +25,9 @@ struct ImageReading {
 // The pixels of an image in (C, H, W) order; valid as long as these.
 DatumView PixelsOf(const Image& image);
 
+// Logs a warning if the last image of `decoder`, a record, ends early; for the first ones only.
+void WarnIfEarly(const ImageDecoder& decoder, std::string_view database, std::string_view key);
+
 // Used by one thread at a time; copies are independent.
 class PixelReader {
  public:

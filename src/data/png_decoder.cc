@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "data/orientation.h"
 
 namespace millrace::inline data {
 namespace {
@@ -41,6 +42,7 @@ class PngReader {
       throw Error("is a PNG whose kind of pixels is not supported");
     }
     if (!ReadRows(image->values.data(), stride, image->height)) Fail();
+    if (color != ImageColor::kNative) MakeUpright(Orientation(), image);
   }
 
  private:
@@ -56,6 +58,13 @@ class PngReader {
     const bool alpha = png_get_color_type(png_, info_) & PNG_COLOR_MASK_ALPHA;
     if (alpha || transparent) return 4;
     return HasColor() ? 3 : 1;
+  }
+
+  int Orientation() const {
+    png_bytep exif = nullptr;
+    png_uint_32 size = 0;
+    if (!png_get_eXIf_1(png_, info_, &size, &exif)) return 1;
+    return ExifOrientation({reinterpret_cast<const char*>(exif), size});
   }
 
   bool ReadHeader() {
@@ -93,7 +102,7 @@ class PngReader {
     for (int pass = 0; pass < passes_; ++pass) {
       for (int y = 0; y < height; ++y) png_read_row(png_, rows + y * stride, nullptr);
     }
-    png_read_end(png_, nullptr);
+    png_read_end(png_, info_);
     return true;
   }
 

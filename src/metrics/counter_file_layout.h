@@ -41,15 +41,15 @@ struct MetricRow {
 static_assert(sizeof(Head) == 256 && sizeof(FamilyRow) == 256 && sizeof(MetricRow) == 256);
 
 // The file has room for these numbers of rows. Pages without rows take no memory.
-constexpr uint32_t kMostFamilies = 255;
-constexpr uint32_t kMostMetrics = 32768;
+constexpr uint32_t kMaxFamilies = 255;
+constexpr uint32_t kMaxMetrics = 32768;
 
 // Offsets in the file. The values, 8 bytes each and in the order of the metrics' rows, lie apart
 // from the text, so that the thread that writes them touches few cache lines.
 constexpr size_t kFamiliesAt = sizeof(Head);
-constexpr size_t kValuesAt = kFamiliesAt + kMostFamilies * sizeof(FamilyRow);
-constexpr size_t kMetricsAt = kValuesAt + kMostMetrics * sizeof(uint64_t);
-constexpr size_t kFileBytes = kMetricsAt + kMostMetrics * sizeof(MetricRow);
+constexpr size_t kValuesAt = kFamiliesAt + kMaxFamilies * sizeof(FamilyRow);
+constexpr size_t kMetricsAt = kValuesAt + kMaxMetrics * sizeof(uint64_t);
+constexpr size_t kFileBytes = kMetricsAt + kMaxMetrics * sizeof(MetricRow);
 static_assert(kValuesAt == 65536 && kMetricsAt == 327680 && kFileBytes == 8716288);
 
 }  // namespace millrace::inline metrics::counter_file_layout

@@ -23,9 +23,9 @@ namespace layout = counter_file_layout;
 using layout::Head;
 
 // For all files together. A user may have a large sparse file for each of their processes.
-constexpr uint64_t kMostBytesOfAll = uint64_t{64} << 20;
+constexpr uint64_t kMaxBytesOfAll = uint64_t{64} << 20;
 // Maximum number of lines about skipped files.
-constexpr size_t kMostLines = 16;
+constexpr size_t kMaxLines = 16;
 
 struct Candidate {
   std::string path;
@@ -101,9 +101,9 @@ void CheckHead(const Head& head, int32_t pid, const std::string& path) {
   if (head.version != layout::kVersion) {
     throw Error(path, ": has format ", head.version, ", expected ", layout::kVersion);
   }
-  if (head.families > layout::kMostFamilies || head.metrics > layout::kMostMetrics) {
+  if (head.families > layout::kMaxFamilies || head.metrics > layout::kMaxMetrics) {
     throw Error(path, ": its header announces ", head.metrics, " metrics of ", head.families,
-                " names, expected at most ", layout::kMostMetrics, " and ", layout::kMostFamilies);
+                " names, expected at most ", layout::kMaxMetrics, " and ", layout::kMaxFamilies);
   }
   if (head.pid != pid) {
     throw Error(path, ": is of process ", head.pid, ", expected process ", pid);
@@ -157,7 +157,7 @@ std::optional<CounterFileReading> ReadCounterFile(const std::string& path, int32
 std::vector<CounterFileReading> ReadCounterFiles(const std::string& folder,
                                                  std::vector<std::string>* skipped) {
   std::vector<CounterFileReading> readings;
-  uint64_t room = kMostBytesOfAll;
+  uint64_t room = kMaxBytesOfAll;
   size_t lines = 0;
   for (const Candidate& candidate : CandidatesIn(folder)) {
     try {
@@ -165,11 +165,11 @@ std::vector<CounterFileReading> ReadCounterFiles(const std::string& folder,
           ReadCounterFile(candidate.path, candidate.pid, &room);
       if (reading) readings.push_back(std::move(*reading));
     } catch (const Error& error) {
-      if (++lines <= kMostLines && skipped != nullptr) skipped->push_back(error.what());
+      if (++lines <= kMaxLines && skipped != nullptr) skipped->push_back(error.what());
     }
   }
-  if (lines > kMostLines && skipped != nullptr) {
-    skipped->push_back(StrCat(folder, ": ", lines - kMostLines, " more such files"));
+  if (lines > kMaxLines && skipped != nullptr) {
+    skipped->push_back(StrCat(folder, ": ", lines - kMaxLines, " more such files"));
   }
   std::sort(readings.begin(), readings.end(),
             [](const CounterFileReading& a, const CounterFileReading& b) { return a.pid < b.pid; });

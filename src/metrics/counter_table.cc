@@ -137,7 +137,7 @@ const CounterFileReading& Find(const std::vector<CounterFileReading>& readings, 
 // rate of a counter.
 std::string ProgramTable(const CounterFileReading& before, const CounterFileReading& now,
                          double seconds) {
-  constexpr int kMostLines = 20;
+  constexpr int kMaxLines = 20;
   std::map<std::string, double> old;
   for (const auto& metric : before.metrics) {
     if (IsOfProgram(before, metric)) old[before.NumberOf(metric) + metric.detail] = metric.value;
@@ -145,7 +145,7 @@ std::string ProgramTable(const CounterFileReading& before, const CounterFileRead
   std::string table;
   int lines = 0;
   for (const auto& metric : now.metrics) {
-    if (!IsOfProgram(now, metric) || ++lines > kMostLines) continue;
+    if (!IsOfProgram(now, metric) || ++lines > kMaxLines) continue;
     const std::string name = now.NumberOf(metric) + metric.detail;
     table +=
         Format("  %-30s %12.6g", std::string(CutText(OneLine(name), 30)).c_str(), metric.value);
@@ -154,7 +154,7 @@ std::string ProgramTable(const CounterFileReading& before, const CounterFileRead
     }
     table += "\n";
   }
-  if (lines > kMostLines) table += Format("  and %d more\n", lines - kMostLines);
+  if (lines > kMaxLines) table += Format("  and %d more\n", lines - kMaxLines);
   return table;
 }
 

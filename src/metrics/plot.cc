@@ -116,14 +116,11 @@ std::optional<AxisRange> RangeOfLoss(const Chart& chart) {
   return Widened(low - margin, high + margin);
 }
 
-// In percent. Leaves out the first steps from chance level if they would take more than half of the
-// height.
+// In percent; of all tests.
 std::optional<AxisRange> RangeOfAccuracy(const Chart& chart) {
   const auto values = SortedValues(chart, {&ChartCurves::markers});
   if (values.empty()) return std::nullopt;
-  double low = values.front();
-  const double high = values.back(), usual = Quantile(values, 0.15);
-  if (usual - low > 0.5 * (high - low)) low = std::max(low, usual - 0.3 * (high - usual));
+  const double low = values.front(), high = values.back();
   const double margin = high > low ? 0.08 * (high - low) : 1;
   return Widened(std::max(low - margin, std::min(low, 0.0)),
                  std::min(high + margin, std::max(high, 100.0)));
@@ -142,6 +139,15 @@ void Thin(size_t most, Curve* tests) {
   Curve kept;
   for (size_t i = tests->size(); i > 0; i -= std::min(i, stride)) kept.push_back((*tests)[i - 1]);
   tests->assign(kept.rbegin(), kept.rend());
+}
+
+// Puts points outside the range, which those of a diverged run may be, at its edge.
+void Clamp(const AxisRange& range, ChartCurves* run) {
+  for (Curve* curve : {&run->thin, &run->line, &run->markers}) {
+    for (Point& point : *curve) {
+      if (!std::isnan(point.y)) point.y = std::clamp(point.y, range.low, range.high);
+    }
+  }
 }
 
 // Adds loss and accuracy over the same x axis.
@@ -164,6 +170,7 @@ void AddRow(const std::vector<RunCurves>& runs, CurveSet RunCurves::*set, const 
   for (Chart* chart : {&loss, &accuracy}) {
     for (ChartCurves& run : chart->runs) {
       Thin(runs.size() <= 3 ? 30 : 14, &run.markers);
+      if (chart->y) Clamp(*chart->y, &run);
       if (chart != &loss || run.line.size() != 1) continue;
       const Point mean = run.line[0];  // becomes a short dash
       run.line.push_back({mean.x + 0.008 * (loss.x.high - loss.x.low), mean.y});

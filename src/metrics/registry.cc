@@ -31,7 +31,7 @@ namespace layout = counter_file_layout;
 // Metrics for which the file gets pages at a time: the values fill one page of 4 KiB.
 constexpr uint32_t kReserve = 512;
 
-static_assert(MetricsRegistry::kCapacity == layout::kMostMetrics);
+static_assert(MetricsRegistry::kCapacity == layout::kMaxMetrics);
 
 // Copies a text that fits with a zero behind it.
 template <size_t kBytes>
@@ -189,7 +189,7 @@ size_t MetricsRegistry::Memory::Add(const MetricInfo& info, MetricType type,
   const std::string key = info.name + '\0' + encoded;
   std::lock_guard lock(mutex_);
   const bool is_new = !known_.contains(key);
-  if (is_new && metrics_ == layout::kMostMetrics) {
+  if (is_new && metrics_ == layout::kMaxMetrics) {
     throw Error("metric ", info.name, ": the registry has ", metrics_,
                 " metrics already, and room ", "for no more");
   }
@@ -238,7 +238,7 @@ uint32_t MetricsRegistry::Memory::FamilyOf(const MetricInfo& info, MetricType ty
     }
     throw Error("metric ", info.name, ": exists with another type, unit or help text");
   }
-  if (families_ == layout::kMostFamilies) {
+  if (families_ == layout::kMaxFamilies) {
     family_of_.erase(found);
     throw Error("metric ", info.name, ": the registry has ", families_, " names already, and room ",
                 "for no more");
@@ -280,7 +280,7 @@ void MetricsRegistry::Memory::Reserve() {
 
 size_t MetricsRegistry::Memory::room() const {
   std::lock_guard lock(mutex_);
-  return layout::kMostMetrics - metrics_;
+  return layout::kMaxMetrics - metrics_;
 }
 
 MetricsReading MetricsRegistry::Memory::Read() const {

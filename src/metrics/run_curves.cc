@@ -12,10 +12,10 @@ namespace {
 constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
 // Beyond these, sums and ratios of values would overflow. Such numbers count as not finite, and
 // their inverses as 0.
-constexpr double kMostValue = 1e30, kMostSeconds = 1e15;
+constexpr double kMaxValue = 1e30, kMaxSeconds = 1e15;
 
-bool Drawable(double value) { return std::abs(value) <= kMostValue; }
-double Rounded(double value) { return std::abs(value) < 1 / kMostValue ? 0 : value; }
+bool Drawable(double value) { return std::abs(value) <= kMaxValue; }
+double Rounded(double value) { return std::abs(value) < 1 / kMaxValue ? 0 : value; }
 
 // The value of the output called `name`, or else of the first output in alphabetical order whose
 // name contains one of `parts`, tried in order.
@@ -63,7 +63,7 @@ class Builder {
       const MetricsRow& row = run_.rows[i];
       if (row.has_run()) BeginPart(i);
       // A time that is not finite, or too large, cannot be drawn.
-      if (!(std::abs(before_ + row.time()) <= kMostSeconds)) continue;
+      if (!(std::abs(before_ + row.time()) <= kMaxSeconds)) continue;
       seconds_ = std::max(seconds_, before_ + row.time());
       if (row.has_train()) AddTrain(row);
       if (row.has_test() && row.test().net() == test_net_) AddTest(row);

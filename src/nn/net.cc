@@ -130,6 +130,7 @@ int BuiltNet::CopyWeights(const caffe::NetParameter& saved, const std::string& w
     return CopyWeights(today, what, own_only);
   }
   queue_->Synchronize();
+  constexpr char kRename[] = "; to train a layer anew, rename it in the net";
   // By name, the layers with weights; or one without them, for which saved weights are an error.
   // Indices in nodes_.
   std::map<std::string, std::vector<size_t>> targets;
@@ -152,11 +153,15 @@ int BuiltNet::CopyWeights(const caffe::NetParameter& saved, const std::string& w
     if (own_only && (params.empty() || !IsOwnWeight(*params[0].blob))) continue;
     if (static_cast<size_t>(layer.blobs_size()) != params.size()) {
       throw Error(what, ": layer '", layer.name(), "': holds ", layer.blobs_size(),
-                  " blobs, expected ", params.size());
+                  " blobs, expected ", params.size(), kRename);
     }
     for (int i = 0; i < layer.blobs_size(); ++i) {
-      params[i].blob->FromProto(layer.blobs(i),
-                                StrCat(what, ": layer '", layer.name(), "' blob ", i));
+      try {
+        params[i].blob->FromProto(layer.blobs(i),
+                                  StrCat(what, ": layer '", layer.name(), "' blob ", i));
+      } catch (const Error& error) {
+        throw Error(error.what(), kRename);
+      }
     }
     copied_params_.insert(params_of_node_[node].begin(), params_of_node_[node].end());
     ++matched;

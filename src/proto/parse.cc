@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/utf8.h"
+#include "proto/caffe.pb.h"
 #include "proto/ignored_fields.h"
 #include "proto/unknown_fields.h"
 
@@ -113,14 +115,14 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   }
   // All of them, in one line.
   std::string Text(const std::string& name) const {
-    constexpr size_t kMost = 20;
+    constexpr size_t kMaxLines = 5;
     std::string text;
-    for (size_t i = 0; i < lines_.size() && i < kMost; ++i) {
+    for (size_t i = 0; i < lines_.size() && i < kMaxLines; ++i) {
       std::string message = lines_[i].second;
       if (lines_.size() > 1 && message.ends_with('.')) message.pop_back();
       text += StrCat(i == 0 ? "" : "; also ", name, ":", lines_[i].first + 1, ": ", message);
     }
-    if (lines_.size() > kMost) text += StrCat("; and ", lines_.size() - kMost, " more");
+    if (lines_.size() > kMaxLines) text += StrCat("; and ", lines_.size() - kMaxLines, " more");
     return text;
   }
   bool any() const { return !lines_.empty(); }
@@ -144,6 +146,29 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   std::map<std::pair<std::string, std::string>, Ignored> ignored_;  // by message and field
 };
 
+// Whether `text` has bytes that text files do not have.
+bool IsBinary(std::string_view text) {
+  return std::any_of(text.begin(), text.end(), [](char c) {
+    return (c >= 0 && c < ' ' && (c < '\t' || c > '\r')) || c == 0x7f;
+  });
+}
+
+// The message that `text`, which is no `expected`, holds instead: "SolverParameter"; "" if none of
+// those that users write.
+std::string OtherMessage(const std::string& text, const Descriptor* expected) {
+  const std::unique_ptr<Message> others[] = {std::make_unique<caffe::NetParameter>(),
+                                             std::make_unique<caffe::SolverParameter>()};
+  for (const auto& other : others) {
+    Complaints ignored;
+    TextFormat::Parser parser;
+    parser.RecordErrorsTo(&ignored);
+    if (other->GetDescriptor() != expected && parser.ParseFromString(text, other.get())) {
+      return other->GetDescriptor()->name();
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 void ParseText(const std::string& text, const std::string& name, Message* message,
@@ -158,7 +183,11 @@ void ParseText(const std::string& text, const std::string& name, Message* messag
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
     throw Error(name, ": is empty, expected a ", tree->root->name(), " in text form");
   }
-  if (!parser.ParseFromString(text, message)) {
+  if (!parser.ParseFromString(std::string(WithoutByteOrderMark(text)), message)) {
+    if (IsBinary(text)) {
+      throw Error(name, ": is a binary file, such as a .caffemodel or .solverstate; expected a ",
+                  tree->root->name(), " in text form");
+    }
     throw Error(complaints.any() ? complaints.Text(name) : StrCat(name, ": cannot be parsed"));
   }
   if (source) {
@@ -166,7 +195,14 @@ void ParseText(const std::string& text, const std::string& name, Message* messag
     source->prefix_.clear();
     source->tree_ = std::move(tree);
   }
-  if (complaints.any()) throw UnknownFields(complaints.Text(name));
+  if (complaints.any()) {
+    const Descriptor* const root = message->GetDescriptor();
+    const std::string other = OtherMessage(text, root);
+    if (!other.empty()) {
+      throw Error(name, ": is a ", other, ", expected a ", root->name());
+    }
+    throw UnknownFields(complaints.Text(name));
+  }
   complaints.LogIgnored(name);
 }
 

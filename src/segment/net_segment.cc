@@ -73,6 +73,8 @@ NetSegment::Next NetSegment::Work(int64_t now_ns) {
   const uint64_t wire_before = metrics_->wire_bytes();
   const bool more_in = Receive(now_ns);
   const bool more_out = Send(now_ns);
+  ++pass_count_;
+  if (busy_ || (paced_ && pacer_.limited())) ++full_passes_;
   Publish(now_ns);
   Next next;
   next.at_once = more_in || more_out;
@@ -341,7 +343,9 @@ void NetSegment::WatchStaleness(int64_t now_ns) {
                                                 .sweeps = exchange_->metrics().sweeps(),
                                                 .diffs = stats.diffs_taken,
                                                 .damped = stats.diffs_damped,
-                                                .paced = slowed_});
+                                                .paced = slowed_,
+                                                .passes = pass_count_,
+                                                .full = full_passes_});
   metrics_->PublishStaleness(staleness_.iterations());
   if (warns) LOG(WARNING) << "Segment " << name() << ": " << staleness_.Warning();
 }

@@ -237,9 +237,10 @@ class NetSegment {
   std::vector<uint32_t> accepted_;  // ring of outbox slots, in order of acceptance
   uint64_t accepted_count_ = 0, reclaimed_ = 0;
   bool busy_ = false, paced_ = false, leaving_ = false;
-  bool slowed_ = false;             // SetPace was called with a duty below 1
-  uint64_t reported_progress_ = 0;  // progress last reported to exchange_
-  uint64_t reported_merges_ = 0;    // other segments' merges, last reported to exchange_
+  uint64_t pass_count_ = 0, full_passes_ = 0;  // as StalenessCounts has them
+  bool slowed_ = false;                        // SetPace was called with a duty below 1
+  uint64_t reported_progress_ = 0;             // progress last reported to exchange_
+  uint64_t reported_merges_ = 0;               // other segments' merges, last reported to exchange_
 
   SegmentState state_;
   std::unique_ptr<DivergenceSampler> sampler_;

@@ -24,6 +24,8 @@ bool StalenessWatch::Update(int64_t now_ns, const StalenessCounts& counts) {
   const bool stale = static_cast<double>(counts.damped - before.damped) > kStaleShare * diffs;
   stale_steps_ = stale ? stale_steps_ + 1 : 0;
   paced_steps_ = stale ? paced_steps_ + (counts.paced ? 1 : 0) : 0;
+  const bool full = 2 * (counts.full - before.full) > counts.passes - before.passes;
+  full_steps_ = stale ? full_steps_ + (full ? 1 : 0) : 0;
   if (stale_steps_ < kWarnAfter || warned_) return false;
   return warned_ = true;
 }
@@ -36,18 +38,22 @@ std::string StalenessWatch::Warning() const {
         "progress at a time, and the run learns more slowly. What helps: merging more often, ",
         "fewer nodes on the segment; damping: false where a merge rule takes the mean");
   }
-  const bool paced = 2 * paced_steps_ > stale_steps_;
-  return StrCat(
-      "about ", std::lround(iterations_), " iterations of the cluster lie between two ",
-      "exchanges of a chunk, more than the ", kFreshIterations, " that are fresh: nodes add ",
-      "a share of their progress at a time, and the run learns more slowly. ",
-      paced ? StrCat("The segment's pace holds it back, which leaves processors to the solvers. ",
-                     "What helps: a larger solver_share, pace: \"full\", or fewer solvers on this "
-                     "node; or fewer nodes on ",
-                     "the segment")
-            : StrCat("What helps: codec \"bfloat16\" or \"int8\", a faster link or a higher "
-                     "max_mbps, fewer nodes ",
-                     "on the segment"));
+  const char* const cause =
+      2 * paced_steps_ > stale_steps_
+          ? "The segment's pace holds it back, which leaves processors to the solvers. What helps: "
+            "a "
+            "larger solver_share, pace: \"full\", or fewer solvers on this node; or fewer nodes on "
+            "the segment"
+      : 2 * full_steps_ > stale_steps_
+          ? "The link has no room for more. What helps: codec \"bfloat16\" or \"int8\", a faster "
+            "link "
+            "or a higher max_mbps, fewer nodes on the segment"
+          : "The link has room; the processors of the nodes, which solvers use, are the limit. "
+            "What "
+            "helps: a larger batch_size, fewer solvers on a node, fewer nodes on the segment";
+  return StrCat("about ", std::lround(iterations_), " iterations of the cluster lie between two ",
+                "exchanges of a chunk, more than the ", kFreshIterations, " that are fresh: nodes ",
+                "add a share of their progress at a time, and the run learns more slowly. ", cause);
 }
 
 }  // namespace millrace::inline segment

@@ -16,6 +16,8 @@ struct StalenessCounts {
   uint64_t diffs = 0;       // taken from this node's progress
   uint64_t damped = 0;      // diffs that were damped
   bool paced = false;       // at this moment the pace (segment/pace.h) limits the segment
+  uint64_t passes = 0;      // of the segment's thread
+  uint64_t full = 0;        // of these, those at whose end the link or max_mbps had no room
 };
 
 class StalenessWatch {
@@ -44,6 +46,7 @@ class StalenessWatch {
   double iterations_ = 0;
   int stale_steps_ = 0;
   int paced_steps_ = 0;  // of these, steps at whose end the pace limited the segment
+  int full_steps_ = 0;   // of these, steps in most of whose passes the link had no room
   bool warned_ = false;
 };
 

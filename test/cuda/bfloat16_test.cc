@@ -76,7 +76,7 @@ class CudaBfloat16 : public CudaAlgorithms {
     return names;
   }
 
-  LogLines log_;
+  LogWatch log_;
 
  private:
   size_t seen_ = 0;

@@ -39,7 +39,7 @@ class CachedAlgorithms : public CudaAlgorithms {
   const TempDir folder_;
   const std::string path_ = folder_ / "millrace/convolutions";
   std::unique_ptr<ConvolutionCache> cache_;
-  LogLines warnings_{google::GLOG_WARNING};
+  LogWatch warnings_{google::GLOG_WARNING};
 };
 
 const std::vector<int> kThrees{3, 3, 3}, kFives{5, 5, 5};
@@ -54,7 +54,7 @@ TEST_F(CachedAlgorithms, AreThoseOfTheLastRunWithoutProposals) {
   EXPECT_EQ(Used(), kThrees);
   EXPECT_EQ(plan_->workspace_bytes(), 300u);
   EXPECT_EQ(fake_.proposals_asked, 0);
-  EXPECT_EQ(warnings_.lines, std::vector<std::string>());
+  EXPECT_EQ(warnings_.lines(), std::vector<std::string>());
 }
 
 TEST_F(CachedAlgorithms, AreOfOneArithmeticAndVersion) {
@@ -172,11 +172,11 @@ TEST_F(CachedAlgorithms, IgnoreAndReplaceADamagedOrForeignFileWithOneWarning) {
   for (const auto& [content, reason] : files) {
     SCOPED_TRACE(reason);
     WriteFile(path_, content);
-    warnings_.lines.clear();
+    warnings_.Clear();
     NextRun();
     EXPECT_EQ(Used(), kThrees);
     EXPECT_EQ(fake_.proposals_asked, 3);
-    EXPECT_EQ(warnings_.lines,
+    EXPECT_EQ(warnings_.lines(),
               (std::vector<std::string>{
                   StrCat(path_, ": ", reason,
                          "; ignoring this file of convolutions' algorithms, and replacing it")}));
@@ -221,8 +221,8 @@ TEST_F(CachedAlgorithms, NeedNoFile) {
   fake_.proposals = {{3}};
   EXPECT_EQ(Used(), kThrees);
   EXPECT_EQ(Used(), kThrees);
-  ASSERT_EQ(warnings_.lines.size(), 1u);
-  EXPECT_CONTAINS(warnings_.lines[0], "; the algorithms of convolutions are not kept");
+  ASSERT_EQ(warnings_.lines().size(), 1u);
+  EXPECT_CONTAINS(warnings_.lines()[0], "; the algorithms of convolutions are not kept");
 }
 
 TEST(ConvolutionKeys, DifferInEveryNumber) {

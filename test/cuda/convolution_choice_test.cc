@@ -36,7 +36,7 @@ TEST_F(FailingAlgorithms, AreReplaced) {
         CUDNN_STATUS_INTERNAL_ERROR, CUDNN_STATUS_INTERNAL_ERROR_BAD_LAUNCH_PARAM,
         CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER}) {
     SCOPED_TRACE(status);
-    const LogLines log(google::GLOG_WARNING);
+    const LogWatch log(google::GLOG_WARNING);
     fake_.fails = {{4, status}};
     EXPECT_EQ(Used(), (std::vector<int>{6, 6, 6}));
     for (const char* pass : {"forward", "backward", "weight"}) {
@@ -152,7 +152,7 @@ TEST_F(MeasuredAlgorithms, LeaveTheArraysOfTheNetAndTheMemoryAsTheyWere) {
 }
 
 TEST_F(MeasuredAlgorithms, AreThoseOfTheHeuristicsWhenTheTimeHasPassed) {
-  const LogLines log;
+  const LogWatch log;
   fake_.when_measured = [this] { clock_.AdvanceSeconds(4); };
   EXPECT_EQ(Used(), (std::vector<int>{3, 3, 3}));  // the third began after 8 s
   EXPECT_EQ(Used(), (std::vector<int>{5, 5, 5}));
@@ -176,7 +176,7 @@ TEST_F(MeasuredAlgorithms, AreThoseOfTheHeuristicsWhereNoneWorks) {
 }
 
 TEST_F(MeasuredAlgorithms, AreThoseOfTheHeuristicsWithoutMemoryForTheArrays) {
-  const LogLines log;
+  const LogWatch log;
   Rng rng(1, {1});
   const ConvolutionProblem p = RandomProblem(&rng);
   const size_t blocks = cuda_.blocks();

@@ -129,7 +129,7 @@ TEST_F(CudaBiased, LeaveToOthersWhatTheyDoNotHave) {
 }
 
 TEST_F(CudaBiased, DoWithoutAWorkspaceWhereThereIsNoMemory) {
-  const LogLines log;
+  const LogWatch log;
   cuda_.largest_block = 0;
   Make({});
   EXPECT_EQ(log.Count("no memory for a workspace"), 1);
@@ -274,7 +274,7 @@ TEST_F(CudaAlgorithms, ComputeInTf32IfThatIsAskedFor) {
 
 // PyTorch's choice, too.
 TEST_F(CudaAlgorithms, ConvolveInTf32ByThemselvesWhereTheGpuHasIt) {
-  const LogLines log;
+  const LogWatch log;
   fake_.math = CUDNN_DEFAULT_MATH;
   Make({.precision = GpuPrecision::kAuto});
   EXPECT_EQ(fake_.product_math, CUBLAS_DEFAULT_MATH);

@@ -2,7 +2,6 @@
 #ifndef MILLRACE_TEST_CUDA_LIBRARY_FIXTURE_H_
 #define MILLRACE_TEST_CUDA_LIBRARY_FIXTURE_H_
 
-#include <glog/logging.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "nn/gpu/cuda_library.h"
 #include "test/cuda/fake_cuda.h"
 #include "test/cuda/fake_libraries.h"
+#include "test/support/log_watch.h"
 #include "test/support/support.h"
 
 namespace millrace::test {
@@ -34,33 +34,6 @@ class Array {
  private:
   const size_t count_;
   const Buffer memory_;
-};
-
-// Lines of the log, of this severity and above.
-class LogLines : public google::LogSink {
- public:
-  explicit LogLines(google::LogSeverity least = google::GLOG_INFO) : least_(least) {
-    FLAGS_minloglevel = std::min<int>(FLAGS_minloglevel, least);
-    google::AddLogSink(this);
-  }
-  ~LogLines() override {
-    google::RemoveLogSink(this);
-    FLAGS_minloglevel = of_program_;
-  }
-  void send(google::LogSeverity severity, const char*, const char*, int,
-            const google::LogMessageTime&, const char* message, size_t length) override {
-    if (severity >= least_) lines.emplace_back(message, length);
-  }
-  int Count(const std::string& part) const {
-    return static_cast<int>(std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
-      return line.find(part) != std::string::npos;
-    }));
-  }
-  std::vector<std::string> lines;
-
- private:
-  const int of_program_ = FLAGS_minloglevel;
-  const google::LogSeverity least_;
 };
 
 class CudaLibraries : public testing::Test {

@@ -408,7 +408,7 @@ TEST_F(AnnotatedDataLayerTest, NamesARecordThatCannotBeUsed) {
   EXPECT_CONTAINS(error("junk"), "record '00000001': is not an AnnotatedDatum");
   EXPECT_CONTAINS(error(test::ByteDatum(1).SerializeAsString()), "is not an AnnotatedDatum");
   EXPECT_CONTAINS(error(Annotated(test::EncodedDatum(1, "no image"), {}).SerializeAsString()),
-                  "record '00000001': is marked as an encoded image");
+                  "neither a JPEG nor a PNG file");
   caffe::Datum floats;
   floats.set_channels(1), floats.set_height(1), floats.set_width(1);
   floats.add_float_data(1);

@@ -159,6 +159,40 @@ TEST_F(ConvertImagesTest, SkipsAndCountsImagesThatCannotBeUsedUnlessStrict) {
   EXPECT_EQ(ConvertError(options), folder_ / "list: none of its images can be used");
 }
 
+TEST_F(ConvertImagesTest, SaysThatTheRootFolderLacksItsSlash) {
+  const std::string error =
+      test::ErrorOf([&] { ConvertImages(folder_ / "in", folder_ / "list", folder_ / "bad", {}); });
+  EXPECT_EQ(error,
+            folder_ / "list: none of its images can be used; names follow the root folder '" +
+                folder_ / "in' as it is, without a '/'");
+}
+
+// LMDB's keys have at most 511 bytes.
+TEST_F(ConvertImagesTest, CutsNamesThatAreTooLongForKeys) {
+  const std::string part(200, 'd'), name = part + "/" + part + "/" + part + "/a.png";
+  std::filesystem::create_directories(folder_ / "in/" + part + "/" + part + "/" + part);
+  Write(name, File("a.png"));
+  List(name + " 3\na.png 4\n");
+  EXPECT_EQ(Convert({}).converted, 2u);
+  EXPECT_EQ(Records()[0].key, ("00000000_" + name).substr(0, 511));
+  EXPECT_EQ(Records()[0].datum.label, 3);
+}
+
+TEST_F(ConvertImagesTest, KeepsFilesOfOtherFormatsOrMakesThemPngs) {
+  Write("a.bmp", test::EncodeBmp(test::SmoothPixels(3, 6, 8, 1)));
+  List("a.bmp 3\na.png 3\n");
+  ConvertImagesOptions options;
+  if (Convert(options, "pixels").skipped > 0) GTEST_SKIP() << "built without OpenCV";
+  const std::vector<Record> pixels = Records("pixels");
+  EXPECT_EQ(pixels[0].datum.data, pixels[1].datum.data);
+  options.encoded = true;
+  Convert(options, "encoded");
+  EXPECT_EQ(Records("encoded")[0].datum.data, File("a.bmp"));
+  options.resize_height = options.resize_width = 4;
+  Convert(options, "resized");
+  EXPECT_TRUE(Records("resized")[0].datum.data.starts_with("\x89PNG"));
+}
+
 TEST_F(ConvertImagesTest, RefusesOtherSizesIfAskedAndBadOptions) {
   Write("small.png", test::EncodePng(test::SmoothPixels(3, 5, 8, 1), {}));
   List("a.png 1\nsmall.png 2\n");

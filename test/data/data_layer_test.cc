@@ -166,21 +166,23 @@ TEST_F(DataLayerTest, CopiesImagesToADeviceAsBytes) {
 }
 
 // Writes the value of a record's first byte to its first top and the number of the item to its
-// second, and keeps where it was asked to write.
-class NotesPlaces : public RecordTransform {
+// second, and counts the places where it was asked to write, which must lie in `memory`.
+class ChecksPlaces : public RecordTransform {
  public:
-  explicit NotesPlaces(std::vector<const float*>* places) : places_(*places) {}
+  ChecksPlaces(const test::FakeStaging& memory, std::atomic<uint64_t>* places)
+      : memory_(memory), places_(*places) {}
   const std::vector<Shape>& shapes() const override { return shapes_; }
   void Apply(const std::string&, const RecordView& record, uint64_t item,
              float* const* tops) override {
-    for (int i = 0; i < 2; ++i) places_.push_back(tops[i]);
+    for (int i = 0; i < 2; ++i) memory_.Require(tops[i], sizeof(float)), ++places_;
     std::fill_n(tops[0], 3, static_cast<float>(record.value.size()));
     *tops[1] = static_cast<float>(item);
   }
 
  private:
   const std::vector<Shape> shapes_ = {{3}, {}};
-  std::vector<const float*>& places_;
+  const test::FakeStaging& memory_;
+  std::atomic<uint64_t>& places_;
 };
 
 // From there it is copied to the device: not a value moves within the host.
@@ -192,10 +194,11 @@ TEST_F(DataLayerTest, TransformsRecordsIntoPageLockedMemory) {
   options.sources = {LmdbDatabase::Open(path_)};
   options.batch_size = kBatch;
   const auto stream = std::make_shared<BatchStream>(options);
-  std::vector<const float*> places;
+  std::atomic<uint64_t> places{0};
   {
-    Prefetcher prefetcher(stream, PerRecord(std::make_unique<NotesPlaces>(&places), kBatch), 2,
-                          device.staging());
+    Prefetcher prefetcher(
+        stream, PerRecord(std::make_unique<ChecksPlaces>(device.staging(), &places), kBatch), 2,
+        device.staging());
     for (uint64_t n = 0; n < 10; ++n) {
       ReadyBatch* const batch = prefetcher.Next();
       device.staging().Require(batch->memory.get(), batch->bytes());
@@ -207,7 +210,7 @@ TEST_F(DataLayerTest, TransformsRecordsIntoPageLockedMemory) {
     }
   }
   stream->Stop();
-  EXPECT_GE(places.size(), 10 * kBatch * 2);
+  EXPECT_GE(places, 10 * kBatch * 2);
   EXPECT_EQ(device.staging().allocations(), 3u);
 }
 
@@ -540,9 +543,10 @@ TEST_F(DataLayerTest, ForwardThrowsWhatIsWrongWithARecordAndTheSinkKnows) {
   };
   caffe::Datum encoded = test::ByteDatum(7);
   encoded.set_encoded(true);
+  encoded.set_data("BM");
   const std::pair<std::string, std::string> cases[] = {
       {bad_db("garbage", "garbage"), "is not a Datum"},
-      {bad_db("encoded", encoded.SerializeAsString()), "is marked as an encoded image but is"},
+      {bad_db("encoded", encoded.SerializeAsString()), "is a BMP file"},
       {bad_db("size", test::ByteDatum(7, 1, 3, 2).SerializeAsString()),
        "is 1 x 3 x 2, expected 1 x 2 x 3 like the first record"}};
   for (const auto& [path, what] : cases) {

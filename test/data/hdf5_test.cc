@@ -228,6 +228,39 @@ TEST_F(Hdf5Test, SaysThatAFileClaimsMoreValuesThanMemoryHolds) {
                 "memory");
 }
 
+// As h5py's LZF, which its own copy of the library has.
+TEST_F(Hdf5Test, NamesAFilterThatTheLibraryDoesNotHave) {
+  constexpr H5Z_filter_t kLzf = 32000;
+  const H5Z_class2_t filter = {
+      H5Z_CLASS_T_VERS,
+      kLzf,
+      1,
+      1,
+      "lzf",
+      nullptr,
+      nullptr,
+      [](unsigned, size_t, const unsigned*, size_t bytes, size_t*, void**) { return bytes; }};
+  ASSERT_GE(H5Zregister(&filter), 0);
+  const std::string path = folder_ / "lzf.h5";
+  const hsize_t dims[] = {2, 2};
+  const float values[] = {1, 2, 3, 4};
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t space = H5Screate_simple(2, dims, nullptr), plan = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(plan, 2, dims);
+  H5Pset_filter(plan, kLzf, H5Z_FLAG_MANDATORY, 0, nullptr);
+  const hid_t set =
+      H5Dcreate2(file, "data", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, plan, H5P_DEFAULT);
+  EXPECT_GE(H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), 0);
+  H5Dclose(set), H5Pclose(plan), H5Sclose(space), H5Fclose(file);
+  ASSERT_GE(H5Zunregister(kLzf), 0);
+  test::WriteFile(folder_ / "list.txt", "lzf.h5");
+  Hdf5Source source(folder_ / "list.txt", {"data"});
+  EXPECT_EQ(test::ErrorOf([&] { source.MakeReader(false)->At(0); }),
+            path +
+                ": dataset 'data' is stored with the filter 'lzf' (number 32000), which the HDF5 "
+                "library does not have; store it with gzip, or uncompressed");
+}
+
 TEST_F(Hdf5Test, FailsIfAFileChangesWhileInUse) {
   Hdf5Source source(folder_ / "list.txt", {"data"});
   WriteHdf5(folder_ / "c.h5", {{"data", {5, 2, 3}, Numbers(30, 0)}});

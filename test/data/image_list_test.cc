@@ -27,12 +27,23 @@ TEST(ImageList, SeparatesTheLabelAtTheLastSpace) {
 TEST(ImageList, NamesTheLineWithoutALabel) {
   EXPECT_EQ(ListError("a.jpg 3\n\nb.jpg\n"),
             "list.txt:3: 'b.jpg': expected the name of an image, a space and a label (an integer)");
+  EXPECT_EQ(ListError("a.jpg\t3"),
+            "list.txt:1: 'a.jpg\\x093': expected the name of an image, a space, not a tab, and a "
+            "label (an integer)");
   EXPECT_CONTAINS(ListError("a.jpg x"), "list.txt:1: 'a.jpg x'");
   EXPECT_CONTAINS(ListError("a.jpg 3.5x"), "list.txt:1: ");
   EXPECT_CONTAINS(ListError("a.jpg 99999999999"), "list.txt:1: ");
   EXPECT_CONTAINS(ListError(" 3"), "list.txt:1: ");
   EXPECT_EQ(ListError(" \n\n"), "list.txt: lists no images");
   EXPECT_EQ(ListError(""), "list.txt: lists no images");
+}
+
+TEST(ImageList, SkipsAByteOrderMark) {
+  EXPECT_EQ(ParseImageList("\xef\xbb\xbf"
+                           "a.jpg 3",
+                           "l")[0]
+                .name,
+            "a.jpg");
 }
 
 TEST(ImageListSource, GivesEachFileAsAnEncodedDatum) {
@@ -54,6 +65,13 @@ TEST(ImageListSource, GivesEachFileAsAnEncodedDatum) {
   EXPECT_EQ(ReadDatum("list", two.key, two.value).label, 6);
   EXPECT_EQ(test::ErrorOf([&] { reader->At(2); }),
             folder / "list: " + folder / "none: No such file or directory");
+  std::string root = folder / "";
+  root.pop_back();
+  ImageListSource without(folder / "list", root);
+  EXPECT_EQ(test::ErrorOf([&] { without.MakeReader(true)->At(0); }),
+            folder / "list: " + root +
+                "one: No such file or directory; names follow the root folder '" + root +
+                "' as it is, without a '/'");
   EXPECT_CONTAINS(test::ErrorOf([&] { reader->At(3); }), "empty: is empty, expected an image");
   EXPECT_CONTAINS(test::ErrorOf([&] { ImageListSource(folder / "gone", ""); }), "gone: No such");
 }

@@ -357,6 +357,14 @@ TEST_F(LmdbDatabaseInUse, StaysAsItWasOpenedForASecondUserOfTheFile) {
                   "was truncated while it was in use: 4096 bytes");
 }
 
+TEST(LmdbWriter, NamesAKeyThatIsTooLong) {
+  const test::TempDir folder;
+  LmdbWriter writer(folder / "db");
+  EXPECT_EQ(test::ErrorOf([&] { writer.Add(std::string(512, 'k'), ""); }),
+            folder / "db: key '" + std::string(64, 'k') +
+                "'... has 512 bytes, LMDB's keys have at most 511");
+}
+
 TEST(LmdbWriter, GivesTheSameBytesForTheSameRecords) {
   const test::TempDir folder;
   // More than the initial map size and than one transaction.

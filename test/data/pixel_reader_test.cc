@@ -3,6 +3,7 @@
 #include "proto/parse.h"
 #include "test/data/test_db.h"
 #include "test/support/encode_images.h"
+#include "test/support/log_watch.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -84,14 +85,24 @@ TEST(PixelReader, ResizesEncodedImages) {
   EXPECT_EQ(std::vector<uint8_t>(datum.data.begin(), datum.data.end()), expected.values);
 }
 
+TEST(PixelReader, NamesRecordsThatEndEarly) {
+  PixelReader reader;
+  test::LogWatch log;
+  const std::string jpeg = test::EncodeJpeg(test::SmoothPixels(1, 64, 64));
+  const std::string record = EncodedRecord(jpeg.substr(0, jpeg.size() - 60));
+  EXPECT_EQ(reader.Read("some/db", "00000012", record).height, 64);
+  EXPECT_TRUE(log.Saw("some/db: record '00000012': is a JPEG that ends early"));
+}
+
 TEST(PixelReader, NamesDatabaseAndKeyOfWhatCannotBeDecoded) {
   PixelReader reader;
   const std::string name = "some/db: record '00000012': ";
   const std::string jpeg = test::EncodeJpeg(test::SmoothPixels(3, 16, 16));
-  EXPECT_CONTAINS(ReadError(&reader, EncodedRecord(jpeg.substr(0, jpeg.size() / 2))),
+  EXPECT_CONTAINS(ReadError(&reader, EncodedRecord(jpeg.substr(0, jpeg.find("\xff\xda")))),
                   name + "is a damaged JPEG: ");
-  EXPECT_EQ(ReadError(&reader, EncodedRecord("GIF89a")),
-            name + "is marked as an encoded image but is neither a JPEG nor a PNG file");
+  const std::string unknown = ReadError(&reader, EncodedRecord("GIF89a"));
+  EXPECT_CONTAINS(unknown, name);
+  EXPECT_CONTAINS(unknown, "neither a JPEG nor a PNG file");
   EXPECT_EQ(ReadError(&reader, EncodedRecord("")),
             name + "is marked as an encoded image but holds no bytes");
   EXPECT_EQ(ReadError(&reader, "?"), name + "is not a Datum");

@@ -1,4 +1,4 @@
-// JPEG and PNG files: decoding gives an image with the requested channels, identical each time, or
+// Image files: decoding gives an image with the requested channels, identical each time, or
 // a one-line error.
 #include <zlib.h>
 
@@ -68,6 +68,16 @@ std::vector<std::string> Corpus() {
           EncodeJpeg(SmoothPixels(3, 17, 9), true),
           EncodeJpeg(SmoothPixels(1, 9, 17)),
           EncodeJpeg(SmoothPixels(4, 8, 8)),
+          test::WithOrientation(EncodeJpeg(SmoothPixels(3, 9, 5)), 6),
+          test::WithOrientation(EncodeJpeg(SmoothPixels(1, 9, 5)), 3, false),
+          test::EncodeBmp(SmoothPixels(3, 7, 5)),
+          test::EncodeBmp(SmoothPixels(1, 7, 5)),
+          test::EncodePnm(SmoothPixels(3, 7, 5)),
+          test::EncodePnm(SmoothPixels(1, 7, 5)),
+          "P1\n3 2\n1 0 1\n0 1 1\n",
+          test::EncodeTiff(SmoothPixels(3, 7, 5)),
+          test::EncodeTiff(SmoothPixels(1, 7, 10), 16),
+          test::SmallWebp(),
           EncodePng(SmoothPixels(3, 6, 5), {2}),
           EncodePng(SmoothPixels(3, 9, 9), {2, 8, true}),
           EncodePng(SmoothPixels(4, 6, 5), {6}),

@@ -2,8 +2,6 @@
 // are not possible.
 #include "solver/pass_graphs.h"
 
-#include <glog/logging.h>
-
 #include <algorithm>
 #include <functional>
 
@@ -12,50 +10,16 @@
 #include "test/gpu/gpu_support.h"
 #include "test/support/eventually.h"
 #include "test/support/fake_graphs.h"
+#include "test/support/log_watch.h"
 #include "test/train/train_support.h"
 
 namespace millrace::test {
 namespace {
 
-class InfoLines : public google::LogSink {
- public:
-  InfoLines() {
-    FLAGS_minloglevel = google::GLOG_INFO;
-    google::AddLogSink(this);
-  }
-  ~InfoLines() override {
-    google::RemoveLogSink(this);
-    FLAGS_minloglevel = least_;
-  }
-  void send(google::LogSeverity, const char*, const char*, int, const google::LogMessageTime&,
-            const char* message, size_t length) override {
-    std::lock_guard lock(mutex_);
-    lines_.emplace_back(message, length);
-  }
-  int64_t Count(const std::string& line) {
-    std::lock_guard lock(mutex_);
-    return std::count(lines_.begin(), lines_.end(), line);
-  }
-  // The lines with `text`.
-  std::vector<std::string> With(const std::string& text) {
-    std::lock_guard lock(mutex_);
-    std::vector<std::string> found;
-    for (const std::string& line : lines_) {
-      if (line.find(text) != line.npos) found.push_back(line);
-    }
-    return found;
-  }
-
- private:
-  const int least_ = FLAGS_minloglevel;  // of the test program
-  std::mutex mutex_;
-  std::vector<std::string> lines_;
-};
-
 const char* const kRecorded = "the work of training passes is recorded as graphs, with updates";
 
 // Why not all solvers of a run have recorded their iterations, as the log says; "" if they have.
-std::string WhyNotRecorded(InfoLines* log, int64_t solvers) {
+std::string WhyNotRecorded(LogWatch* log, int64_t solvers) {
   const std::vector<std::string> lines = log->With("the work of training passes is ");
   if (static_cast<int64_t>(lines.size()) != solvers) {
     return StrCat(lines.size(), " of ", solvers, " solvers have recorded");
@@ -151,7 +115,7 @@ class PassGraphRuns : public testing::TestWithParam<FakeMode>, protected GraphTr
   }
   // Training takes place without graphs, with one line that says why.
   void ExpectOrdinary(const std::string& why) {
-    InfoLines log;
+    LogWatch log;
     const Trained ordinary = Train(false, 6), same = Train(true, 6);
     EXPECT_EQ(same, ordinary);
     EXPECT_EQ(graphs_.replayed, 0);
@@ -167,7 +131,7 @@ TEST_P(PassGraphRuns, DoTheSameWorkBitForBit) {
   const Trained ordinary = Train(false);
   EXPECT_EQ(graphs_.recorded, 0);
   EXPECT_LT(ordinary.losses.back(), ordinary.losses.front() / 2);
-  InfoLines log;
+  LogWatch log;
   const Trained graphs = Train(true);
   EXPECT_EQ(graphs, ordinary);
   EXPECT_EQ(graphs.why_not, "");
@@ -287,7 +251,7 @@ TEST_P(PassGraphRuns, KeepTheOrderOfAllChangesOfTheWeights) {
 TEST(PassGraphLog, SaysThatGradientsAreClipped) {
   GraphTrainer run;
   run.solver_.set_clip_gradients(1e-3f);
-  InfoLines log;
+  LogWatch log;
   EXPECT_TRUE(Eventually([&] {
     FakeDevice device;
     run.Train(true, 10, &device);
@@ -443,7 +407,7 @@ TEST_P(PassGraphRuns, GoOnWithoutIfARecordingIsRefused) {
   for (const int64_t n : {0, 1}) {
     graphs_.Reset();
     graphs_.refuses_from = n;
-    InfoLines log;
+    LogWatch log;
     const Trained graphs = Train(true, 8);
     EXPECT_EQ(graphs, ordinary);
     EXPECT_EQ(graphs.why_not, "the recording was refused");
@@ -483,7 +447,7 @@ TEST_P(PassGraphRuns, EndTheRunIfTheyAreAskedForAndRefused) {
 TEST_P(PassGraphRuns, LeaveOutTheUpdateIfItCannotBeRecorded) {
   const auto expect = [&](const std::string& why) {
     graphs_.Reset();
-    InfoLines log;
+    LogWatch log;
     const Trained ordinary = Train(false, 4), graphs = Train(true, 4);
     EXPECT_EQ(graphs, ordinary);
     EXPECT_EQ(graphs.why_not, "0 iterations were recorded, expected 2");
@@ -567,7 +531,7 @@ TEST_P(PassGraphsOnChosen, LearnAsWithoutGraphsWithAllThatChangesFromPassToPass)
 // Each on a replica of its own, whose links exchange with the host meanwhile.
 TEST_P(PassGraphsOnChosen, LearnOnTwoGpus) {
   if (const std::string why = WhyNoSecond(); !why.empty()) GTEST_SKIP() << why;
-  InfoLines log;
+  LogWatch log;
   work_.WriteNet(net_);
   TrainOptions options;
   options.gpus = {&first(), &second()};
@@ -580,7 +544,7 @@ TEST_P(PassGraphsOnChosen, LearnOnTwoGpus) {
 
 // The default of a run.
 TEST_P(PassGraphsOnChosen, LearnOnOneGpuBesideAProcessor) {
-  InfoLines log;
+  LogWatch log;
   work_.WriteNet(net_);
   TrainOptions options;
   options.gpus = {&first()};
@@ -610,7 +574,7 @@ TEST_P(PassGraphsOnChosen, MergeAsWithoutGraphs) {
     std::vector<float> weights[2];
     for (const bool graphs : {false, true}) {
       SetPassGraphs(graphs ? GraphUse::kAuto : GraphUse::kOff);
-      InfoLines log;
+      LogWatch log;
       const std::string name = StrCat(strategy, graphs ? "graphs" : "kernels");
       RunNamed(work_, name, solver, options);
       weights[graphs] = WeightsOf(LoadModel(work_.Snapshot(name, 20) + ".caffemodel"));

@@ -415,8 +415,8 @@ class LargestFile {
     if (pid_ == 0) {
       const std::string path = StrCat(folder, "/millrace_counters.", getpid());
       std::string head = SoundBytes().substr(0, sizeof(layout::Head));
-      PutAt(offsetof(layout::Head, families), layout::kMostFamilies, &head);
-      PutAt(offsetof(layout::Head, metrics), layout::kMostMetrics, &head);
+      PutAt(offsetof(layout::Head, families), layout::kMaxFamilies, &head);
+      PutAt(offsetof(layout::Head, metrics), layout::kMaxMetrics, &head);
       WriteFile(path, head);
       if (truncate(path.c_str(), layout::kFileBytes) != 0) _exit(1);
       raise(SIGSTOP);

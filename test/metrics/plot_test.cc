@@ -176,14 +176,23 @@ TEST(Plot, LetsADivergedRunSpoilNoOther) {
   EXPECT_LE(figure.charts[kLossTime].y->high, 200);
 }
 
-TEST(Plot, ZoomsIntoTheAccuraciesThatMatter) {
+TEST(Plot, CutsNoPointOff) {
   RunData run{"a", {TestRow(0, 0, 0.1, 2)}};
-  for (int i = 1; i <= 20; ++i) run.rows.push_back(TestRow(i, i * 500, 0.98 + 0.0005 * i, 0.1));
-  const AxisRange range = *PlotRuns({run}).charts[kAccuracyTime].y;
-  EXPECT_GE(range.low, 97);
-  EXPECT_LT(range.low, 98.05);
-  EXPECT_GE(range.high, 99);
-  EXPECT_LE(range.high, 100);
+  for (int i = 1; i <= 20; ++i) {
+    run.rows.push_back(TestRow(i, i * 500, 0.98 + 0.0005 * i, i == 7 ? 1e9 : 0.1));
+    run.rows.push_back(TrainRow(i, i * 500, i == 12 ? 1e20 : 0.1));
+  }
+  for (const Chart& chart : PlotRuns({run}).charts) {
+    ASSERT_TRUE(chart.y);
+    for (const Curve* curve : {&chart.runs[0].thin, &chart.runs[0].line, &chart.runs[0].markers}) {
+      for (const Point& point : *curve) {
+        EXPECT_LE(point.y, chart.y->high) << chart.title;
+        EXPECT_GE(point.y, chart.y->low) << chart.title;
+      }
+    }
+  }
+  const Chart accuracy = PlotRuns({run}).charts[kAccuracyTime];
+  EXPECT_DOUBLE_EQ(accuracy.runs[0].markers[0].y, 10);
 }
 
 TEST(Plot, UsesALinearScaleForLossesThatAreNotPositive) {

@@ -154,7 +154,7 @@ membership_.synced() &&
   worker_.Poll(now, budget(Outbox::Use::kDiff, 0));
 """)]),
     ("flush-waits-for-answers", [(WORKER, """\
-    chunk.sent_at = kLongAgo;
+  chunk->sent_at = kLongAgo;
 """, "")]),
     ("a-takeover-counts-as-a-slow-answer", [(RTT, """\
     if (!Measures(first)) return;

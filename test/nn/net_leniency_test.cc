@@ -100,8 +100,9 @@ TEST(NetNames, LayersWithoutWeightsDoNotCountWhenWeightsAreLoaded) {
   EXPECT_EQ(net->CopyWeightsFrom(model, "model"), 1);
   EXPECT_EQ(net.Weights("a#2/0"), one.Weights("a/0"));
   TestNet without(kInput + relu);
-  EXPECT_EQ(ErrorOf([&] { without->CopyWeightsFrom(model, "model"); }),
-            "model: layer 'a': holds 2 blobs, expected 0");
+  EXPECT_EQ(
+      ErrorOf([&] { without->CopyWeightsFrom(model, "model"); }),
+      "model: layer 'a': holds 2 blobs, expected 0; to train a layer anew, rename it in the net");
 }
 
 TEST(NetNames, ATestNetSharesTheWeightsOfLayersWithOneNameInTheirOrder) {

@@ -369,11 +369,13 @@ TEST(NetLoading, NumbersAndShapesThatDifferNameFileAndLayer) {
   TestNet other(kInput + Ip("a", "data", "a", 3));
   caffe::NetParameter proto;
   other->ToProto(&proto, false);
-  EXPECT_EQ(ErrorOf([&] { net->CopyWeightsFrom(proto, "m.caffemodel"); }),
-            "m.caffemodel: layer 'a' blob 0: stored with shape 3 6 (18), expected 2 6 (12)");
+  const std::string rename = "; to train a layer anew, rename it in the net";
+  EXPECT_EQ(
+      ErrorOf([&] { net->CopyWeightsFrom(proto, "m.caffemodel"); }),
+      "m.caffemodel: layer 'a' blob 0: stored with shape 3 6 (18), expected 2 6 (12)" + rename);
   proto.mutable_layer(1)->mutable_blobs()->RemoveLast();
   EXPECT_EQ(ErrorOf([&] { net->CopyWeightsFrom(proto, "m.caffemodel"); }),
-            "m.caffemodel: layer 'a': holds 1 blobs, expected 2");
+            "m.caffemodel: layer 'a': holds 1 blobs, expected 2" + rename);
 }
 
 TEST(NetLoading, ATestNetLoadsWhatItsTrainNetDoesNotHave) {

@@ -61,7 +61,34 @@ TEST(ParseText, RefusesWhatItHasNoFieldFor) {
   EXPECT_EQ(error(" \n"), "f: is empty, expected a NetParameter in text form");
 }
 
-TEST(ParseText, NamesAllUnknownFieldsInOneLine) {
+TEST(ParseText, SaysWhatAFileIsInstead) {
+  caffe::NetParameter net;
+  caffe::SolverParameter solver;
+  SourceMap source;
+  const auto error = [&](const std::string& text, google::protobuf::Message* message) {
+    return ErrorOf([&] { ParseText(text, "f", message, &source); });
+  };
+  EXPECT_EQ(error("net: 'n'\nbase_lr: 1\nmax_iter: 3", &net),
+            "f: is a SolverParameter, expected a NetParameter");
+  EXPECT_EQ(error("name: 'n'\nlayer { name: 'x' }", &solver),
+            "f: is a NetParameter, expected a SolverParameter");
+  caffe::NetParameter model;
+  model.add_layer()->set_name("ip");
+  EXPECT_EQ(
+      error(model.SerializeAsString() + std::string(1, '\0'), &net),
+      "f: is a binary file, such as a .caffemodel or .solverstate; expected a NetParameter in "
+      "text form");
+}
+
+TEST(ParseText, SkipsAByteOrderMark) {
+  caffe::NetParameter net;
+  SourceMap source;
+  ParseText("\xef\xbb\xbfname: 'n'\nlayer { name: 'x' }", "f", &net, &source);
+  EXPECT_EQ(net.name(), "n");
+  EXPECT_EQ(source.Where("layer[0].name"), "f:2");
+}
+
+TEST(ParseText, NamesUnknownFieldsInOneLine) {
   caffe::NetParameter net;
   SourceMap source;
   const auto error = [&](const std::string& text) {
@@ -78,7 +105,7 @@ TEST(ParseText, NamesAllUnknownFieldsInOneLine) {
   EXPECT_CONTAINS(error("nmae: 1\nlayer {"), "has no field named \"nmae\"; also f:2: ");
   std::string many;
   for (int i = 0; i < 25; ++i) many += StrCat("x", i, ": 1\n");
-  EXPECT_CONTAINS(error(many), "\"x19\"; and 5 more");
+  EXPECT_CONTAINS(error(many), "\"x4\"; and 20 more");
   EXPECT_THROW(ParseText("x: 1", "f", &net, nullptr), UnknownFields);
 }
 

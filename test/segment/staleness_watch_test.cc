@@ -77,7 +77,6 @@ TEST(StalenessWatch, SaysHowManyIterationsLieBetweenTwoExchanges) {
   for (int i = 0; i < 10; ++i) segment.Second(200, 4, 1, 0);
   EXPECT_NEAR(segment.watch().iterations(), 50, 1e-9);
   EXPECT_CONTAINS(segment.watch().Warning(), "about 50 iterations of the cluster lie between");
-  EXPECT_CONTAINS(segment.watch().Warning(), "max_mbps");
   // Seconds without a sweep count as time between two sweeps.
   for (int i = 0; i < 20; ++i) {
     segment.Second(100, 0, 1, 0);
@@ -97,23 +96,34 @@ TEST(StalenessWatch, BlamesSolversThatMergeSeldomWhereExchangesAreFresh) {
   EXPECT_CONTAINS(segment.watch().Warning(), "strategy \"local\"");
 }
 
-// The pace limits the segment at the end of `paced` of the stale steps.
-std::string WarningOf(int paced) {
+// The pace limits the segment at the end of `paced` of the stale steps, the link in most passes of
+// `full` of them.
+std::string WarningOf(int paced, int full) {
   Watched segment;
   for (int i = 0; i < StalenessWatch::kWarnAfter; ++i) {
     segment.counts().paced = i < paced;
+    segment.counts().passes += 100;
+    segment.counts().full += i < full ? 51 : 49;
     segment.Second(100, 2, 50, 50);
   }
   return segment.watch().Warning();
 }
 
-TEST(StalenessWatch, NamesThePaceWhereThatLimitsTheSegment) {
-  const std::string paced = WarningOf(StalenessWatch::kWarnAfter / 2 + 1);
+TEST(StalenessWatch, NamesThePaceOrTheLinkWhereThatLimitsTheSegment) {
+  const int most = StalenessWatch::kWarnAfter / 2 + 1;
+  const std::string paced = WarningOf(most, StalenessWatch::kWarnAfter);
   EXPECT_CONTAINS(paced, "a larger solver_share, pace: \"full\"");
   EXPECT_EQ(paced.find("max_mbps"), std::string::npos) << paced;
-  const std::string by_link = WarningOf(StalenessWatch::kWarnAfter / 2);
+  const std::string by_link = WarningOf(most - 1, most);
   EXPECT_CONTAINS(by_link, "a faster link or a higher max_mbps");
   EXPECT_EQ(by_link.find("solver_share"), std::string::npos) << by_link;
+}
+
+TEST(StalenessWatch, NamesTheProcessorsWhereTheLinkHasRoom) {
+  const int most = StalenessWatch::kWarnAfter / 2 + 1;
+  const std::string by_processors = WarningOf(most - 1, most - 1);
+  EXPECT_CONTAINS(by_processors, "The link has room; the processors of the nodes");
+  EXPECT_EQ(by_processors.find("faster link"), std::string::npos) << by_processors;
 }
 
 TEST(StalenessWatch, BearsACountThatFalls) {

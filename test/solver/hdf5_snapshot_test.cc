@@ -323,8 +323,9 @@ TEST(Hdf5Snapshot, HoldsSharedArraysOnce) {
     text.replace(at, 22, "param { }");
   }
   TestNet alone(text);
-  EXPECT_EQ(ErrorOf([&] { LoadWeights(path, alone.net.get()); }),
-            path + ": layer 'c': holds 1 blobs, expected 2");
+  EXPECT_EQ(
+      ErrorOf([&] { LoadWeights(path, alone.net.get()); }),
+      path + ": layer 'c': holds 1 blobs, expected 2; to train a layer anew, rename it in the net");
 }
 
 TEST(Hdf5Snapshot, RefusesDamagedFilesWithOneLine) {

@@ -507,8 +507,9 @@ TEST(Weights, ThatDoNotFitAreRefusedWithFileAndLayer) {
   *model.mutable_layer(0)->add_blobs() = BlobOf({2}, {1, 1});
   SaveBinary(folder / "m", model);
   SmallNet small;
-  EXPECT_EQ(test::ErrorOf([&] { LoadWeights(folder / "m", &small.net()); }),
-            (folder / "m") + ": layer 'ip1' blob 0: stored with shape 2 4 (8), expected 2 3 (6)");
+  EXPECT_CONTAINS(
+      test::ErrorOf([&] { LoadWeights(folder / "m", &small.net()); }),
+      (folder / "m") + ": layer 'ip1' blob 0: stored with shape 2 4 (8), expected 2 3 (6)");
   EXPECT_CONTAINS(test::ErrorOf([&] { LoadWeights((folder / "m") + ",", &small.net()); }), "m");
   EXPECT_CONTAINS(test::ErrorOf([&] { LoadWeights("", &small.net()); }), "names an empty path");
 }

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 // jpeglib.h needs cstdio but does not include it.
 #include <jpeglib.h>
 
@@ -103,6 +104,100 @@ std::string EncodePng(const Image& pixels, const PngKind& kind) {
   png_write_end(png, info);
   png_destroy_write_struct(&png, &info);
   return file;
+}
+
+namespace {
+
+// `number` in `size` bytes.
+std::string Number(uint32_t number, int size, bool little = true) {
+  std::string bytes;
+  for (int i = 0; i < size; ++i) {
+    bytes += static_cast<char>(number >> 8 * (little ? i : size - 1 - i));
+  }
+  return bytes;
+}
+
+struct TiffField {
+  uint32_t tag, type, count, value;  // type 3: 2 bytes, 4: 4 bytes
+};
+
+// A TIFF's header and directory.
+std::string TiffDirectory(const std::vector<TiffField>& fields, bool little = true) {
+  std::string bytes = little ? "II" : "MM";
+  bytes += Number(42, 2, little) + Number(8, 4, little);
+  bytes += Number(static_cast<uint32_t>(fields.size()), 2, little);
+  for (const TiffField& field : fields) {
+    bytes += Number(field.tag, 2, little) + Number(field.type, 2, little);
+    bytes += Number(field.count, 4, little);
+    const bool is_short = field.type == 3 && field.count == 1;
+    bytes += Number(field.value, is_short ? 2 : 4, little);
+    if (is_short) bytes += Number(0, 2);
+  }
+  return bytes + Number(0, 4);
+}
+
+}  // namespace
+
+std::string WithOrientation(const std::string& jpeg, int orientation, bool little) {
+  const auto value = static_cast<uint32_t>(orientation);
+  const std::string exif =
+      std::string("Exif\0\0", 6) + TiffDirectory({{0x0112, 3, 1, value}}, little);
+  const std::string size = Number(static_cast<uint32_t>(exif.size() + 2), 2, false);
+  return jpeg.substr(0, 2) + "\xff\xe1" + size + exif + jpeg.substr(2);
+}
+
+std::string EncodeBmp(const Image& pixels) {
+  const auto channels = static_cast<uint32_t>(pixels.channels);
+  const uint32_t row_bytes = (pixels.width * channels + 3) / 4 * 4;
+  const uint32_t palette_bytes = channels == 1 ? 1024 : 0, head = 14 + 40 + palette_bytes;
+  const uint32_t bytes = row_bytes * pixels.height;
+  std::string file = "BM" + Number(head + bytes, 4) + Number(0, 4) + Number(head, 4);
+  file += Number(40, 4) + Number(pixels.width, 4) + Number(pixels.height, 4) + Number(1, 2);
+  file += Number(8 * channels, 2) + Number(0, 4) + Number(bytes, 4) + std::string(16, '\0');
+  for (uint32_t i = 0; i < palette_bytes / 4; ++i) file += Number(i * 0x010101, 4);
+  for (int y = pixels.height - 1; y >= 0; --y) {
+    for (int x = 0; x < pixels.width; ++x) {
+      for (int c = pixels.channels - 1; c >= 0; --c) {
+        file += static_cast<char>(pixels.values[(y * pixels.width + x) * channels + c]);
+      }
+    }
+    file.append(row_bytes - pixels.width * channels, '\0');
+  }
+  return file;
+}
+
+std::string EncodePnm(const Image& pixels) {
+  return (pixels.channels == 1 ? "P5\n" : "P6\n") + std::to_string(pixels.width) + " " +
+         std::to_string(pixels.height) + "\n255\n" +
+         std::string(pixels.values.begin(), pixels.values.end());
+}
+
+std::string EncodeTiff(const Image& pixels, int bits) {
+  constexpr int kFields = 9, kHeadBytes = 8 + 2 + kFields * 12 + 4, kBitsBytes = 6;
+  const auto channels = static_cast<uint32_t>(pixels.channels), depth = static_cast<uint32_t>(bits);
+  const auto height = static_cast<uint32_t>(pixels.height);
+  const auto bytes = static_cast<uint32_t>(pixels.values.size());
+  const uint32_t width = pixels.width * 8u / depth, colors = channels == 1 ? 1 : 2;
+  return TiffDirectory({{256, 4, 1, width},
+                        {257, 4, 1, height},
+                        {258, 3, channels, channels == 1 ? depth : kHeadBytes},
+                        {259, 3, 1, 1},
+                        {262, 3, 1, colors},
+                        {273, 4, 1, kHeadBytes + kBitsBytes},
+                        {277, 3, 1, channels},
+                        {278, 4, 1, height},
+                        {279, 4, 1, bytes}}) +
+         Number(depth, 2) + Number(depth, 2) + Number(depth, 2) +
+         std::string(pixels.values.begin(), pixels.values.end());
+}
+
+std::string SmallWebp() {
+  constexpr char kFile[] =
+      "\x52\x49\x46\x46\x3e\x00\x00\x00\x57\x45\x42\x50\x56\x50\x38\x4c\x31\x00\x00\x00"
+      "\x2f\x02\x40\x00\x00\x2f\x40\x90\x6d\x1b\xda\x76\xc1\x13\x64\xdb\x86\xb6\x5d\xe1"
+      "\x04\x92\x36\xdb\x5e\xff\xa1\xe7\x3f\xfe\xdf\xa6\xa2\xaa\x6c\x03\x35\x6d\x1b\xb0"
+      "\xa1\xce\xbf\x98\x1a\xd1\xff\x98\x5f\x00";
+  return std::string(kFile, sizeof(kFile) - 1);
 }
 
 }  // namespace millrace::test

@@ -26,6 +26,18 @@ struct PngKind {
 // The rows of `pixels` are stored as they are: packed if bits < 8.
 std::string EncodePng(const Image& pixels, const PngKind& kind);
 
+// `jpeg` with an EXIF segment behind its first marker that states an orientation, its numbers with
+// the low byte first or last.
+std::string WithOrientation(const std::string& jpeg, int orientation, bool little = true);
+
+// Uncompressed images of 1 channel (grey) or 3 (R,G,B). BMPs of 1 channel have a palette.
+std::string EncodeBmp(const Image& pixels);
+std::string EncodePnm(const Image& pixels);
+// With 16 bits, `pixels` has two bytes a value, the low one first: twice the width.
+std::string EncodeTiff(const Image& pixels, int bits = 8);
+// SmoothPixels(3, 2, 3) as a WebP without loss.
+std::string SmallWebp();
+
 }  // namespace millrace::test
 
 #endif  // MILLRACE_TEST_SUPPORT_ENCODE_IMAGES_H_

@@ -209,6 +209,22 @@ TEST(CommandLine, OneDashWorksAsWellAsTwo) {
   EXPECT_EQ(hyphens.output, one.output) << hyphens.errors;
 }
 
+TEST(CommandLine, LastLinesOfSeveralTestNetsNameTheirNets) {
+  Workspace work;
+  caffe::SolverParameter two = Workspace::Tested(Workspace::Solver(4), 2);
+  const CommandResult one = Millrace({"train", "--solver=" + work.Write("one", two)});
+  EXPECT_EQ(one.output.find("test net #"), std::string::npos) << one.output;
+  two.add_test_iter(2);
+  for (const char* stage : {"first", "second"}) two.add_test_state()->add_stage(stage);
+  const CommandResult result = Millrace({"train", "--solver=" + work.Write("two", two)});
+  ASSERT_EQ(result.status, 0) << result.errors;
+  for (const char* net : {"0", "1"}) {
+    EXPECT_EQ(
+        Matches(result.output, StrCat("\n?(test net #", net, ": accuracy = [0-9.]+\n)")).size(), 1u)
+        << result.output;
+  }
+}
+
 TEST(CommandLine, BooleanFlagsTakeNoSecondArgumentAndMayBeNegated) {
   Workspace work;
   const std::string model = "-model=" + work / "net.prototxt";

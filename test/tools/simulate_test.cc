@@ -23,7 +23,7 @@ TEST_F(Simulate, PrintsOneLineAndWritesMetricsAndWeights) {
   ASSERT_EQ(result.status, 0) << result.errors;
   EXPECT_EQ(Matches(result.output,
                     R"(^workers 3, iterations (80), virtual seconds .*, loss .*, staleness )"
-                    R"(.* iterations, sent .* MB \(.* bytes an iteration\)\n$)")
+                    R"(.* iterations, sent [0-9.]{1,4} [kM]B \([0-9.]{1,4} k?B?(bytes)? an iteration\)\n$)")
                 .size(),
             1u)
       << result.output;

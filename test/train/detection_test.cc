@@ -1,11 +1,9 @@
 // Tests of nets that detect objects: mean average precision in place of means of outputs.
-#include <glog/logging.h>
-
-#include <mutex>
 
 #include "data/data_service.h"
 #include "test/nn/box_rows.h"
 #include "test/nn/net_support.h"
+#include "test/support/log_watch.h"
 #include "test/train/train_support.h"
 #include "train/distributed_evaluation.h"
 #include "train/evaluator.h"
@@ -31,32 +29,6 @@ std::string EvaluateText(const std::string& rule = "") {
                 " top: 'detection_eval' ", rule,
                 " detection_evaluate_param { num_classes: 3 } }\n");
 }
-
-class LogLines : public google::LogSink {
- public:
-  LogLines() {
-    FLAGS_minloglevel = google::GLOG_INFO;
-    google::AddLogSink(this);
-  }
-  ~LogLines() override {
-    google::RemoveLogSink(this);
-    FLAGS_minloglevel = least_;
-  }
-  void send(google::LogSeverity, const char*, const char*, int, const struct tm*,
-            const char* message, size_t length) override {
-    std::lock_guard lock(mutex_);
-    lines_.emplace_back(message, length);
-  }
-  int Count(const std::string& line) const {
-    std::lock_guard lock(mutex_);
-    return static_cast<int>(std::count(lines_.begin(), lines_.end(), line));
-  }
-
- private:
-  const int least_ = FLAGS_minloglevel;  // of the test program
-  mutable std::mutex mutex_;
-  std::vector<std::string> lines_;
-};
 
 TEST(Detection, IsScoredByTheMeanAveragePrecisionOverAllBatches) {
   TestNet net(EvaluateText(), InPhase(caffe::TEST));
@@ -138,7 +110,7 @@ class DetectionRuns : public testing::Test {
 TEST_F(DetectionRuns, LogTheScoreAsSsdDoes) {
   caffe::SolverParameter solver = Solver();
   solver.set_ap_version("11point");
-  const LogLines log;
+  const LogWatch log;
   const Outcome outcome = RunNamed(work_, "plain", solver);
   EXPECT_NEAR(outcome.FinalOutput("detection_eval"), 0.25, 1e-6);
   EXPECT_GT(log.Count("    Test net output #1: detection_eval = 0.25"), 0);

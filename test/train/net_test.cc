@@ -174,10 +174,10 @@ TEST(PublicNet, SavesAndLoadsWeightsByLayerName) {
     const auto misfit = Net::OpenText(text, "tiny.prototxt");
     return ErrorOf([&] { misfit->LoadWeights(model); });
   };
-  EXPECT_EQ(changed("num_output: 2", "num_output: 3"),
-            model + ": layer 'ip' blob 0: stored with shape 2 3 (6), expected 3 3 (9)");
-  EXPECT_EQ(changed("num_output: 2", "num_output: 2 bias_term: false"),
-            model + ": layer 'ip': holds 2 blobs, expected 1");
+  EXPECT_CONTAINS(changed("num_output: 2", "num_output: 3"),
+                  model + ": layer 'ip' blob 0: stored with shape 2 3 (6), expected 3 3 (9)");
+  EXPECT_CONTAINS(changed("num_output: 2", "num_output: 2 bias_term: false"),
+                  model + ": layer 'ip': holds 2 blobs, expected 1");
   EXPECT_EQ(changed("name: 'ip'", "name: 'fc'"),
             model + ": no layer with weights has the name of one in net 'tiny'");
   EXPECT_CONTAINS(ErrorOf([&] { net->LoadWeights(folder / "none.caffemodel"); }),

@@ -1,6 +1,5 @@
 #include "train/snapshot_writer.h"
 
-#include <glog/logging.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "test/support/fake_clock.h"
+#include "test/support/log_watch.h"
 #include "test/support/support.h"
 
 namespace millrace::test {
@@ -69,34 +69,14 @@ TEST_F(SnapshotWriters, WriteAllPartsOrOnlyTheNodesOwn) {
   EXPECT_EQ(writer_.failures(), 0u);
 }
 
-class LogLines : public google::LogSink {
- public:
-  LogLines() {
-    FLAGS_minloglevel = google::GLOG_INFO;
-    google::AddLogSink(this);
-  }
-  ~LogLines() override {
-    google::RemoveLogSink(this);
-    FLAGS_minloglevel = level_;
-  }
-  void send(google::LogSeverity, const char*, const char*, int, const google::LogMessageTime&,
-            const char* message, size_t length) override {
-    lines.emplace_back(message, length);
-  }
-  std::vector<std::string> lines;
-
- private:
-  const int level_ = FLAGS_minloglevel;
-};
-
 TEST_F(SnapshotWriters, NameTheFilesThatTheyCannotWrite) {
   for (const char* ending : {".caffemodel", ".solverstate", ".b.solverstate"}) {
     Block(Path(5, ending));
-    LogLines log;
+    LogWatch log;
     writer_.Write(Of(5));
     std::string last;
     int failures = 0;
-    for (const std::string& line : log.lines) {
+    for (const std::string& line : log.lines()) {
       if (line.starts_with("Snapshotting")) last = line;
       failures += line.starts_with("The snapshot of iteration 5 was not written");
     }

@@ -1,10 +1,7 @@
 // What ends a run before max_iter.
 #include "solver/stop_conditions.h"
 
-#include <glog/logging.h>
-
 #include <cmath>
-#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -12,6 +9,7 @@
 #include "solver/solver_config.h"
 #include "test/support/fake_clock.h"
 #include "test/support/free_port.h"
+#include "test/support/log_watch.h"
 #include "test/train/train_support.h"
 
 namespace millrace::test {
@@ -182,39 +180,9 @@ TEST(StopConditionRun, EndsAsAStopDoesWithSnapshotAndTest) {
   }
 }
 
-class LogLines : public google::LogSink {
- public:
-  LogLines() {
-    FLAGS_minloglevel = google::GLOG_INFO;
-    google::AddLogSink(this);
-  }
-  ~LogLines() override {
-    google::RemoveLogSink(this);
-    FLAGS_minloglevel = least_;
-  }
-  void send(google::LogSeverity, const char*, const char*, int, const struct tm*,
-            const char* message, size_t length) override {
-    std::lock_guard lock(mutex_);
-    lines_.emplace_back(message, length);
-  }
-  std::vector<std::string> With(const std::string& part) const {
-    std::lock_guard lock(mutex_);
-    std::vector<std::string> found;
-    for (const std::string& line : lines_) {
-      if (line.find(part) != std::string::npos) found.push_back(line);
-    }
-    return found;
-  }
-
- private:
-  const int least_ = FLAGS_minloglevel;
-  mutable std::mutex mutex_;
-  std::vector<std::string> lines_;
-};
-
 TEST(StopConditionRun, LogsInOneLineWhichConditionHasEndedIt) {
   Workspace work;
-  const LogLines log;
+  const LogWatch log;
   RunNamed(work, "run",
            With(Workspace::Solver(100'000),
                 "stop_condition { type: 'seconds' param { key: 'most' value: 1e6 } } "

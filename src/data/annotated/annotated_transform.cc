@@ -154,10 +154,10 @@ void AnnotatedTransform::Change(uint64_t item, Example* example) {
 }
 
 void AnnotatedTransform::Expand(Rng* rng, Example* example) const {
-  constexpr float kLeastChange = 1e-2f;
+  constexpr float kMinChange = 1e-2f;
   const caffe::ExpansionParameter& expansion = param_.expand_param();
   if (rng->Uniform() > expansion.prob()) return;
-  if (expansion.max_expand_ratio() - 1 < kLeastChange) return;
+  if (expansion.max_expand_ratio() - 1 < kMinChange) return;
   const float ratio = UniformIn(1, expansion.max_expand_ratio(), rng);
   const Image& image = example->image;
   Image canvas;

@@ -66,8 +66,8 @@ ResizePolicy::Size ResizePolicy::Inner(int height, int width) const {
   const bool keeps_width = pads() ? ratio > new_ratio : ratio < new_ratio;
   const float side =
       keeps_width ? static_cast<float>(new_width) / ratio : ratio * static_cast<float>(new_height);
-  constexpr float kMost = kMostImagePixels;
-  const int other = std::max(1, static_cast<int>(std::min(side, kMost)));
+  constexpr float kMaxPixels = kMaxImagePixels;
+  const int other = std::max(1, static_cast<int>(std::min(side, kMaxPixels)));
   return keeps_width ? Size{other, new_width} : Size{new_height, other};
 }
 

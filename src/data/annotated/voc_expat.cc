@@ -47,10 +47,11 @@ class VocReader {
         [](void* self, const XML_Char*) { static_cast<VocReader*>(self)->End(); });
     XML_SetCharacterDataHandler(parser_, [](void* self, const XML_Char* characters, int count) {
       auto* const reader = static_cast<VocReader*>(self);
-      if (reader->text_.size() < kLongestText) reader->text_.append(characters, count);
+      if (reader->text_.size() < kMaxTextBytes) reader->text_.append(characters, count);
     });
-    const auto size = static_cast<int>(std::min<size_t>(text.size(), kLargestFile + 1));
-    if (text.size() > kLargestFile) throw Error(file, ": is larger than ", kLargestFile, " bytes");
+    const auto size = static_cast<int>(std::min<size_t>(text.size(), kMaxFileBytes + 1));
+    if (text.size() > kMaxFileBytes)
+      throw Error(file, ": is larger than ", kMaxFileBytes, " bytes");
     const XML_Status status = XML_Parse(parser_, text.data(), size, 1);
     if (!error_.empty()) throw Error(file_, ":", error_line_, ": ", error_);
     if (status != XML_STATUS_OK) {
@@ -63,10 +64,10 @@ class VocReader {
   const ParsedAnnotation& parsed() const { return parsed_; }
 
  private:
-  static constexpr size_t kLongestText = 1000, kLargestFile = 1 << 30, kMostDepth = 100;
+  static constexpr size_t kMaxTextBytes = 1000, kMaxFileBytes = 1 << 30, kMaxDepth = 100;
 
   void Begin(const char* name) {
-    if (path_.size() > kLongestText || depth_++ > kMostDepth) return Fail("is nested too deeply");
+    if (path_.size() > kMaxTextBytes || depth_++ > kMaxDepth) return Fail("is nested too deeply");
     path_ += '/';
     path_ += name;
     text_.clear();

@@ -27,6 +27,22 @@ Hdf5Handle OpenDataset(const std::string& path, const Hdf5Handle& file, const st
   return dataset;
 }
 
+// Throws Error if the library cannot undo one of the data set's filters, such as a compression.
+void CheckFilters(const std::string& path, const Hdf5Handle& dataset, const std::string& name) {
+  const Hdf5Handle creation(H5Dget_create_plist(dataset.get()), H5Pclose);
+  const int filters = creation ? H5Pget_nfilters(creation.get()) : 0;
+  for (int i = 0; i < filters; ++i) {
+    char filter[64] = "";
+    unsigned flags = 0;
+    size_t values = 0;
+    const H5Z_filter_t id = H5Pget_filter2(creation.get(), static_cast<unsigned>(i), &flags,
+                                           &values, nullptr, sizeof(filter), filter, nullptr);
+    if (id < 0 || H5Zfilter_avail(id) > 0) continue;
+    throw Error(path, ": dataset '", name, "' is stored with the filter '", filter, "' (number ",
+                id, "), which the HDF5 library does not have; store it with gzip, or uncompressed");
+  }
+}
+
 Shape ShapeOf(const std::string& path, const Hdf5Handle& file, const std::string& name) {
   const Hdf5Handle dataset = OpenDataset(path, file, name);
   const Hdf5Handle type(H5Dget_type(dataset.get()), H5Tclose);
@@ -101,6 +117,7 @@ std::vector<float> ReadHdf5Rows(const std::string& path, const std::vector<std::
         H5Sselect_hyperslab(memory.get(), H5S_SELECT_SET, start, nullptr, part, nullptr) < 0 ||
         H5Dread(dataset.get(), H5T_NATIVE_FLOAT, memory.get(), H5S_ALL, H5P_DEFAULT,
                 values.data()) < 0) {
+      CheckFilters(path, dataset, names[i]);
       throw Error(path, ": dataset '", names[i], "' cannot be read: it is damaged");
     }
     column += part[1];

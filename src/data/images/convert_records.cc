@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/rng.h"
+#include "data/images/image_list.h"
 
 namespace millrace::inline data {
 namespace {
@@ -58,10 +59,12 @@ class Decoders {
   const MakeRecord& make_;
 };
 
+// Names are cut where LMDB's limit of keys requires it; their numbers keep them apart.
 std::string KeyOf(uint64_t number, const std::string& name) {
+  constexpr size_t kMaxKeyBytes = 511;
   char digits[32];
   snprintf(digits, sizeof(digits), "%08llu", static_cast<unsigned long long>(number));
-  return StrCat(digits, "_", name);
+  return StrCat(digits, "_", name).substr(0, kMaxKeyBytes);
 }
 
 }  // namespace
@@ -119,8 +122,9 @@ ConvertImagesResult ConvertRecords(const std::string& root_folder, const std::st
       const Result& image = block[i];
       const std::string& name = names[begin + i];
       if (!image.error.empty()) {
-        if (options.strict || image.fatal) throw Error(image.error);
-        LOG(WARNING) << "skipped: " << image.error;
+        const std::string error = image.error + HintOfRootFolder(root_folder);
+        if (options.strict || image.fatal) throw Error(error);
+        LOG(WARNING) << "skipped: " << error;
         ++result.skipped;
         continue;
       }
@@ -135,7 +139,8 @@ ConvertImagesResult ConvertRecords(const std::string& root_folder, const std::st
       }
     }
   }
-  if (result.converted == 0) throw Error(list_file, ": none of its images can be used");
+  if (result.converted == 0)
+    throw Error(list_file, ": none of its images can be used", HintOfRootFolder(root_folder));
   writer->Commit();
   return result;
 }

@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 
 #include "base/error.h"
+#include "base/quoted.h"
+#include "base/utf8.h"
 
 namespace millrace::inline data {
 namespace {
@@ -34,14 +38,17 @@ ListedImage ParseLine(std::string_view line, const std::string& file, uint64_t n
       return image;
     }
   }
-  throw Error(file, ":", number, ": '", line.substr(0, 200),
-              "': expected the name of an image, a space and a label (an integer)");
+  const bool tab = line.find('\t') != std::string_view::npos;
+  throw Error(file, ":", number, ": ", Quoted(line.substr(0, 200)),
+              ": expected the name of an image, a space", tab ? ", not a tab," : "",
+              " and a label (an integer)");
 }
 
 }  // namespace
 
 std::vector<ListedImage> ParseImageList(std::string_view text, const std::string& file) {
   std::vector<ListedImage> images;
+  text = WithoutByteOrderMark(text);
   uint64_t number = 0;
   bool warned = false;
   for (size_t begin = 0; begin < text.size();) {
@@ -60,6 +67,12 @@ std::vector<ListedImage> ParseImageList(std::string_view text, const std::string
   }
   if (images.empty()) throw Error(file, ": lists no images");
   return images;
+}
+
+std::string HintOfRootFolder(const std::string& root_folder) {
+  std::error_code ignored;
+  if (root_folder.ends_with('/') || !std::filesystem::is_directory(root_folder, ignored)) return "";
+  return StrCat("; names follow the root folder '", root_folder, "' as it is, without a '/'");
 }
 
 }  // namespace millrace::inline data

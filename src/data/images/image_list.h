@@ -24,6 +24,10 @@ struct ListedImage {
 // or if there are no lines.
 std::vector<ListedImage> ParseImageList(std::string_view text, const std::string& file);
 
+// What errors about files of a list say besides if `root_folder` is a folder without a '/' at its
+// end; "" otherwise.
+std::string HintOfRootFolder(const std::string& root_folder);
+
 }  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_IMAGES_IMAGE_LIST_H_

@@ -29,7 +29,7 @@ class ImageListSource::Reader : public RecordReader {
     try {
       record = EncodedRecord(source_.root_folder_ + image.name, image.label);
     } catch (const Error& error) {
-      throw Error(source_.path_, ": ", error.what());
+      throw Error(source_.path_, ": ", error.what(), HintOfRootFolder(source_.root_folder_));
     }
     const auto owner = std::make_shared<const std::string>(std::move(record));
     return {image.name, *owner, 0, owner};

@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "base/error.h"
+#include "base/quoted.h"
+#include "base/utf8.h"
 
 namespace millrace::inline data {
 namespace {
@@ -42,6 +44,7 @@ const char* ExpectedOf(PairLabels labels) {
 std::vector<ImagePair> ParseImagePairs(std::string_view text, const std::string& file,
                                        PairLabels labels) {
   std::vector<ImagePair> pairs;
+  text = WithoutByteOrderMark(text);
   uint64_t number = 0;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
@@ -55,7 +58,7 @@ std::vector<ImagePair> ParseImagePairs(std::string_view text, const std::string&
                       : labels == PairLabels::kNumber ? IsByte(label)
                                                       : !label.empty();
     if (!fits || !TakeWord(&rest).empty()) {
-      throw Error(file, ":", number, ": '", line.substr(0, 200), "': expected ",
+      throw Error(file, ":", number, ": ", Quoted(line.substr(0, 200)), ": expected ",
                   ExpectedOf(labels));
     }
     pairs.push_back({std::string(image), labels == PairLabels::kNone ? "" : std::string(label)});

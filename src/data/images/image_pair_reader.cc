@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "data/pixel_reader.h"
 
 namespace millrace::inline data {
 
@@ -11,7 +12,7 @@ ImagePairReader::ImagePairReader(const Settings& settings)
       decoder_(settings.is_color ? ImageColor::kColor : ImageColor::kGray),
       label_decoder_(ImageColor::kGray) {}
 
-void ImagePairReader::Read(const RecordView& record) {
+void ImagePairReader::Read(std::string_view source, const RecordView& record) {
   const ImagePairFiles files = FilesOfPair(record.value);
   if (settings_.height > 0) {
     resampler_.Resize(decoder_.Decode(files.image), settings_.height, settings_.width,
@@ -19,7 +20,12 @@ void ImagePairReader::Read(const RecordView& record) {
   } else {
     image_ = decoder_.Decode(files.image);
   }
-  if (settings_.labels == PairLabels::kImage) return ReadLabel(files.label);
+  WarnIfEarly(decoder_, source, record.key);
+  if (settings_.labels == PairLabels::kImage) {
+    ReadLabel(files.label);
+    WarnIfEarly(label_decoder_, source, record.key);
+    return;
+  }
   int value = settings_.no_label;
   std::from_chars(files.label.data(), files.label.data() + files.label.size(), value);
   label_ = {1, image_.height, image_.width, {}};

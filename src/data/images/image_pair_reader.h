@@ -23,9 +23,10 @@ class ImagePairReader {
 
   explicit ImagePairReader(const Settings& settings);
 
-  // Decodes and resizes both images, label images to their nearest pixels. Throws Error, without
+  // Decodes and resizes both images of a record of list `source`, label images to their nearest
+  // pixels. Throws Error, without
   // the name of the record, if one cannot be decoded or if their sizes differ.
-  void Read(const RecordView& record);
+  void Read(std::string_view source, const RecordView& record);
 
   // Of the last Read.
   const Image& image() const { return image_; }

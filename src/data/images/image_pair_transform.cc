@@ -85,7 +85,7 @@ ImagePairTransform::ImagePairTransform(const caffe::LayerParameter& layer, caffe
       reader_(ReaderSettings(param_)) {
   CheckParam(layer);
   try {
-    reader_.Read(first);
+    reader_.Read(path, first);
   } catch (const Error& error) {
     throw FieldError(StrCat(kParam, "source"), RecordName(path, first.key), ": ", error.what());
   }
@@ -109,7 +109,7 @@ void ImagePairTransform::TakeShapes(int channels, int height, int width) {
 
 void ImagePairTransform::Read(const std::string& source, const RecordView& record, uint64_t) {
   try {
-    reader_.Read(record);
+    reader_.Read(source, record);
     TakeShapes(reader_.image().channels, reader_.image().height, reader_.image().width);
   } catch (const Error& error) {
     throw Error(RecordName(source, record.key), ": ", error.what());
@@ -146,7 +146,7 @@ void ImagePairTransform::Cut(const Image& image, const Choice& choice) {
 void ImagePairTransform::Apply(const std::string& source, const RecordView& record, uint64_t item,
                                float* const* tops) {
   try {
-    if (!varies_) reader_.Read(record);
+    if (!varies_) reader_.Read(source, record);
     const auto crop_height = static_cast<int>(param_.crop_height());
     const auto crop_width = static_cast<int>(param_.crop_width());
     if (reader_.image().height < crop_height || reader_.image().width < crop_width) {

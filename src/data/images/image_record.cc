@@ -1,5 +1,7 @@
 #include "data/images/image_record.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -10,9 +12,11 @@
 namespace millrace::inline data {
 namespace {
 
-// Of a file that can be decoded, whatever its name.
-ImageFormat FormatOf(const std::string& bytes) {
-  return bytes.starts_with("\x89PNG") ? ImageFormat::kPng : ImageFormat::kJpeg;
+// The format of a file that can be decoded, whatever its name; none: one that is read only.
+std::optional<ImageFormat> FormatOf(const std::string& bytes) {
+  if (bytes.starts_with("\x89PNG")) return ImageFormat::kPng;
+  if (bytes.starts_with("\xff\xd8")) return ImageFormat::kJpeg;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -46,6 +50,7 @@ ImageRecord ImageRecordMaker::Make(const std::string& file, int32_t label) {
   datum.set_label(label);
   try {
     const Image* image = &decoder_.Decode(bytes);
+    if (decoder_.ends_early()) LOG(WARNING) << file << ": " << kEndsEarly;
     const int file_height = image->height, file_width = image->width;
     const auto [height, width] = SizeOf(file_height, file_width);
     const bool resizes = options_.height > 0 || height != file_height || width != file_width;
@@ -55,10 +60,12 @@ ImageRecord ImageRecordMaker::Make(const std::string& file, int32_t label) {
     }
     const std::string size = StrCat(image->channels, " x ", image->height, " x ", image->width);
     if (options_.encoded) {
-      const ImageFormat format = options_.format.value_or(FormatOf(bytes));
-      const bool unchanged = !resizes && FormatOf(bytes) == format;
+      const std::optional<ImageFormat> own = FormatOf(bytes);
+      const std::optional<ImageFormat> format = options_.format ? options_.format : own;
+      const bool unchanged = !resizes && format == own;
       datum.set_encoded(true);
-      datum.set_data(unchanged ? std::move(bytes) : EncodeImage(*image, format));
+      datum.set_data(unchanged ? std::move(bytes)
+                               : EncodeImage(*image, format.value_or(ImageFormat::kPng)));
     } else {
       datum.set_channels(image->channels);
       datum.set_height(image->height);

@@ -102,7 +102,7 @@ ImageSegTransform::ImageSegTransform(const caffe::LayerParameter& layer, caffe::
   crop_width_ = static_cast<int>(square ? values.crop_size() : values.crop_w());
   varies_ = param_.batch_size() == 1 && param_.new_height() == 0 && !crops();
   try {
-    reader_.Read(first);
+    reader_.Read(path, first);
   } catch (const Error& error) {
     throw FieldError("image_data_param.source", RecordName(path, first.key), ": ", error.what());
   }
@@ -136,7 +136,7 @@ void ImageSegTransform::CheckSize() const {
 
 void ImageSegTransform::Read(const std::string& source, const RecordView& record, uint64_t) {
   try {
-    reader_.Read(record);
+    reader_.Read(source, record);
     TakeShapes();
   } catch (const Error& error) {
     throw Error(RecordName(source, record.key), ": ", error.what());
@@ -189,7 +189,7 @@ void ImageSegTransform::Apply(const std::string& source, const RecordView& recor
     }
   };
   try {
-    if (!varies_) reader_.Read(record);
+    if (!varies_) reader_.Read(source, record);
     CheckSize();
     const Part part = Choose(item);
     const int channels = reader_.image().channels;

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "data/datum_view.h"
 #include "data/mean_image.h"
+#include "data/pixel_reader.h"
 #include "data/transformer.h"
 #include "proto/parse.h"
 
@@ -91,6 +92,7 @@ void WindowTransform::Apply(const std::string& source, const RecordView& record,
   const bool mirror = mirror_ && rng.Below(2) == 1;
   try {
     const Image& image = decoder_.Decode(datum.data);
+    WarnIfEarly(decoder_, source, record.key);
     WindowPlace window;
     window.x1 = static_cast<int>(corners[0]), window.y1 = static_cast<int>(corners[1]);
     window.x2 = static_cast<int>(corners[2]), window.y2 = static_cast<int>(corners[3]);
