@@ -12,7 +12,8 @@ LinkLog::LinkLog(std::string segment, std::vector<std::string> names, uint16_t s
     : segment_(std::move(segment)),
       names_(std::move(names)),
       self_(self),
-      frame_bytes_(frame_bytes) {}
+      frame_bytes_(frame_bytes),
+      deaf_since_ns_(names_.size(), -1) {}
 
 std::string LinkLog::NameOf(uint16_t node) const {
   return node < names_.size() ? names_[node] : StrCat(node);
@@ -28,10 +29,28 @@ std::string LinkLog::BrokenLine(const LinkMonitor& links, const BrokenLink& link
   return StrCat("Segment ", segment_, ": node ", NameOf(link.from), " ", what);
 }
 
+// The links between members, and those from this node to others that are heard.
+std::vector<BrokenLink> LinkLog::BrokenLinks(const LinkMonitor& links, int64_t now_ns) {
+  std::vector<BrokenLink> broken(links.broken().begin(), links.broken().end());
+  for (uint16_t node = 0; node < deaf_since_ns_.size(); ++node) {
+    int64_t& since = deaf_since_ns_[node];
+    if (!links.Reports(node, self_) || !links.ReceivesSmallFrames(node, now_ns)) {
+      since = -1;
+      continue;
+    }
+    if (since < 0) since = now_ns;
+    const BrokenLink link = {node, self_};
+    const bool known = std::find(broken.begin(), broken.end(), link) != broken.end();
+    if (now_ns - since >= kDeafNs && !known) broken.push_back(link);
+  }
+  return broken;
+}
+
 std::vector<std::string> LinkLog::Update(const LinkMonitor& links, int64_t now_ns) {
   std::vector<std::string> lines;
-  if (links.broken().empty() && broken_.empty()) return lines;
-  for (const BrokenLink& link : links.broken()) {
+  const std::vector<BrokenLink> broken = BrokenLinks(links, now_ns);
+  if (broken.empty() && broken_.empty()) return lines;
+  for (const BrokenLink& link : broken) {
     const auto reported = std::find_if(broken_.begin(), broken_.end(),
                                        [&](const Reported& each) { return each.link == link; });
     if (reported != broken_.end()) continue;

@@ -21,12 +21,18 @@ class LinkLog {
   // `names` are by node. `self` is this node; its largest frames have `frame_bytes`.
   LinkLog(std::string segment, std::vector<std::string> names, uint16_t self, size_t frame_bytes);
 
+  // Time for which a node that is heard has to report that it receives nothing from this one, to
+  // be named though it is no member. A node that only stood still reports that for a moment.
+  static constexpr int64_t kDeafNs = 1'000'000'000;
+
   // Changes since the last call: a line for each link that broke or was restored, and for each node
-  // that was excluded. Cheap if there are none.
+  // that was excluded or, though its frames arrive, receives none of this node. Cheap if there are
+  // none.
   std::vector<std::string> Update(const LinkMonitor& links, int64_t now_ns);
 
  private:
   std::string NameOf(uint16_t node) const;
+  std::vector<BrokenLink> BrokenLinks(const LinkMonitor& links, int64_t now_ns);
   std::string BrokenLine(const LinkMonitor& links, const BrokenLink& link, int64_t now_ns) const;
 
   const std::string segment_;
@@ -37,8 +43,9 @@ class LinkLog {
     BrokenLink link;
     int64_t reported_ns;  // time of the last report
   };
-  std::vector<Reported> broken_;    // logged and not restored yet
-  std::vector<uint16_t> left_out_;  // logged, with a link that is still broken
+  std::vector<Reported> broken_;        // logged and not restored yet
+  std::vector<uint16_t> left_out_;      // logged, with a link that is still broken
+  std::vector<int64_t> deaf_since_ns_;  // by node: since when kDeafNs counts; -1: not at all
 };
 
 }  // namespace millrace::inline segment

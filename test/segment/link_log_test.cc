@@ -68,6 +68,26 @@ TEST_F(LinkLogTest, TellsWhatOthersReport) {
             "Segment lan: node c is left out until it and all members receive each other's frames");
 }
 
+// Node 3 has left the view and sends heartbeats, in which it reports node 0.
+TEST_F(LinkLogTest, NamesANodeThatIsHeardAndReceivesNothing) {
+  LinkMonitor links(0, 4, kTimeout);
+  LinkLog log("lan", {"a", "b", "c", "d"}, 0, 1464);
+  links.OnView(view_, {}, 0);
+  const uint64_t reports_0 = 1, nobody = 0;
+  const auto at = [&](int64_t ns, const uint64_t& report) {
+    links.OnReport(3, std::as_bytes(std::span(&report, 1)));
+    links.OnFrame(3, false, ns);
+    return log.Update(links, ns);
+  };
+  EXPECT_EQ(at(0, reports_0), Lines{});
+  EXPECT_EQ(at(kTimeout, nobody), Lines{}) << "it only stood still";
+  EXPECT_EQ(at(2 * kTimeout, reports_0), Lines{});
+  const int64_t later = 2 * kTimeout + LinkLog::kDeafNs;
+  EXPECT_EQ(at(later, reports_0), Lines{"Segment lan: node d receives no frames from node a"});
+  EXPECT_EQ(at(later + LinkLog::kMendedNs, nobody),
+            Lines{"Segment lan: node d receives frames from node a again"});
+}
+
 TEST_F(LinkLogTest, SaysWhenItIsMendedAndWhenItBreaksAgain) {
   ASSERT_EQ(At(3).size(), 2u);
   links_.OnFrame(1, true, now_);
