@@ -131,7 +131,7 @@ struct SlowNode {
     peers.on_merges = [this] { return merges; };
     termination.emplace(&peers, WeightReader(std::span(&weight, 1)), clock);
     wait.emplace(
-        &*termination, std::vector<PeerLabel>{{"a", "lan"}, {"b", "lan"}},
+        &*termination, &peers, std::vector<PeerLabel>{{"a", "lan"}, {"b", "lan"}},
         [this] {
           return TerminationDetector::Checksum({&weight, 1});
         },
