@@ -129,7 +129,8 @@ void Training::CheckWeights(const std::string& model) {
   try {
     size_t weights = 0;
     bool finite = true;
-    for (const caffe::LayerParameter& layer : LoadModel(model).layer()) {
+    const caffe::NetParameter net = LoadModel(model);
+    for (const caffe::LayerParameter& layer : net.layer()) {
       for (const caffe::BlobProto& blob : layer.blobs()) {
         weights += static_cast<size_t>(blob.data_size());
         finite &= std::all_of(blob.data().begin(), blob.data().end(),
