@@ -105,7 +105,7 @@ TEST_F(ClusterOfNodes, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther)
   EXPECT_CONTAINS(line, "expected time for 4 exchanges; any of these helps: a higher max_mbps");
 }
 
-// The other node waits for the weights of the run, which take longer than the finding.
+// One node waits for the weights of the run, which take longer than the finding of the other.
 TEST_F(ClusterOfNodes, EndsAllNodesOfSuchARunWithTheSameLine) {
   size_ = 2;
   SmallNet net = work_.Net();
@@ -117,12 +117,7 @@ TEST_F(ClusterOfNodes, EndsAllNodesOfSuchARunWithTheSameLine) {
                    " segment { name: 's' transport: 'udp' max_mbps: 0.1 port: ", FreePort(), " }"));
   caffe::SolverParameter solver = Solver(40000);
   solver.set_display(0);
-  Start(0, solver);
-  Await(0, "The run begins with the weights of this node");
-  nodes_[0]->Signal(SIGSTOP);
-  Start(1, solver);
-  Await(1, "waiting for the weights of the run");
-  nodes_[0]->Signal(SIGCONT);
+  for (const int node : {0, 1}) Start(node, solver);
   const std::string line = FinishWithError(0);
   EXPECT_CONTAINS(line, "expected time for 4 exchanges");
   EXPECT_EQ(FinishWithError(1), line);
