@@ -417,6 +417,7 @@ TEST_F(ClusterOfMachines, GoesOnWithoutANodeThatIsFrozenOrStopped) {
   StartAll(Endless());
   for (int i = 0; i < 3; ++i) AwaitIteration(i, 100);
   nodes_[2]->Signal(SIGSTOP);
+  for (int i : {0, 1}) Await(i, "Node c is unresponsive on segment lan");
   AwaitIteration(0, Iteration(0) + 400);
   nodes_[2]->Signal(SIGCONT);
   // The node detects that it was excluded from the view and rejoins by listening.
