@@ -409,7 +409,8 @@ TEST(SolverConfigFile, RefusesFilesThatAreMissingEmptyOrNoSolver) {
   test::WriteFile(folder / "empty", "");
   EXPECT_CONTAINS(test::ErrorOf([&] { LoadSolverConfig(folder / "empty"); }), "is empty");
   test::WriteFile(folder / "net", kNetText);
-  EXPECT_CONTAINS(test::ErrorOf([&] { LoadSolverConfig(folder / "net"); }), "net:1:");
+  EXPECT_CONTAINS(test::ErrorOf([&] { LoadSolverConfig(folder / "net"); }),
+                  "net: is a NetParameter, expected a SolverParameter");
 }
 
 }  // namespace

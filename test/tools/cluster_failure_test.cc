@@ -105,25 +105,6 @@ TEST_F(ClusterOfNodes, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther)
   EXPECT_CONTAINS(line, "expected time for 4 exchanges; any of these helps: a higher max_mbps");
 }
 
-// One node waits for the weights of the run, which take longer than the finding of the other.
-TEST_F(ClusterOfNodes, EndsAllNodesOfSuchARunWithTheSameLine) {
-  size_ = 2;
-  SmallNet net = work_.Net();
-  net.hidden = 3000;
-  work_.WriteNet(net);
-  WriteFile(work_ / "topology.prototxt",
-            StrCat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
-                   " node { name: 'b' address: '127.0.0.2' }",
-                   " segment { name: 's' transport: 'udp' max_mbps: 0.1 port: ", FreePort(), " }"));
-  caffe::SolverParameter solver = Solver(40000);
-  solver.set_display(0);
-  for (const int node : {0, 1}) Start(node, solver);
-  const std::string line = FinishWithError(0);
-  EXPECT_CONTAINS(line, "expected time for 4 exchanges");
-  EXPECT_EQ(FinishWithError(1), line);
-  EXPECT_EQ(logs_.find("has failed"), std::string::npos) << logs_;
-}
-
 class UnlikeNodes : public ClusterOfNodes {
  protected:
   UnlikeNodes() {

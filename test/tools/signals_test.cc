@@ -27,10 +27,10 @@ class Signals : public testing::TestWithParam<int> {  // solvers
   std::string SnapshotLine(const std::string& name) const {
     return "Snapshotting solver state to binary proto file " + (work_ / name) + "_iter_";
   }
-  // Iteration of the only snapshot.
+  // Iteration of the only snapshot, whose files follow its line in the log.
   int64_t SavedIteration() const {
+    EXPECT_TRUE(Eventually([this] { return work_.FilesWith("run_iter").size() == 2; }));
     const std::vector<std::string> files = work_.FilesWith("run_iter");
-    EXPECT_EQ(files.size(), 2u);
     return LoadResumePoint(work_ / files.back()).iteration();
   }
   static bool WaitForIterationAfter(const Process& process, int64_t iteration) {
