@@ -5,45 +5,45 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kLeast = 100, kUsual = 400;
+constexpr int64_t kMin = 100, kUsual = 400;
 
-TEST(DiffCycle, WaitsForNobodyAtFirst) { EXPECT_FALSE(DiffCycle().Waits(0, kLeast, kUsual)); }
+TEST(DiffCycle, WaitsForNobodyAtFirst) { EXPECT_FALSE(DiffCycle().Waits(0, kMin, kUsual)); }
 
 TEST(DiffCycle, EndsWhenAllHaveAnswered) {
   DiffCycle cycle;
   cycle.Begin(3, 1000);
   for (int worker = 0; worker < 3; ++worker) {
-    EXPECT_TRUE(cycle.Waits(1001 + worker, kLeast, kUsual));
+    EXPECT_TRUE(cycle.Waits(1001 + worker, kMin, kUsual));
     cycle.Merged();
   }
-  EXPECT_FALSE(cycle.Waits(1004, kLeast, kUsual));
+  EXPECT_FALSE(cycle.Waits(1004, kMin, kUsual));
   cycle.Begin(1, 1005);
-  EXPECT_TRUE(cycle.Waits(1005, kLeast, kUsual));
+  EXPECT_TRUE(cycle.Waits(1005, kMin, kUsual));
 }
 
 TEST(DiffCycle, WaitsForTheSecondHalfAsLongAsForTheFirst) {
   DiffCycle cycle;
   cycle.Begin(4, 1000);
   cycle.Merged();
-  EXPECT_TRUE(cycle.Waits(1040, kLeast, kUsual));
+  EXPECT_TRUE(cycle.Waits(1040, kMin, kUsual));
   cycle.Merged();
-  EXPECT_TRUE(cycle.Waits(1050, kLeast, kUsual));
+  EXPECT_TRUE(cycle.Waits(1050, kMin, kUsual));
   cycle.Merged();  // does not begin another wait
-  EXPECT_TRUE(cycle.Waits(1099, kLeast, kUsual));
-  EXPECT_FALSE(cycle.Waits(1100, kLeast, kUsual));
+  EXPECT_TRUE(cycle.Waits(1099, kMin, kUsual));
+  EXPECT_FALSE(cycle.Waits(1100, kMin, kUsual));
 }
 
 TEST(DiffCycle, WaitsForTheFirstHalfTwiceAsLongAsItLastTook) {
   DiffCycle cycle;
   cycle.Begin(2, 0);
-  EXPECT_FALSE(cycle.Waits(kLeast, kLeast, kUsual));
+  EXPECT_FALSE(cycle.Waits(kMin, kMin, kUsual));
   cycle.Begin(2, 1000);
   cycle.Merged();
-  EXPECT_TRUE(cycle.Waits(1300, kLeast, kUsual));  // half of them took 300
+  EXPECT_TRUE(cycle.Waits(1300, kMin, kUsual));  // half of them took 300
   for (int i = 0; i < 3; ++i) {                    // the time does not grow with each wait in vain
     cycle.Begin(2, 2000);
-    EXPECT_TRUE(cycle.Waits(2599, kLeast, kUsual));
-    EXPECT_FALSE(cycle.Waits(2600, kLeast, kUsual));
+    EXPECT_TRUE(cycle.Waits(2599, kMin, kUsual));
+    EXPECT_FALSE(cycle.Waits(2600, kMin, kUsual));
   }
 }
 
@@ -53,13 +53,13 @@ TEST(DiffCycle, IsTimedFromTheFirstDiffAfterAnIdleTime) {
     DiffCycle cycle;
     cycle.Begin(5, 1000);
     cycle.Merged();
-    EXPECT_TRUE(cycle.Waits(1000 + idle, kLeast, kUsual));
-    EXPECT_TRUE(cycle.Waits(1000 + idle + kLeast - 1, kLeast, kUsual));
-    EXPECT_FALSE(cycle.Waits(1000 + idle + kLeast, kLeast, kUsual));
+    EXPECT_TRUE(cycle.Waits(1000 + idle, kMin, kUsual));
+    EXPECT_TRUE(cycle.Waits(1000 + idle + kMin - 1, kMin, kUsual));
+    EXPECT_FALSE(cycle.Waits(1000 + idle + kMin, kMin, kUsual));
     cycle.Merged();
     cycle.Merged();
-    EXPECT_TRUE(cycle.Waits(1000 + idle + 30, kLeast, kUsual));  // half of them took 30
-    EXPECT_FALSE(cycle.Waits(1000 + idle + 60, kLeast, kUsual));
+    EXPECT_TRUE(cycle.Waits(1000 + idle + 30, kMin, kUsual));  // half of them took 30
+    EXPECT_FALSE(cycle.Waits(1000 + idle + 60, kMin, kUsual));
   }
 }
 
@@ -68,7 +68,7 @@ TEST(DiffCycle, DoesNotGrowWhileWorkersPause) {
   for (int64_t begin = 0; begin < 1'000'000'000; begin += 10'000'000) {
     cycle.Begin(2, begin);
     cycle.Merged();
-    EXPECT_FALSE(cycle.Waits(begin + 9'000'000, kLeast, kUsual));
+    EXPECT_FALSE(cycle.Waits(begin + 9'000'000, kMin, kUsual));
   }
 }
 

@@ -88,7 +88,7 @@ TEST_F(ClusterOnABadNetwork, TrainsThroughAllOfItOverRawEthernetWithAKey) {
   EXPECT_EQ(Dropped("checksum"), 0u);
 }
 
-// Nothing reaches node c, and what it sends arrives: nodes a and b go on together without it.
+// Node c receives nothing, and what it sends arrives: nodes a and b go on together without it.
 TEST_F(ClusterOnABadNetwork, LeavesOutANodeThatReceivesNothingUntilItDoesAgain) {
   for (const char* transport : {"udp", "packet"}) {
     Build(3);

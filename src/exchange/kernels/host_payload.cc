@@ -76,7 +76,7 @@ constexpr int64_t kGroup = 16;
 // Weights below this many levels of int8 lose a quarter of their value or more.
 constexpr float kMinLevels = 2;
 
-// So many of a group may be small by chance, where most weights are 0.
+// Small weights of a group up to this number may be chance, where most weights are 0.
 constexpr int kMaxLostByChance = 1;
 
 // Whether, in some group of neighbours, more than half of the weights that are not 0 are below
