@@ -272,11 +272,11 @@ pch_warnings := -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stri
 pch_of = $(if $(filter $(pch_users_test),$@),test,$(if $(filter $(pch_users_src),$@),src))
 pch_flags = $(if $(pch_of),-include $(BUILD)/pch/$(pch_of).h -fpch-preprocess -Winvalid-pch $(pch_warnings))
 -include $(BUILD)/pch/src.d $(BUILD)/pch/test.d
-$(filter $(pch_users_src),$(objects) $(tool_objects)): $(BUILD)/pch/src.h.gch
-$(patsubst %.cc,$(BUILD)/obj/%.o,$(shell find test -name '*.cc')): $(BUILD)/pch/test.h.gch
+pch_header = $(if $(pch_of),$(BUILD)/pch/$(pch_of).h.gch)
 endif
 
-$(BUILD)/obj/%.o: %.cc $(BUILD)/flags.list | $(generated) backends
+.SECONDEXPANSION:  # pch_header depends on the target
+$(BUILD)/obj/%.o: %.cc $(BUILD)/flags.list $$(pch_header) | $(generated) backends
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(pch_flags) $(listed) -c $< -o $@

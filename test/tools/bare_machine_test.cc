@@ -1,5 +1,6 @@
-// The first steps of make on a machine that has only git, make and what every Debian has: nothing
-// may need a package before the packages are installed.
+// The first steps of make: on a machine that has only git, make and what every Debian has, nothing
+// may need a package before the packages are installed; in an empty build folder, nothing may need
+// a file before it is made.
 #include <filesystem>
 
 #include "test/tools/tools_support.h"
@@ -87,6 +88,19 @@ TEST_F(BareMachine, MakeSaysHowToGetACompiler) {
   const CommandResult result = Make({});
   EXPECT_EQ(result.status, 2);
   EXPECT_CONTAINS(result.errors, "*** g++ does not run; make deps installs what a build needs.");
+}
+
+// The object of a library that not all programs load is no dependency of what else a build makes.
+TEST(EmptyBuildFolder, GetsThePrecompiledHeaderBeforeAnObjectThatUsesIt) {
+  const TempDir folder;
+  const std::string object = folder / "obj/src/data/opencv/decode.o";
+  const CommandResult result =
+      test::Run({"/usr/bin/env", "make", "-n", "BUILD=" + folder.path(), object});
+  ASSERT_EQ(result.status, 0) << result.errors;
+  const size_t header = result.output.find("pch/src.h.gch");
+  const size_t user = result.output.find("-include " + folder.path() + "/pch/src.h");
+  ASSERT_NE(user, std::string::npos) << result.output;
+  EXPECT_LT(header, user) << result.output;
 }
 
 }  // namespace
