@@ -15,6 +15,9 @@ constexpr uint64_t Fnv1a(std::string_view bytes) {
   return hash;
 }
 
+// A shorter hash: the halves of `hash` combined by exclusive or.
+constexpr uint32_t Folded(uint64_t hash) { return static_cast<uint32_t>(hash ^ hash >> 32); }
+
 }  // namespace millrace::inline base
 
 #endif  // MILLRACE_BASE_FNV1A_H_

@@ -1,9 +1,13 @@
-// Names of registered things, and lists of names in messages. Thread-safe.
+// Names of registered things, and names in messages. Thread-safe.
 #ifndef MILLRACE_BASE_NAMES_H_
 #define MILLRACE_BASE_NAMES_H_
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
+
+#include "base/error.h"
 
 namespace millrace::inline base {
 
@@ -13,6 +17,13 @@ inline constexpr const char* kExpectedName = "lower-case letters, digits and '_'
 inline bool IsName(std::string_view text) {
   return !text.empty() &&
          text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == text.npos;
+}
+
+// The name with index `number`; where there is none, the number after `prefix`. For numbers of
+// other nodes' messages.
+inline std::string NameAt(std::span<const std::string> names, size_t number,
+                          std::string_view prefix = "") {
+  return number < names.size() ? names[number] : StrCat(prefix, number);
 }
 
 // "a, b, c" of a container of strings.

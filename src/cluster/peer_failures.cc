@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "base/utf8.h"
 #include "proto/run_end.pb.h"
 
@@ -36,7 +37,7 @@ std::vector<std::string> PeerFailures::TakeNew() {
     if (end.has_failure()) {
       if (IsNewFailure(gossip.node, gossip.incarnation)) {
         endings_[gossip.node] = {gossip.incarnation, true, end.not_finite()};
-        lines.push_back(StrCat("node ", NameOf(gossip.node),
+        lines.push_back(StrCat("node ", NameAt(names_, gossip.node, "#"),
                                " has failed: ", OneLine(FailureText(end.failure()))));
       }
     } else if (IsComplete(end) && gossip.incarnation > endings_[gossip.node].incarnation) {
@@ -51,8 +52,9 @@ std::vector<std::string> PeerFailures::TakeNew() {
       if (node != peer.node() || node == peers_.self() || !IsNewFailure(node, peer.incarnation()))
         continue;
       endings_[node] = {peer.incarnation(), true, true};
-      lines.push_back(StrCat("node ", NameOf(node), " has failed: the loss is not finite (node ",
-                             NameOf(reporter), " reports it)"));
+      lines.push_back(StrCat("node ", NameAt(names_, node, "#"),
+                             " has failed: the loss is not finite (node ",
+                             NameAt(names_, reporter, "#"), " reports it)"));
     }
   }
   return lines;
@@ -76,7 +78,7 @@ std::string PeerFailures::NotFinite() const {
   std::string names;
   int count = 0;
   for (const auto& [node, incarnation] : AllNotFinite()) {
-    names += (count++ > 0 ? ", " : "") + NameOf(node);
+    names += (count++ > 0 ? ", " : "") + NameAt(names_, node, "#");
   }
   if (count == 0) return "";
   return StrCat(
@@ -84,10 +86,6 @@ std::string PeerFailures::NotFinite() const {
       "other nodes trained on, but the model may not be usable; test it, and train again ",
       "with a lower base_lr or fresher exchanges (a faster link, a coarser codec, fewer ",
       "nodes)");
-}
-
-std::string PeerFailures::NameOf(NodeId node) const {
-  return node < names_.size() ? names_[node] : StrCat("#", node);
 }
 
 }  // namespace millrace::inline cluster

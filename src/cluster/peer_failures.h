@@ -47,7 +47,6 @@ class PeerFailures {
 
   // Whether a failure of this incarnation is news: neither it nor an end of a later one is known.
   bool IsNewFailure(NodeId node, uint32_t incarnation) const;
-  std::string NameOf(NodeId node) const;
 
   const ClusterPeers& peers_;
   const std::vector<std::string> names_;

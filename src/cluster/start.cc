@@ -4,6 +4,7 @@
 #include <ctime>
 #include <limits>
 
+#include "base/fnv1a.h"
 #include "millrace/transport_registry.h"
 #include "segment/auth/key_file.h"
 
@@ -78,8 +79,7 @@ std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const NodePlan
   HandshakeConfig& own = config.filter.handshake;
   own.names = plan.names;
   own.settings.parameters = static_cast<uint64_t>(replica.size);
-  own.settings.layout_digest =
-      static_cast<uint32_t>(replica.layout_digest ^ replica.layout_digest >> 32);
+  own.settings.layout_digest = Folded(replica.layout_digest);
   own.settings.max_iter = replica.max_iter;
   own.settings.topology_digest = topology.digest;
   if (!plan.key_file.empty()) {

@@ -233,7 +233,8 @@ TerminationDetector::State TerminationDetector::Evaluate() {
     // A diff in flight may be too small to change its sender's weights, and still move those of a
     // master whose merge rule has momentum.
     if (equal_ns_ < 0) equal_ns_ = now;
-    return !Outstanding().empty() && now - equal_ns_ < kStillNs ? State::kInFlight : State::kQuiescent;
+    const bool may_move = !Outstanding().empty() && now - equal_ns_ < kStillNs;
+    return may_move ? State::kInFlight : State::kQuiescent;
   }
   equal_ns_ = -1;
   std::vector<uint32_t> checksums;

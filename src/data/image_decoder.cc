@@ -43,9 +43,9 @@ void ResizeImage(int channels, int64_t height, int64_t width, Image* image) {
 
 const Image& ImageDecoder::Decode(std::string_view file) {
   ends_early_ = false;
-  if (file.starts_with("\xff\xd8\xff")) {
+  if (IsJpeg(file)) {
     ends_early_ = DecodeJpeg(file, color_, &interleaved_);
-  } else if (file.starts_with("\x89PNG\r\n\x1a\n")) {
+  } else if (IsPng(file)) {
     DecodePng(file, color_, &interleaved_);
   } else {
     DecodeWithOpenCv(file, color_, &interleaved_);

@@ -10,6 +10,9 @@
 
 namespace millrace::inline data {
 
+// Whether `file` begins as a JPEG does.
+inline bool IsJpeg(std::string_view file) { return file.starts_with("\xff\xd8\xff"); }
+
 // Writes rows of pixels in (H, W, C) order to `image`. Returns whether the file ends before its
 // last pixel. Throws Error, without naming the record. Thread-safe.
 bool DecodeJpeg(std::string_view file, ImageColor color, Image* image);

@@ -8,6 +8,9 @@
 
 namespace millrace::inline data {
 
+// Whether `file` begins as a PNG does.
+inline bool IsPng(std::string_view file) { return file.starts_with("\x89PNG\r\n\x1a\n"); }
+
 // Writes rows of pixels in (H, W, C) order to `image`. Throws Error, without naming the record.
 // Thread-safe.
 void DecodePng(std::string_view file, ImageColor color, Image* image);

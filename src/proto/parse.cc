@@ -153,16 +153,21 @@ bool IsBinary(std::string_view text) {
   });
 }
 
+bool ParseBody(std::string_view text, TextFormat::Parser* parser, Message* message) {
+  google::protobuf::io::ArrayInputStream input(text.data(), static_cast<int>(text.size()));
+  return parser->Parse(&input, message);
+}
+
 // The message that `text`, which is no `expected`, holds instead: "SolverParameter"; "" if none of
 // those that users write.
-std::string OtherMessage(const std::string& text, const Descriptor* expected) {
+std::string OtherMessage(std::string_view text, const Descriptor* expected) {
   const std::unique_ptr<Message> others[] = {std::make_unique<caffe::NetParameter>(),
                                              std::make_unique<caffe::SolverParameter>()};
   for (const auto& other : others) {
     Complaints ignored;
     TextFormat::Parser parser;
     parser.RecordErrorsTo(&ignored);
-    if (other->GetDescriptor() != expected && parser.ParseFromString(text, other.get())) {
+    if (other->GetDescriptor() != expected && ParseBody(text, &parser, other.get())) {
       return other->GetDescriptor()->name();
     }
   }
@@ -183,7 +188,8 @@ void ParseText(const std::string& text, const std::string& name, Message* messag
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
     throw Error(name, ": is empty, expected a ", tree->root->name(), " in text form");
   }
-  if (!parser.ParseFromString(std::string(WithoutByteOrderMark(text)), message)) {
+  const std::string_view body = WithoutByteOrderMark(text);
+  if (!ParseBody(body, &parser, message)) {
     if (IsBinary(text)) {
       throw Error(name, ": is a binary file, such as a .caffemodel or .solverstate; expected a ",
                   tree->root->name(), " in text form");
@@ -197,7 +203,7 @@ void ParseText(const std::string& text, const std::string& name, Message* messag
   }
   if (complaints.any()) {
     const Descriptor* const root = message->GetDescriptor();
-    const std::string other = OtherMessage(text, root);
+    const std::string other = OtherMessage(body, root);
     if (!other.empty()) {
       throw Error(name, ": is a ", other, ", expected a ", root->name());
     }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/names.h"
 
 namespace millrace::inline segment {
 namespace {
@@ -18,10 +19,6 @@ JoinLog::JoinLog(std::string segment, std::vector<std::string> names, int64_t pe
       names_(std::move(names)),
       patience_ns_(kPatienceTimeouts * peer_timeout_ns),
       waiting_(names_.size()) {}
-
-std::string JoinLog::NameOf(uint16_t node) const {
-  return node < names_.size() ? names_[node] : StrCat(node);
-}
 
 void JoinLog::CheckWeights(const Membership& membership, int64_t now_ns,
                            std::vector<std::string>* lines) {
@@ -51,7 +48,8 @@ std::vector<std::string> JoinLog::Update(const Membership& membership, int64_t n
     const int64_t waits_ns = membership.WaitsToBeAdmittedNs(node);
     if (waits_ns < patience_ns_) {
       const bool joined = waiting.reported && membership.view().Find(node);
-      if (joined) lines.push_back(StrCat("Segment ", segment_, ": node ", NameOf(node), " joined"));
+      if (joined)
+        lines.push_back(StrCat("Segment ", segment_, ": node ", NameAt(names_, node), " joined"));
       if (joined) waiting.reported = false;
       continue;
     }
@@ -59,10 +57,10 @@ std::vector<std::string> JoinLog::Update(const Membership& membership, int64_t n
     if (waiting.reported && now_ns - waiting.reported_ns < kRepeatNs) continue;
     waiting = {true, now_ns};
     lines.push_back(
-        StrCat("Segment ", segment_, ": node ", NameOf(node), " has asked to join for ",
+        StrCat("Segment ", segment_, ": node ", NameAt(names_, node), " has asked to join for ",
                waits_ns / kNsPerSecond, " s, but does not answer the invitations of node ",
-               NameOf(membership.Coordinator()), ": check that frames pass between them in both ",
-               "directions (firewall, routes)"));
+               NameAt(names_, membership.Coordinator()),
+               ": check that frames pass between them in both ", "directions (firewall, routes)"));
   }
   return lines;
 }

@@ -28,7 +28,6 @@ class JoinLog {
   std::vector<std::string> Update(const Membership& membership, int64_t now_ns);
 
  private:
-  std::string NameOf(uint16_t node) const;
   void CheckWeights(const Membership& membership, int64_t now_ns, std::vector<std::string>* lines);
 
   struct Waiting {

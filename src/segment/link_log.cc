@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/names.h"
 
 namespace millrace::inline segment {
 
@@ -15,23 +16,21 @@ LinkLog::LinkLog(std::string segment, std::vector<std::string> names, uint16_t s
       frame_bytes_(frame_bytes),
       deaf_since_ns_(names_.size(), -1) {}
 
-std::string LinkLog::NameOf(uint16_t node) const {
-  return node < names_.size() ? names_[node] : StrCat(node);
-}
-
 std::string LinkLog::BrokenLine(const LinkMonitor& links, const BrokenLink& link,
                                 int64_t now_ns) const {
   const bool small = link.from == self_ && links.ReceivesSmallFrames(link.to, now_ns);
   const std::string what =
-      small ? StrCat("gets only small frames of node ", NameOf(link.to), ", none of ", frame_bytes_,
-                     " bytes: check the MTU of the path between them")
-            : StrCat("receives no frames from node ", NameOf(link.to));
-  return StrCat("Segment ", segment_, ": node ", NameOf(link.from), " ", what);
+      small ? StrCat("gets only small frames of node ", NameAt(names_, link.to), ", none of ",
+                     frame_bytes_, " bytes: check the MTU of the path between them")
+            : StrCat("receives no frames from node ", NameAt(names_, link.to));
+  return StrCat("Segment ", segment_, ": node ", NameAt(names_, link.from), " ", what);
 }
 
-// The links between members, and those from this node to others that are heard.
-std::vector<BrokenLink> LinkLog::BrokenLinks(const LinkMonitor& links, int64_t now_ns) {
-  std::vector<BrokenLink> broken(links.broken().begin(), links.broken().end());
+// Looks now and then, as there may be a thousand nodes.
+void LinkLog::FindDeaf(const LinkMonitor& links, int64_t now_ns) {
+  if (now_ns < next_look_ns_) return;
+  next_look_ns_ = now_ns + kDeafNs / 16;
+  deaf_.clear();
   for (uint16_t node = 0; node < deaf_since_ns_.size(); ++node) {
     int64_t& since = deaf_since_ns_[node];
     if (!links.Reports(node, self_) || !links.ReceivesSmallFrames(node, now_ns)) {
@@ -39,28 +38,29 @@ std::vector<BrokenLink> LinkLog::BrokenLinks(const LinkMonitor& links, int64_t n
       continue;
     }
     if (since < 0) since = now_ns;
-    const BrokenLink link = {node, self_};
-    const bool known = std::find(broken.begin(), broken.end(), link) != broken.end();
-    if (now_ns - since >= kDeafNs && !known) broken.push_back(link);
+    if (now_ns - since >= kDeafNs) deaf_.push_back({node, self_});
   }
-  return broken;
+}
+
+void LinkLog::AddBroken(const LinkMonitor& links, const BrokenLink& link, int64_t now_ns,
+                        std::vector<std::string>* lines) {
+  const bool known = std::any_of(broken_.begin(), broken_.end(),
+                                 [&](const Reported& each) { return each.link == link; });
+  if (known) return;
+  lines->push_back(BrokenLine(links, link, now_ns));
+  broken_.push_back({link, now_ns});
 }
 
 std::vector<std::string> LinkLog::Update(const LinkMonitor& links, int64_t now_ns) {
   std::vector<std::string> lines;
-  const std::vector<BrokenLink> broken = BrokenLinks(links, now_ns);
-  if (broken.empty() && broken_.empty()) return lines;
-  for (const BrokenLink& link : broken) {
-    const auto reported = std::find_if(broken_.begin(), broken_.end(),
-                                       [&](const Reported& each) { return each.link == link; });
-    if (reported != broken_.end()) continue;
-    lines.push_back(BrokenLine(links, link, now_ns));
-    broken_.push_back({link, now_ns});
-  }
+  FindDeaf(links, now_ns);
+  if (links.broken().empty() && deaf_.empty() && broken_.empty()) return lines;
+  for (const BrokenLink& link : links.broken()) AddBroken(links, link, now_ns, &lines);
+  for (const BrokenLink& link : deaf_) AddBroken(links, link, now_ns, &lines);
   for (uint16_t node = 0; node < names_.size(); ++node) {
     const bool reported = std::find(left_out_.begin(), left_out_.end(), node) != left_out_.end();
     if (!links.IsExcluded(node) || reported) continue;
-    lines.push_back(StrCat("Segment ", segment_, ": node ", NameOf(node),
+    lines.push_back(StrCat("Segment ", segment_, ": node ", NameAt(names_, node),
                            " is left out until it and all members receive each other's frames"));
     left_out_.push_back(node);
   }
@@ -68,8 +68,8 @@ std::vector<std::string> LinkLog::Update(const LinkMonitor& links, int64_t now_n
     const BrokenLink& link = reported.link;
     if (links.Reports(link.from, link.to)) reported.reported_ns = now_ns;
     if (now_ns - reported.reported_ns < kMendedNs) return false;
-    lines.push_back(StrCat("Segment ", segment_, ": node ", NameOf(link.from),
-                           " receives frames from node ", NameOf(link.to), " again"));
+    lines.push_back(StrCat("Segment ", segment_, ": node ", NameAt(names_, link.from),
+                           " receives frames from node ", NameAt(names_, link.to), " again"));
     return true;
   });
   std::erase_if(left_out_, [&](uint16_t node) {

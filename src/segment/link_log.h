@@ -31,8 +31,9 @@ class LinkLog {
   std::vector<std::string> Update(const LinkMonitor& links, int64_t now_ns);
 
  private:
-  std::string NameOf(uint16_t node) const;
-  std::vector<BrokenLink> BrokenLinks(const LinkMonitor& links, int64_t now_ns);
+  void FindDeaf(const LinkMonitor& links, int64_t now_ns);
+  void AddBroken(const LinkMonitor& links, const BrokenLink& link, int64_t now_ns,
+                 std::vector<std::string>* lines);
   std::string BrokenLine(const LinkMonitor& links, const BrokenLink& link, int64_t now_ns) const;
 
   const std::string segment_;
@@ -46,6 +47,8 @@ class LinkLog {
   std::vector<Reported> broken_;        // logged and not restored yet
   std::vector<uint16_t> left_out_;      // logged, with a link that is still broken
   std::vector<int64_t> deaf_since_ns_;  // by node: since when kDeafNs counts; -1: not at all
+  std::vector<BrokenLink> deaf_;        // of nodes for which kDeafNs has passed
+  int64_t next_look_ns_ = INT64_MIN;    // time of the next FindDeaf
 };
 
 }  // namespace millrace::inline segment

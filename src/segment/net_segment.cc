@@ -365,7 +365,8 @@ void NetSegment::Reclaim() {
 void NetSegment::Publish(int64_t now_ns) {
   const ExchangeStats& stats = exchange_->stats();
   metrics_->Publish(stats);
-  if (stats.resets != std::exchange(resets_, stats.resets)) {
+  const bool reset = stats.resets != std::exchange(resets_, stats.resets);
+  if (reset && exchange_->view().id) {  // without a view it has given up one that lacks weights
     LOG(WARNING) << "Segment " << name()
                  << ": this node gives up its weights for those of the run: "
                  << "the other nodes went on without it, and what they have not received of it is "

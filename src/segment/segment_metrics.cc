@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/names.h"
 
 namespace millrace::inline segment {
 namespace {
@@ -113,7 +114,7 @@ SegmentMetrics::SegmentMetrics(MetricsRegistry* registry, const std::string& seg
   AddSegment(MetricScope(registry, "segment", {{"segment", segment}}));
   for (const NodeId node : peers_) {
     if (registry->room() < MetricsRegistry::kCapacity / 2) break;
-    const std::string name = node < names.size() ? names[node] : std::to_string(node);
+    const std::string name = NameAt(names, node);
     AddPeer(MetricScope(registry, "peer", {{"segment", segment}, {"peer", name}}), node);
   }
 }

@@ -41,16 +41,13 @@ std::string StalenessWatch::Warning() const {
   const char* const cause =
       2 * paced_steps_ > stale_steps_
           ? "The segment's pace holds it back, which leaves processors to the solvers. What helps: "
-            "a "
-            "larger solver_share, pace: \"full\", or fewer solvers on this node; or fewer nodes on "
-            "the segment"
+            "a larger solver_share, pace: \"full\", or fewer solvers on this node; or fewer nodes "
+            "on the segment"
       : 2 * full_steps_ > stale_steps_
           ? "The link has no room for more. What helps: codec \"bfloat16\" or \"int8\", a faster "
-            "link "
-            "or a higher max_mbps, fewer nodes on the segment"
+            "link or a higher max_mbps, fewer nodes on the segment"
           : "The link has room; the processors of the nodes, which solvers use, are the limit. "
-            "What "
-            "helps: a larger batch_size, fewer solvers on a node, fewer nodes on the segment";
+            "What helps: a larger batch_size, fewer solvers on a node, fewer nodes on the segment";
   return StrCat("about ", std::lround(iterations_), " iterations of the cluster lie between two ",
                 "exchanges of a chunk, more than the ", kFreshIterations, " that are fresh: nodes ",
                 "add a share of their progress at a time, and the run learns more slowly. ", cause);

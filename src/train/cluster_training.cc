@@ -136,13 +136,12 @@ void ClusterTraining::CompareSettings() {
 void ClusterTraining::CheckStart(double seconds) {
   const IterationClock& clock = setup_.weights->clock();
   try {
-    for (const std::string& line : start_check_.Check({.solvers = setup_.solvers(),
-                                   .own = clock.own(),
-                                   .cluster = clock.global() - clock.start(),
-                                   .seconds = seconds,
-                                   .whole = setup_.config.param.max_iter()})) {
-      LOG(INFO) << line;
-    }
+    const StartProgress progress = {.solvers = setup_.solvers(),
+                                    .own = clock.own(),
+                                    .cluster = clock.global() - clock.start(),
+                                    .seconds = seconds,
+                                    .whole = setup_.config.param.max_iter()};
+    for (const std::string& line : start_check_.Check(progress)) LOG(INFO) << line;
   } catch (const Error&) {
     errors_.Report(std::current_exception());
   }

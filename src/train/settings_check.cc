@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "base/fnv1a.h"
+#include "base/names.h"
 #include "base/utf8.h"
-#include "cluster/read_gossip.h"
 
 namespace millrace::inline train {
 namespace {
@@ -107,10 +107,7 @@ void AddMessage(const Message& message, SettingField* at, Settings* settings) {
   }
 }
 
-uint32_t Digest(std::string_view text) {
-  const uint64_t hash = Fnv1a(text);
-  return static_cast<uint32_t>(hash ^ hash >> 32);
-}
+uint32_t Digest(std::string_view text) { return Folded(Fnv1a(text)); }
 
 // The fields that `numbers` lead to; empty if this version has none there.
 std::vector<const FieldDescriptor*> Resolve(const SettingField& at) {
@@ -215,8 +212,7 @@ std::vector<SettingsCheck::Line> SettingsCheck::TakeNew() {
     std::copy_if(all.begin(), all.end(), std::back_inserter(harmless),
                  [](const SettingDifference& each) { return each.harmless; });
     std::erase_if(all, [](const SettingDifference& each) { return each.harmless; });
-    const std::string node =
-        gossip.node < names_.size() ? names_[gossip.node] : StrCat("#", gossip.node);
+    const std::string node = NameAt(names_, gossip.node, "#");
     AddLine(true, node, all, &lines);
     AddLine(false, node, harmless, &lines);
   }

@@ -704,7 +704,7 @@ h.view.epoch > kMaxEpoch || h.number > kMaxPositionNumber;
   Consider""", """\
   Consider""")]),
     ("frozen-for-long-waits-for-ever", [(CONTEXT, """\
-    return std::min(trip.Timeout(config.resend_ns), kMostPeerTimeouts * config.peer_timeout_ns);
+    return std::min(trip.Timeout(config.resend_ns), most);
 """, """\
     return trip.Timeout(config.resend_ns);
 """), (CONTEXT, """\
@@ -854,9 +854,9 @@ x_.membership.role() != Role::kJoining;
     const bool waits = !fresh;
 """)]),
     ("every-master-taken-for-as-quick", [(WORKER, """\
-  const int64_t timeout = TimeoutOf(x_, master.round_trip, exact_), waited = now - chunk.sent_at;
+  const int64_t timeout = x_.RetransmitTimeout(master.round_trip, exact_), waited = now - chunk.sent_at;
 """, """\
-  const int64_t timeout = TimeoutOf(x_, x_.round_trip, exact_), waited = now - chunk.sent_at;
+  const int64_t timeout = x_.RetransmitTimeout(x_.round_trip, exact_), waited = now - chunk.sent_at;
 """)]),
     ("looks-once-for-progress-and-never-again", [(WORKER, """\
       look_at_ = longest_ago_ + x_.push_after();

@@ -69,7 +69,7 @@ MUTANTS = [
   return kStillNs + 0 * seconds;
 """)]),
     ("ends-with-a-diff-in-flight", [(TERMINATION, """\
-    return !Outstanding().empty() && now - equal_ns_ < kStillNs ? State::kInFlight : State::kQuiescent;
+    return may_move ? State::kInFlight : State::kQuiescent;
 """, """\
     return State::kQuiescent;
 """)]),

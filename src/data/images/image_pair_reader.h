@@ -24,8 +24,8 @@ class ImagePairReader {
   explicit ImagePairReader(const Settings& settings);
 
   // Decodes and resizes both images of a record of list `source`, label images to their nearest
-  // pixels. Throws Error, without
-  // the name of the record, if one cannot be decoded or if their sizes differ.
+  // pixels. Throws Error, without the name of the record, if one cannot be decoded or if their
+  // sizes differ.
   void Read(std::string_view source, const RecordView& record);
 
   // Of the last Read.

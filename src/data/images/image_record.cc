@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "data/jpeg_decoder.h"
+#include "data/png_decoder.h"
 #include "proto/caffe.pb.h"
 
 namespace millrace::inline data {
@@ -14,8 +16,8 @@ namespace {
 
 // The format of a file that can be decoded, whatever its name; none: one that is read only.
 std::optional<ImageFormat> FormatOf(const std::string& bytes) {
-  if (bytes.starts_with("\x89PNG")) return ImageFormat::kPng;
-  if (bytes.starts_with("\xff\xd8")) return ImageFormat::kJpeg;
+  if (IsPng(bytes)) return ImageFormat::kPng;
+  if (IsJpeg(bytes)) return ImageFormat::kJpeg;
   return std::nullopt;
 }
 

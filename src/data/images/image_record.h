@@ -34,8 +34,8 @@ class ImageRecordMaker {
 
   // A file that is to be stored encoded, in the format that it has and with its own size, is stored
   // unchanged; then its number of channels is its own, too, as in Caffe. A resized file of a format
-  // that is not in ImageFormat becomes a PNG unless `options` say otherwise. Throws Error naming `file`
-  // if it cannot be read, decoded or encoded.
+  // that is not in ImageFormat becomes a PNG unless `options` say otherwise. Throws Error naming
+  // `file` if it cannot be read, decoded or encoded.
   ImageRecord Make(const std::string& file, int32_t label);
 
  private:

@@ -1,5 +1,5 @@
 // The interface of libmillrace_opencv.so, a shared object of its own: OpenCV's library of image
-// formats depends on 60 further libraries, which only programs that meet such an image load.
+// formats depends on some 70 further libraries, which only programs that meet such an image load.
 #ifndef MILLRACE_DATA_OPENCV_DECODE_H_
 #define MILLRACE_DATA_OPENCV_DECODE_H_
 

@@ -208,9 +208,11 @@ struct ExchangeContext {
     metrics.Dropped(source, drop);
   }
   // Time before the first retransmission of a frame, in ns. On a slow link, or with many weights,
-  // replies take as long as a sweep.
-  int64_t RetransmitTimeout(const RetransmitTimer& trip) const {
-    return std::min(trip.Timeout(config.resend_ns), kMostPeerTimeouts * config.peer_timeout_ns);
+  // replies take as long as a sweep. `at_end`: after Flush little is under way, so a timeout that
+  // was estimated while all nodes were busy, as much as half a minute, is at most the peer timeout.
+  int64_t RetransmitTimeout(const RetransmitTimer& trip, bool at_end = false) const {
+    const int64_t limit = (at_end ? 1 : kMostPeerTimeouts) * config.peer_timeout_ns;
+    return std::min(trip.Timeout(config.resend_ns), limit);
   }
   // Records that the chunk's pending diff was acknowledged.
   void RecordReply(const Chunk& chunk, int64_t now) {

@@ -191,9 +191,7 @@ void Master::Poll(int64_t now, size_t budget) {
   if (x_.membership.view().members.size() < 2) return;
   const uint32_t count = static_cast<uint32_t>(table.owned.size());
   if (cursor_ >= count) cursor_ = 0;
-  // After Flush as for diffs (worker.cc).
-  const int64_t timeout =
-      std::min(x_.RetransmitTimeout(x_.round_trip), exact_ ? x_.config.peer_timeout_ns : INT64_MAX);
+  const int64_t timeout = x_.RetransmitTimeout(x_.round_trip, exact_);
   const int64_t answer_wait = x_.answer_wait();
   const int64_t usual = std::min(x_.round_trip.usual(), x_.config.peer_timeout_ns);
   const uint32_t most = x_.throttled ? std::min(count, kScan) : count;

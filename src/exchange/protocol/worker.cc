@@ -10,13 +10,6 @@ namespace {
 constexpr uint32_t kScan = 256;
 constexpr int64_t kLongAgo = INT64_MIN / 4;
 
-// Retransmit timeout. `at_end`: after Flush little is under way, so a timeout that was estimated
-// while all nodes were busy, as much as half a minute, is at most the peer timeout.
-int64_t TimeoutOf(const ExchangeContext& x, const RetransmitTimer& trip, bool at_end) {
-  const int64_t timeout = x.RetransmitTimeout(trip);
-  return at_end ? std::min(timeout, x.config.peer_timeout_ns) : timeout;
-}
-
 // Makes the pending diff due for retransmission.
 void MakeDue(Chunk* chunk) {
   chunk->sent_at = kLongAgo;
@@ -241,7 +234,7 @@ size_t Worker::Resend(int64_t now, size_t budget) {
 // cannot have overtaken it by more than the time since it was sent.
 int64_t Worker::MayBeLostAt(const Chunk& chunk, uint32_t index) const {
   const MasterReplies& master = x_.masters[chunk.owner];
-  const int64_t timeout = TimeoutOf(x_, master.round_trip, exact_);
+  const int64_t timeout = x_.RetransmitTimeout(master.round_trip, exact_);
   const int64_t least =
       x_.throttled ? timeout : std::min(master.ReorderingWindow(x_.config.resend_ns), timeout);
   return chunk.sent_at + x_.RetryAfter(least, chunk.retries, index);
@@ -255,7 +248,8 @@ bool Worker::IsToBeSentAgain(const Chunk& chunk, uint32_t index, int64_t now) {
   // sign of loss.
   const bool in_order = !x_.throttled;
   if (in_order && overtaken >= x_.RetryAfter(window, chunk.retries, index)) return true;
-  const int64_t timeout = TimeoutOf(x_, master.round_trip, exact_), waited = now - chunk.sent_at;
+  const int64_t timeout = x_.RetransmitTimeout(master.round_trip, exact_),
+                waited = now - chunk.sent_at;
   if (waited < x_.RetryAfter(timeout, chunk.retries, index)) return false;
   if (!master.Probe(now, timeout)) return false;
   if (chunk.retries == 0) x_.TimedOut(chunk.owner, now);

@@ -57,9 +57,6 @@ struct HandshakeConfig {
   int64_t give_up_ns = 10'000'000'000;
 };
 
-// Upper bound on an incarnation that a node takes because of a peer's message. The exchange needs
-// the values above it, one for each ExchangeStats::resets.
-
 // A peer whose session is established.
 struct PeerSession {
   NodeId node = 0;

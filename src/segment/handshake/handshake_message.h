@@ -31,7 +31,7 @@ struct CompatibilityInfo {
   uint16_t max_nodes = 0;
   uint32_t chunk_floats = 0;
   uint64_t parameters = 0;       // floats of the weight array
-  uint32_t layout_digest = 0;    // ParamLayout::Digest(), its halves combined by exclusive or
+  uint32_t layout_digest = 0;    // Folded(ParamLayout::Digest())
   uint32_t max_iter = 0;         // length of the schedule; 0: none, which fits to any
   uint64_t topology_digest = 0;  // of the topology's text
   bool operator==(const CompatibilityInfo&) const = default;
