@@ -116,11 +116,12 @@ bool DistributedEvaluation::IsFinalTestReady(const std::vector<NodeId>& reachabl
 std::vector<Evaluation> DistributedEvaluation::Published() const {
   std::lock_guard lock(mutex_);
   for (const auto& [node, share] : ReadShares(peers_.read())) {
-    if (share.test() != number_ || !share.whole()) continue;
+    // Nodes that disagree on the iteration at which the run ends may have the same weights.
+    if (!share.whole() || (share.test() != number_ && weights_ != share.weights())) continue;
     std::vector<Evaluation> results;
     for (int net = 0; net < tester_.nets(); ++net) {
       const int batches = tester_.batches(net);
-      const Gathered all = Gather({{node, share}}, number_, net, batches, tester_.outputs(net));
+      const Gathered all = Gather({{node, share}}, share.test(), net, batches, tester_.outputs(net));
       if (!all.missing.empty()) return {};
       results.push_back(tester_.Means(net, all.sums));
     }

@@ -282,6 +282,20 @@ TEST_F(DistributedEvaluations, EndWithATestOfTheLeadersWeights) {
   EXPECT_NEAR(again.at(0).loss, results[0].loss, 1e-12);
 }
 
+// As a node does that joins a resumed run without the snapshot.
+TEST_F(DistributedEvaluations, AreTheLastForThoseWithItsWeightsWhateverTheirIteration) {
+  Make(3);
+  nodes_[0]->evaluation->BeginFinalTest(2000, 77, {0, 1, 2});
+  nodes_[1]->evaluation->BeginFinalTest(500, 77, {0, 1, 2});
+  nodes_[2]->evaluation->BeginFinalTest(500, 78, {0, 1, 2});
+  const auto results = nodes_[0]->evaluation->Finish();
+  ASSERT_EQ(results.size(), 1u);
+  const auto published = nodes_[1]->evaluation->Published();
+  ASSERT_EQ(published.size(), 1u);
+  EXPECT_EQ(published[0].outputs[0].mean, results[0].outputs[0].mean);
+  EXPECT_TRUE(nodes_[2]->evaluation->Published().empty());
+}
+
 // The gossip that the leader has finished may arrive before the result.
 TEST_F(DistributedEvaluations, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   constexpr int64_t kEnd = 1000;
