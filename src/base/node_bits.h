@@ -3,7 +3,9 @@
 #ifndef MILLRACE_BASE_NODE_BITS_H_
 #define MILLRACE_BASE_NODE_BITS_H_
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "millrace/node_id.h"
@@ -13,6 +15,12 @@ namespace millrace::inline base {
 std::string BitsOf(const std::vector<NodeId>& nodes);
 // In ascending order.
 std::vector<NodeId> NodesOf(const std::string& bits);
+
+// The nodes that `first` reaches in any number of steps, itself included, in ascending order.
+// `neighbors` returns the bitmap of the nodes that a node reaches in one step. The nodes of bitmap
+// `left_out` are not visited.
+std::vector<NodeId> ReachableNodes(NodeId first, std::string left_out,
+                                   const std::function<std::string(NodeId)>& neighbors);
 
 }  // namespace millrace::inline base
 

@@ -32,20 +32,15 @@ ShardTakeover::ShardTakeover(ClusterPeers* peers, std::vector<Reader> readers,
 }
 
 std::vector<bool> ShardTakeover::PresentNodes() const {
-  std::map<NodeId, std::vector<NodeId>> responsive_of;
+  std::map<NodeId, std::string> responsive_of;
   for (const GossipMessage& gossip : peers_.Read(GossipKey::kPresence)) {
-    responsive_of[gossip.node] = NodesOf(TextOf(gossip.bytes));
+    responsive_of[gossip.node] = TextOf(gossip.bytes);
   }
-  responsive_of[peers_.self()] = responsive_;
+  responsive_of[peers_.self()] = published_.value();
   std::vector<bool> present(readers_.size(), false);
-  std::vector<NodeId> found = {peers_.self()};
-  present[peers_.self()] = true;
-  for (size_t next = 0; next < found.size(); ++next) {
-    for (const NodeId node : responsive_of[found[next]]) {
-      if (node >= present.size() || present[node]) continue;
-      present[node] = true;
-      found.push_back(node);
-    }
+  for (const NodeId node :
+       ReachableNodes(peers_.self(), "", [&](NodeId of) { return responsive_of[of]; })) {
+    if (node < present.size()) present[node] = true;
   }
   return present;
 }
@@ -58,8 +53,7 @@ void ShardTakeover::Poll() {
   const bool first = !polled_ns_;
   polled_ns_ = now;
 
-  responsive_ = peers_.ResponsivePeers(Recency::kInTime);
-  std::string bits = BitsOf(responsive_);
+  std::string bits = BitsOf(peers_.ResponsivePeers(Recency::kInTime));
   if (bits != published_) {
     peers_.Publish(GossipKey::kPresence, std::as_bytes(std::span(bits)));
     published_ = std::move(bits);

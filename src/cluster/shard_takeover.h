@@ -45,7 +45,7 @@ class ShardTakeover {
   void Poll();
 
  private:
-  // Which nodes are present, by node id.
+  // Which nodes are present, by node id. `published_` is set.
   std::vector<bool> PresentNodes() const;
   void Log(const std::vector<bool>& absent) const;
 
@@ -54,8 +54,7 @@ class ShardTakeover {
   const std::function<void(const std::vector<uint64_t>&)> apply_;
   const Clock& clock_;
   std::optional<int64_t> polled_ns_;
-  std::vector<NodeId> responsive_;  // responsive peers of this node
-  std::optional<std::string> published_;
+  std::optional<std::string> published_;  // bitmap of the responsive peers of this node
   // By node: when it was last present; initially start + kStartNs - kMissingNs.
   std::vector<int64_t> present_ns_;
   std::vector<bool> absent_;  // by node

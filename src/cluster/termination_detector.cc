@@ -1,7 +1,6 @@
 #include "cluster/termination_detector.h"
 
 #include <algorithm>
-#include <bit>
 #include <iterator>
 #include <span>
 #include <utility>
@@ -192,33 +191,19 @@ void TerminationDetector::Publish(bool at_once) {
   peers_.Publish(GossipKey::kEnd, std::as_bytes(std::span(published_)));
 }
 
-// Computes the transitive closure of reachable nodes. Leaving nodes are excluded; if this node is
-// `stopped` too, those that may still become final snapshot owner are included.
+// Leaving nodes are not reachable; if this node is `stopped` too, those that may still become final
+// snapshot owner are.
 void TerminationDetector::ReadPeers(bool stopped) {
   statements_ = ReadGossip<RunEnd>(peers_.Read(GossipKey::kEnd));
   statements_[peers_.self()] = own_;
-  reachable_ = {peers_.self()};
-  const auto goes = [&](NodeId node) {
-    const auto found = statements_.find(node);
-    if (found == statements_.end() || !found->second.gone()) return false;
-    return !stopped || found->second.priority() == 0;
-  };
-  std::string seen = BitsOf(reachable_);
-  for (size_t next = 0; next < reachable_.size(); ++next) {
-    const auto found = statements_.find(reachable_[next]);
-    if (found == statements_.end()) continue;
-    const std::string& responsive = found->second.responsive();
-    seen.resize(std::max(seen.size(), responsive.size()));
-    for (size_t byte = 0; byte < responsive.size(); ++byte) {
-      for (auto fresh = static_cast<unsigned char>(responsive[byte] & ~seen[byte]); fresh != 0;
-           fresh &= fresh - 1) {
-        const auto node = static_cast<NodeId>(8 * byte + std::countr_zero(fresh));
-        if (!goes(node)) reachable_.push_back(node);
-      }
-      seen[byte] = static_cast<char>(seen[byte] | responsive[byte]);
-    }
+  std::vector<NodeId> leaving;
+  for (const auto& [node, end] : statements_) {
+    if (end.gone() && (!stopped || end.priority() == 0)) leaving.push_back(node);
   }
-  std::sort(reachable_.begin(), reachable_.end());
+  reachable_ = ReachableNodes(peers_.self(), BitsOf(leaving), [&](NodeId node) {
+    const auto found = statements_.find(node);
+    return found == statements_.end() ? std::string() : found->second.responsive();
+  });
 }
 
 TerminationDetector::State TerminationDetector::Evaluate() {

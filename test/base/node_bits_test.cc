@@ -18,5 +18,18 @@ TEST(NodeBits, TakesBytesWithoutNodesForNone) {
   EXPECT_EQ(NodesOf(std::string("\0\0\x10", 3)), std::vector<NodeId>{20});
 }
 
+TEST(NodeBits, FindsTheNodesThatOneReaches) {
+  const std::vector<std::vector<NodeId>> neighbors = {{1}, {0, 9}, {1}, {},  {},
+                                                      {},  {},     {},  {3}, {8, 1}};
+  const auto reached = [&](NodeId first, const std::vector<NodeId>& left_out) {
+    return ReachableNodes(first, BitsOf(left_out),
+                          [&](NodeId node) { return BitsOf(neighbors.at(node)); });
+  };
+  EXPECT_EQ(reached(0, {}), (std::vector<NodeId>{0, 1, 3, 8, 9}));
+  EXPECT_EQ(reached(2, {9}), (std::vector<NodeId>{0, 1, 2}));
+  EXPECT_EQ(reached(3, {}), std::vector<NodeId>{3});
+  EXPECT_EQ(reached(1, {1, 8}), (std::vector<NodeId>{0, 1, 9}));
+}
+
 }  // namespace
 }  // namespace millrace

@@ -61,7 +61,7 @@ membership_.synced() && membership_.role() != Role::kJoining &&
 membership_.synced() &&
 """)]),
     ("waits-for-no-diffs", [(MASTER, """\
-    if (x_.throttled && cycles_[chunk.row].Waits(now, answer_wait, usual)) continue;
+cycles_[chunk.row].Waits(times.now, times.answer, times.usual) ||
 """, "")]),
     ("waits-for-workers-that-send-nothing", [(MASTER, """\
     active += end.merged > 0 && end.merged + DiffCycle::kLately > chunk.number;
@@ -123,11 +123,13 @@ membership_.synced() &&
 """)]),
     # ---- Not all can be sent ------------------------------------------------
     ("throttled-position-before-its-answer", [(MASTER, """\
-    if (chunk.unanswered > 0 && now - chunk.sent_at < answer_wait) continue;
+  if (chunk.unanswered > 0 && passed < times.answer) return true;
 """, "")]),
     ("every-chunk-has-its-turn", [(MASTER, """\
-    if (x_.throttled && !priority_.IsTurn(chunk.row)) continue;
-""", "")]),
+         !priority_.IsTurn(chunk.row);
+""", """\
+         false;
+""")]),
     ("throttled-for-ever", [(EXCHANGE, """\
   const bool throttled = asked_to_throttle_ && !flushed_ && all_synced;
 """, """\
@@ -704,7 +706,7 @@ h.view.epoch > kMaxEpoch || h.number > kMaxPositionNumber;
   Consider""", """\
   Consider""")]),
     ("frozen-for-long-waits-for-ever", [(CONTEXT, """\
-    return std::min(trip.Timeout(config.resend_ns), most);
+    return std::min(trip.Timeout(config.resend_ns), limit);
 """, """\
     return trip.Timeout(config.resend_ns);
 """), (CONTEXT, """\
@@ -849,9 +851,9 @@ x_.membership.role() != Role::kJoining;
       weights_left_(slots),
 """)]),
     ("no-brake-where-nobody-answers", [(MASTER, """\
-    const bool waits = !fresh || unacknowledged;
+  const bool repeats = !fresh || chunk.unanswered >= kMostUnanswered;
 """, """\
-    const bool waits = !fresh;
+  const bool repeats = !fresh;
 """)]),
     ("every-master-taken-for-as-quick", [(WORKER, """\
   const int64_t timeout = x_.RetransmitTimeout(master.round_trip, exact_), waited = now - chunk.sent_at;

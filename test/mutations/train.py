@@ -77,9 +77,9 @@ MUTANTS = [
   if (!Outstanding().empty()) unsettled_ns_ = now;
 """, "")]),
     ("knows-only-the-peers-on-its-segments", [(TERMINATION, """\
-        if (!goes(node)) reachable_.push_back(node);
+    return found == statements_.end() ? std::string() : found->second.responsive();
 """, """\
-        if (!goes(node) && next == 0) reachable_.push_back(node);
+    return node != peers_.self() ? std::string() : found->second.responsive();
 """)]),
     ("publishes-all-changes-at-once", [(TERMINATION, """\
   if (bytes == published_ ||
@@ -223,9 +223,9 @@ MUTANTS = [
 
     # ---- Data of nodes that are gone ----------------------------------------
     ("a-node-that-only-others-reach-is-gone", [(TAKEOVER, """\
-  for (size_t next = 0; next < found.size(); ++next) {
+       ReachableNodes(peers_.self(), "", [&](NodeId of) { return responsive_of[of]; })) {
 """, """\
-  for (size_t next = 0; next < 1; ++next) {
+       NodesOf(responsive_of[peers_.self()])) {
 """)]),
     ("takes-all-data-after-it-stood-still", [(TAKEOVER, """\
     if (stood_still && !absent_[node]) present_ns_[node] = std::max(present_ns_[node], now);

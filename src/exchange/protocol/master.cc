@@ -186,14 +186,23 @@ void Master::Flush() {
   Wake();
 }
 
+bool Master::IsHeldBack(const Chunk& chunk, uint32_t index, bool fresh, const WaitTimes& times) {
+  const int64_t passed = times.now - chunk.sent_at;
+  const bool repeats = !fresh || chunk.unanswered >= kMostUnanswered;
+  if (repeats && passed < x_.RetryAfter(times.timeout, chunk.retries, index)) return true;
+  if (chunk.unanswered > 0 && passed < times.answer) return true;
+  if (!x_.throttled) return false;
+  return cycles_[chunk.row].Waits(times.now, times.answer, times.usual) ||
+         !priority_.IsTurn(chunk.row);
+}
+
 void Master::Poll(int64_t now, size_t budget) {
   ChunkTable& table = x_.table;
   if (x_.membership.view().members.size() < 2) return;
   const uint32_t count = static_cast<uint32_t>(table.owned.size());
   if (cursor_ >= count) cursor_ = 0;
-  const int64_t timeout = x_.RetransmitTimeout(x_.round_trip, exact_);
-  const int64_t answer_wait = x_.answer_wait();
-  const int64_t usual = std::min(x_.round_trip.usual(), x_.config.peer_timeout_ns);
+  const WaitTimes times = {now, x_.RetransmitTimeout(x_.round_trip, exact_), x_.answer_wait(),
+                           std::min(x_.round_trip.usual(), x_.config.peer_timeout_ns)};
   const uint32_t most = x_.throttled ? std::min(count, kScan) : count;
   for (uint32_t scanned = 0; scanned < most && !idle() && sending_.size() < budget; ++scanned) {
     const uint32_t index = table.owned[cursor_];
@@ -214,12 +223,7 @@ void Master::Poll(int64_t now, size_t budget) {
     clean_ = 0;
     // The next position is made when the previous one has left, with the content of that time.
     if (x_.outbox.Holds(chunk.slot, index)) continue;
-    const bool unacknowledged = chunk.unanswered >= kMostUnanswered;
-    const bool waits = !fresh || unacknowledged;
-    if (waits && now - chunk.sent_at < x_.RetryAfter(timeout, chunk.retries, index)) continue;
-    if (chunk.unanswered > 0 && now - chunk.sent_at < answer_wait) continue;
-    if (x_.throttled && cycles_[chunk.row].Waits(now, answer_wait, usual)) continue;
-    if (x_.throttled && !priority_.IsTurn(chunk.row)) continue;
+    if (IsHeldBack(chunk, index, fresh, times)) continue;
     cycles_[chunk.row].Begin(x_.throttled ? ActiveWorkers(chunk) : 0, now);
     priority_.Sent(chunk.row, now - chunk.sent_at);
     ++chunk.number;
@@ -230,7 +234,7 @@ void Master::Poll(int64_t now, size_t budget) {
     } else {
       ++x_.stats.repeats;
     }
-    if (waits) {
+    if (!fresh || chunk.unanswered >= kMostUnanswered) {
       x_.Count(&chunk.retries);
     } else {
       chunk.retries = 0;

@@ -55,6 +55,14 @@ class Master {
     bool known = false;    // if false, only the parity is known, from the acknowledgement vector
   };
 
+  // Of a pass over the chunks, ns.
+  struct WaitTimes {
+    int64_t now = 0;
+    int64_t timeout = 0;  // before the first retransmission
+    int64_t answer = 0;   // in which answers to a position are on their way
+    int64_t usual = 0;    // in which a worker that has progress answers
+  };
+
   // REQUIRES: `node` is a member of the view.
   WorkerEnd& End(const Chunk& chunk, uint16_t node) {
     return ends_[chunk.row * members_.size() + places_[node]];
@@ -65,6 +73,10 @@ class Master {
   bool NeedsPosition(const Chunk& chunk) const {
     return chunk.dirty || chunk.swept != x_.table.version;
   }
+  // Whether the next position of the chunk waits: for the retransmission of the last one, for
+  // answers to it that are on their way, or, on a throttled segment, for diffs or for the turn of
+  // the chunk.
+  bool IsHeldBack(const Chunk& chunk, uint32_t index, bool fresh, const WaitTimes& times);
   Codec codec() const { return exact_ ? Codec::kFloat32 : x_.config.position_codec; }
   // Sends the positions of sending_.
   void SendPositions(int64_t now);
