@@ -61,7 +61,10 @@ membership_.synced() && membership_.role() != Role::kJoining &&
 membership_.synced() &&
 """)]),
     ("waits-for-no-diffs", [(MASTER, """\
-cycles_[chunk.row].Waits(times.now, times.answer, times.usual) ||
+cycles_[chunk.row].Waits(times.now, times.answer, times.usual, x_.clock) ||
+""", "")]),
+    ("waits-for-workers-that-have-no-progress", [(CYCLE, """\
+    if (passed < static_cast<int64_t>(clock.members)) return false;
 """, "")]),
     ("waits-for-workers-that-send-nothing", [(MASTER, """\
     active += end.merged > 0 && end.merged + DiffCycle::kLately > chunk.number;

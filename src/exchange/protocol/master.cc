@@ -192,7 +192,7 @@ bool Master::IsHeldBack(const Chunk& chunk, uint32_t index, bool fresh, const Wa
   if (repeats && passed < x_.RetryAfter(times.timeout, chunk.retries, index)) return true;
   if (chunk.unanswered > 0 && passed < times.answer) return true;
   if (!x_.throttled) return false;
-  return cycles_[chunk.row].Waits(times.now, times.answer, times.usual) ||
+  return cycles_[chunk.row].Waits(times.now, times.answer, times.usual, x_.clock) ||
          !priority_.IsTurn(chunk.row);
 }
 
@@ -224,7 +224,7 @@ void Master::Poll(int64_t now, size_t budget) {
     // The next position is made when the previous one has left, with the content of that time.
     if (x_.outbox.Holds(chunk.slot, index)) continue;
     if (IsHeldBack(chunk, index, fresh, times)) continue;
-    cycles_[chunk.row].Begin(x_.throttled ? ActiveWorkers(chunk) : 0, now);
+    cycles_[chunk.row].Begin(x_.throttled ? ActiveWorkers(chunk) : 0, now, x_.clock);
     priority_.Sent(chunk.row, now - chunk.sent_at);
     ++chunk.number;
     if (fresh) {
