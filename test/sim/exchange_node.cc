@@ -114,13 +114,13 @@ void ExchangeEnd::Send(Network* network, std::span<PostedFrame> room, int64_t ti
 }
 
 void ExchangeNode::Start(const ExchangeConfig& config, int64_t size, int64_t chunk_floats,
-                         const test::FakeExecutorOptions& fake) {
+                         const test::FakeExecutorOptions& fake, const MergeRuleConfig& rule) {
   iterations = 0;
   exchange.reset();
   executor.reset();
   weights.assign(size, 0.0f);
   locks = std::make_unique<RangeLock>(weights.data());
-  ExchangeEnd::Start(config, weights, chunk_floats, locks.get(), fake);
+  ExchangeEnd::Start(config, weights, chunk_floats, locks.get(), fake, rule);
 }
 
 }  // namespace millrace::sim

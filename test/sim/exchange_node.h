@@ -61,7 +61,7 @@ struct ExchangeNode : NodeWeights, ExchangeEnd {
 
   // (Re)starts the node with weights of zero.
   void Start(const ExchangeConfig& config, int64_t size, int64_t chunk_floats,
-             const test::FakeExecutorOptions& fake = {});
+             const test::FakeExecutorOptions& fake = {}, const MergeRuleConfig& rule = {});
 };
 
 // Bytes of frames, as an exchange takes them. `Frame` has view().

@@ -12,7 +12,7 @@ namespace {
 
 // Random streams.
 constexpr uint64_t kScenario = 1, kLate = 4, kLinks = 5, kPace = 8, kDamping = 10, kChoice = 12,
-                   kUneven = 13, kPositions = 14;
+                   kUneven = 13, kPositions = 14, kLatest = 18;
 // Duration of an event that lasts until all links are healed.
 constexpr int64_t kForEver = 1'000'000;
 
@@ -106,6 +106,19 @@ void DrawBrokenLinks(Rng& rng, Scenario* s) {
   }
 }
 
+// Late nodes that are heard and hear nothing, for a while or until the links are healed: they ask
+// to join and never answer.
+void DrawDeafJoiners(Rng& rng, Scenario* s) {
+  for (auto node = static_cast<uint16_t>(s->nodes - s->late); node < s->nodes; ++node) {
+    if (!Chance(rng, 0.5)) continue;
+    const int64_t ticks = Chance(rng, 0.5) ? kForEver : Between(rng, 100, 600);
+    for (uint16_t other = 0; other < s->nodes; ++other) {
+      if (other == node) continue;
+      s->events.push_back({Event::Kind::kBreak, 0, other, ticks, uint64_t{1} << node % 64});
+    }
+  }
+}
+
 // Parameters added to the simulation later. Separate random streams keep all other parameters of
 // a seed unchanged.
 void DrawLater(Scenario* s) {
@@ -137,6 +150,17 @@ void DrawLater(Scenario* s) {
   if (!s->direct && Chance(positions, 0.3)) {
     s->position_codec = Chance(positions, 0.5) ? Codec::kBfloat16 : Codec::kInt8;
   }
+}
+
+// The last to be added.
+void DrawLatest(Scenario* s) {
+  Rng rng(s->seed, {kLatest});
+  if (Chance(rng, 0.3)) s->pauses = Real(rng, 1.0);
+  if (Chance(rng, 0.3)) s->view_cost = Between(rng, 1, 20);  // a third of the peer timeout
+  if (Chance(rng, 0.3)) s->magnitude = int64_t{1} << rng.Below(9);
+  s->momentum = Chance(rng, 0.1);
+  if (s->late > 0 && s->nodes <= 6 && Chance(rng, 0.3)) DrawDeafJoiners(rng, s);
+  SortEvents(s);
 }
 
 const char* kKinds = "crlfpbmo";
@@ -183,6 +207,7 @@ Scenario Draw(uint64_t seed) {
   if (s.direct) s.faults.corrupt = 0;  // only the link protects direct payloads
   DrawEvents(rng, &s);
   DrawLater(&s);
+  DrawLatest(&s);
   return s;
 }
 
@@ -194,11 +219,12 @@ std::string ToText(const Scenario& s) {
       << ",threshold=" << s.threshold << ",share=" << s.share << ",direct=" << s.direct
       << ",position_codec=" << static_cast<int>(s.position_codec) << ",linger=" << s.linger
       << ",wild=" << s.wild << ",active=" << s.active << ",busy=" << s.busy << ",slots=" << s.slots
-      << ",throttled=" << s.throttled << ",damping=" << s.damping << ",loss=" << s.faults.loss
-      << ",uneven_loss=" << s.faults.uneven_loss << ",duplicate=" << s.faults.duplicate
-      << ",corrupt=" << s.faults.corrupt << ",delay_min=" << s.faults.delay_min
-      << ",delay_max=" << s.faults.delay_max << ",rate=" << s.faults.rate
-      << ",queue=" << s.faults.queue;
+      << ",throttled=" << s.throttled << ",damping=" << s.damping << ",pauses=" << s.pauses
+      << ",view_cost=" << s.view_cost << ",magnitude=" << s.magnitude << ",momentum=" << s.momentum
+      << ",loss=" << s.faults.loss << ",uneven_loss=" << s.faults.uneven_loss
+      << ",duplicate=" << s.faults.duplicate << ",corrupt=" << s.faults.corrupt
+      << ",delay_min=" << s.faults.delay_min << ",delay_max=" << s.faults.delay_max
+      << ",rate=" << s.faults.rate << ",queue=" << s.faults.queue;
   for (const Event& e : s.events) {
     out << ",event=" << kKinds[static_cast<int>(e.kind)] << ':' << e.at << ':' << e.node << ':'
         << e.ticks << ':' << e.mask;
@@ -257,6 +283,14 @@ void SetField(Scenario* s, const std::string& name, const std::string& value) {
     in >> s->throttled;
   else if (name == "damping")
     in >> s->damping;
+  else if (name == "pauses")
+    in >> s->pauses;
+  else if (name == "view_cost")
+    in >> s->view_cost;
+  else if (name == "magnitude")
+    in >> s->magnitude;
+  else if (name == "momentum")
+    in >> s->momentum;
   else if (name == "loss")
     in >> s->faults.loss;
   else if (name == "uneven_loss")
@@ -319,6 +353,10 @@ std::vector<Scenario> Smaller(const Scenario& s) {
   add([](Scenario& n) { n.slots = 64; });
   add([](Scenario& n) { n.throttled = 0; });
   add([](Scenario& n) { n.damping = false; });
+  add([](Scenario& n) { n.pauses = 0; });
+  add([](Scenario& n) { n.view_cost = 0; });
+  add([](Scenario& n) { n.magnitude = 1; });
+  add([](Scenario& n) { n.momentum = false; });
   add([](Scenario& n) { n.chunks = std::max(1, n.chunks / 2); });
   add([](Scenario& n) { n.chunks = std::max(1, n.chunks - 1); });
   add([](Scenario& n) { n.active = std::max<int64_t>(40, n.active / 2); });

@@ -50,8 +50,12 @@ struct Scenario {
   int64_t active = 300;  // ticks in which solvers make progress
   double busy = 0.5;     // probability per tick that a solver makes a step
   uint32_t slots = 64;
-  double throttled = 0;  // share of the time in which a node sends only what it must
-  bool damping = false;  // stale progress is damped; training ends with Exchange::Flush
+  double throttled = 0;   // share of the time in which a node sends only what it must
+  bool damping = false;   // stale progress is damped; training ends with Exchange::Flush
+  double pauses = 0;      // share of the time in which a node's solver makes no step
+  int64_t view_cost = 0;  // maximum ticks for which a node stands still after it changed its view
+  int64_t magnitude = 1;  // the progress of every second node, in tokens per token of the others
+  bool momentum = false;  // masters merge with a rule that has a state (outer, with momentum)
   LinkFaults faults;
   std::vector<Event> events;
 

@@ -10,13 +10,21 @@ namespace millrace::sim {
 namespace {
 
 // Random streams.
-constexpr uint64_t kSolver = 3, kInterruption = 4;
+constexpr uint64_t kSolver = 3, kInterruption = 4, kPauses = 19;
+
+constexpr int64_t kPauseTicks = 48;  // ticks for which a solver stays at work or idle
 
 // One step in this many is interrupted between its load and its store.
 constexpr uint64_t kInterrupted = 64;
 // Distance between the incarnations of two starts. Larger than the number of a node's resets, so
 // that no incarnation occurs twice.
 constexpr uint32_t kIncarnationSpan = 10'000;
+
+MergeRuleConfig RuleOf(const Scenario& s) {
+  if (!s.momentum) return {};
+  const double rate = 1.0 / s.nodes;
+  return {"outer", {{"rate", rate}, {"momentum", 0.5}, {"nesterov", 1}, {"delay", s.nodes}}};
+}
 
 }  // namespace
 
@@ -82,7 +90,7 @@ void SimNode::Begin(uint32_t incarnation) {
   leaving_ = synced_ = has_trained_ = flushed_ = false;
   holder_.reset();
   node_.Start(ConfigOf(scenario_, id_, incarnation), size, stride_,
-              {.late_batch_ops = is_async() ? 4u : 0});
+              {.late_batch_ops = is_async() ? 4u : 0}, RuleOf(scenario_));
   holder_.emplace(node_.locks.get());
 }
 
@@ -121,7 +129,7 @@ void SimNode::Leave() {
   node_.exchange->Leave();
 }
 
-void SimNode::Train() {
+void SimNode::Train(int64_t tick) {
   if (leaving_ || !synced_ || !node_.exchange->in_sync()) {
     if (!has_trained_ || scenario_.wild == 0 || rng_.Uniform() >= scenario_.wild) return;
     const int chunk = static_cast<int>(rng_.Below(scenario_.chunks));
@@ -132,11 +140,13 @@ void SimNode::Train() {
     return;
   }
   if (rng_.Uniform() >= scenario_.busy) return;
+  const auto period = static_cast<uint64_t>(tick / kPauseTicks);
+  if (Rng(scenario_.seed, {kPauses, id_, period}).Uniform() < scenario_.pauses) return;
   if (interruptions_.Below(kInterrupted) == 0) return BeginStore();
   const int touched = 1 + static_cast<int>(rng_.Below(scenario_.chunks));
   for (int i = 0; i < touched; ++i) {
     const int chunk = static_cast<int>(rng_.Below(scenario_.chunks));
-    const float tokens = static_cast<float>(1 + rng_.Below(3));
+    const float tokens = token() * static_cast<float>(1 + rng_.Below(3));
     node_.weights[chunk * stride_ + id_] += tokens;
     made_[chunk] += tokens;
   }
@@ -151,14 +161,14 @@ void SimNode::BeginStore() {
   const int lanes = 2 * scenario_.nodes;
   holder_->Lock(weights, lanes);
   store_ = {chunk, {weights, weights + lanes}};
-  ++store_->values[id_];
+  store_->values[id_] += token();
 }
 
 void SimNode::FinishStore() {
   if (!store_) return;
   std::ranges::copy(store_->values, &node_.weights[store_->chunk * stride_]);
   holder_->Unlock();
-  ++made_[store_->chunk];
+  made_[store_->chunk] += token();
   store_.reset();
   ++all_steps_;
   node_.exchange->SetProgress(++node_.iterations);
@@ -185,7 +195,9 @@ bool SimNode::Check(const std::vector<const SimNode*>& all, Failure* failure) {
     for (int c = 0; c < scenario_.chunks; ++c) origin_[c] = lane(c, id_);
     last_ = node_.weights;
   }
-  return !synced_ || (CheckOwn(failure) && CheckOthers(all, failure));
+  // With momentum, masters add more than what nodes made.
+  if (!synced_ || scenario_.momentum) return true;
+  return CheckOwn(failure) && CheckOthers(all, failure);
 }
 
 // A node's weights always hold its own progress. Exception: with damping a remainder is dropped
@@ -209,8 +221,8 @@ bool SimNode::CheckOthers(const std::vector<const SimNode*>& all, Failure* failu
     for (const SimNode* other : all) {
       const float wild = wild_lane(c, other->id());
       const double made_wild = other->made_wild(c),
-                   slack = exact() ? 0 : 4 + 0.05 * made_wild + rounding(c);
-      if (wild > made_wild + slack || wild < -slack) {
+                   most = exact() ? 0 : slack(made_wild) + rounding(c);
+      if (wild > made_wild + most || wild < -most) {
         *failure = {"exactly-once",
                     StrCat("node ", id_, ", chunk ", c, " holds ", wild, " of node ", other->id(),
                            ", which wrote ", made_wild, " while it might not train")};
@@ -218,7 +230,7 @@ bool SimNode::CheckOthers(const std::vector<const SimNode*>& all, Failure* failu
       }
       const float value = lane(c, other->id());
       const double made = other->made(c);
-      if (value > made + (exact() ? 0 : 4 + 0.05 * made + rounding(c))) {
+      if (value > made + (exact() ? 0 : slack(made) + rounding(c))) {
         *failure = {"exactly-once", StrCat("node ", id_, ", chunk ", c, " holds ", value,
                                            " of node ", other->id(), ", which made ", made)};
         return false;

@@ -59,7 +59,7 @@ class SimNode {
   // Runs one solver step if the solver may train. Otherwise the solver may still write, as one
   // that has not noticed yet. Some steps are interrupted between load and store; the store then
   // waits until the exchange has sent and received once more.
-  void Train();
+  void Train(int64_t tick);
   // Detects the start and end of incarnations and checks the invariants of one node. Call after
   // every exchange. Returns false and sets `failure` if an invariant is violated.
   bool Check(const std::vector<const SimNode*>& all, Failure* failure);
@@ -85,10 +85,17 @@ class SimNode {
   bool has_left() const { return has_left_; }  // in any incarnation
   // Returns false if a codec or damping rounds; lanes are then exact only at the end.
   bool exact() const;
+  // By how much another node's lane may exceed what that node made, `made`, where lanes are not
+  // exact.
+  double slack(double made) const {
+    return 4 * static_cast<double>(scenario_.magnitude) + 0.05 * made;
+  }
   // By how much a lane of the chunk may differ because positions are rounded: a step of the codec.
   double rounding(int chunk) const;
 
  private:
+  // Weight of one token of this node.
+  float token() const { return is_async() ? static_cast<float>(scenario_.magnitude) : 1.0f; }
   void Begin(uint32_t incarnation);
   void EndIncarnation();
   void BeginStore();

@@ -7,8 +7,9 @@
 namespace millrace::sim {
 namespace {
 
-constexpr uint64_t kTree = 7, kThrottle = 15;  // random streams
+constexpr uint64_t kTree = 7, kThrottle = 15, kPauses = 22, kReports = 23;  // random streams
 constexpr int64_t kThrottleTicks = 32;  // ticks for which a node stays throttled or unthrottled
+constexpr int64_t kPauseTicks = 64;     // ticks for which a solver stays at work or idle
 constexpr int64_t kSettleWithin = 6000, kStill = 60;
 
 }  // namespace
@@ -53,7 +54,7 @@ void TreeCluster::Start(uint16_t id) {
   for (size_t i = 0; i < node.ends.size(); ++i) {
     End& end = node.ends[i];
     configs[i].passes_all_on = end.is_top && node.ends.size() > 1;
-    end.Start(configs[i], node.weights, stride_, nullptr, {}, RuleOf(end.segment));
+    end.Start(configs[i], node.weights, ChunkFloats(end.segment), nullptr, {}, RuleOf(end.segment));
   }
 }
 
@@ -126,6 +127,8 @@ void TreeCluster::Count(Node* node) {
 void TreeCluster::Solve(uint16_t id) {
   Node& node = nodes_[id];
   if (!training_ || !node.begun || !InSync(node) || rng_.Uniform() >= options_.busy) return;
+  const auto period = static_cast<uint64_t>(tick_ / kPauseTicks);
+  if (Rng(options_.seed, {kPauses, id, period}).Uniform() < options_.pauses) return;
   const int chunk = static_cast<int>(rng_.Below(options_.chunks));
   node.weights[chunk * stride_ + id] += 1;
   node.made[chunk] += 1;
@@ -137,7 +140,8 @@ void TreeCluster::Step(uint16_t id) {
   if (node.ends.empty() || tick_ < node.frozen_until) return;
   for (End& end : node.ends) end.Receive(&networks_[end.segment], tick_);
   Solve(id);
-  Count(&node);
+  Rng reports(options_.seed, {kReports, id, static_cast<uint64_t>(tick_)});
+  if (reports.Uniform() >= options_.late_reports) Count(&node);
   for (End& end : node.ends) Send(&node, &end);
 }
 

@@ -27,6 +27,11 @@ struct TreeOptions {
   double throttled = 0;  // share of the time in which a node sends only what it must
   std::vector<MergeRuleConfig> rules = {};  // by segment; additive if there is none
   std::vector<Codec> position_codecs = {};  // by segment; kFloat32 if there is none
+  std::vector<int64_t> chunk_floats = {};   // by segment; a chunk of tokens if there is none
+  double pauses = 0;  // share of the time in which a node's solver makes no step
+  // Share of the ticks in which what a segment's thread has merged is not reported to the others
+  // before they send.
+  double late_reports = 0;
 };
 
 class TreeCluster {
@@ -65,6 +70,9 @@ class TreeCluster {
   std::string Describe() const;
 
  private:
+  int64_t ChunkFloats(size_t segment) const {
+    return segment < options_.chunk_floats.size() ? options_.chunk_floats[segment] : stride_;
+  }
   MergeRuleConfig RuleOf(size_t segment) const {
     return segment < options_.rules.size() ? options_.rules[segment] : MergeRuleConfig();
   }

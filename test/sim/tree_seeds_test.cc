@@ -19,7 +19,7 @@ namespace millrace::sim {
 namespace {
 
 constexpr int64_t kSeedsPerTree = 50;
-constexpr uint64_t kShape = 16, kFaults = 17;  // random streams
+constexpr uint64_t kShape = 16, kFaults = 17, kLater = 24;  // random streams
 
 // Segments of two to four nodes. Each but the first hangs below a node of an earlier one.
 Shape DrawShape(uint64_t seed) {
@@ -52,6 +52,7 @@ class TreeRun {
     faults.delay_max = 1 + static_cast<int64_t>(rng_.Below(8));
     if (options_.throttled > 0 && Chance(0.3))
       faults.rate = 3 + static_cast<int64_t>(rng_.Below(6));
+    DrawLater(seed);
     tree_ = std::make_unique<TreeCluster>(options_);
   }
 
@@ -79,14 +80,27 @@ class TreeRun {
   // Shape, settings and events, in readable form.
   std::string Describe() const {
     std::string text = StrCat("damping ", options_.damping, ", throttled ", options_.throttled,
-                              ", loss ", options_.faults.loss, "; segments");
+                              ", loss ", options_.faults.loss, ", pauses ", options_.pauses,
+                              ", late reports ", options_.late_reports, "; segments");
     for (const std::vector<uint16_t>& members : options_.shape.segments) {
       for (size_t i = 0; i < members.size(); ++i) text += StrCat(i > 0 ? "," : " ", members[i]);
     }
+    for (const int64_t floats : options_.chunk_floats) text += StrCat("; chunks of ", floats);
     return text + events_;
   }
 
  private:
+  // Options of a separate random stream, which leaves all others of a seed unchanged.
+  void DrawLater(uint64_t seed) {
+    Rng rng(seed, {kLater});
+    if (rng.Uniform() < 0.3) options_.pauses = rng.Uniform();
+    if (rng.Uniform() < 0.5) options_.late_reports = 0.8 * rng.Uniform();
+    if (rng.Uniform() < 0.5) return;
+    for (size_t i = 0; i < options_.shape.segments.size(); ++i) {
+      options_.chunk_floats.push_back(1 +
+                                      static_cast<int64_t>(rng.Below(3 * options_.shape.nodes)));
+    }
+  }
   bool Chance(double p) { return rng_.Uniform() < p; }
   bool Runs(uint64_t ticks) {
     failure_ = tree_->Run(static_cast<int64_t>(ticks));
