@@ -153,6 +153,7 @@ bool IsBinary(std::string_view text) {
   });
 }
 
+// Parses `text`, which has no byte order mark.
 bool ParseBody(std::string_view text, TextFormat::Parser* parser, Message* message) {
   google::protobuf::io::ArrayInputStream input(text.data(), static_cast<int>(text.size()));
   return parser->Parse(&input, message);

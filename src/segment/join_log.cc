@@ -60,7 +60,7 @@ std::vector<std::string> JoinLog::Update(const Membership& membership, int64_t n
         StrCat("Segment ", segment_, ": node ", NameAt(names_, node), " has asked to join for ",
                waits_ns / kNsPerSecond, " s, but does not answer the invitations of node ",
                NameAt(names_, membership.Coordinator()),
-               ": check that frames pass between them in both ", "directions (firewall, routes)"));
+               ": check that frames pass between them in both directions (firewall, routes)"));
   }
   return lines;
 }

@@ -121,7 +121,8 @@ std::vector<Evaluation> DistributedEvaluation::Published() const {
     std::vector<Evaluation> results;
     for (int net = 0; net < tester_.nets(); ++net) {
       const int batches = tester_.batches(net);
-      const Gathered all = Gather({{node, share}}, share.test(), net, batches, tester_.outputs(net));
+      const Gathered all =
+          Gather({{node, share}}, share.test(), net, batches, tester_.outputs(net));
       if (!all.missing.empty()) return {};
       results.push_back(tester_.Means(net, all.sums));
     }

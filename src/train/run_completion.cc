@@ -35,7 +35,7 @@ TrainResult RunCompletion::Run(SolverWorker* worker) {
   const bool complete = !stop_.by_command && (scheduled || stop_.end_iteration);
   result.iteration = !complete             ? clock.global()
                      : stop_.end_iteration ? *stop_.end_iteration
-                                           : std::max<int64_t>(param.max_iter(), Resumed());
+                                           : std::max<int64_t>(param.max_iter(), ResumedAt());
   result.loss = parts_.reporter.loss();
   if (parts_.cluster != nullptr) {
     RunInCluster(worker, complete, &result);
@@ -54,10 +54,10 @@ TrainResult RunCompletion::Run(SolverWorker* worker) {
   return result;
 }
 
-// The iteration at which the run was resumed, which may be beyond max_iter; 0: it was not, or not by
-// this node. The clock of a node that joins a run starts where the run is then, which may be beyond
-// max_iter too, as the nodes end the iterations that they have begun.
-int64_t RunCompletion::Resumed() const {
+// The iteration at which the run was resumed, which may be beyond max_iter; 0: it was not, or not
+// by this node. The clock of a node that joins a run starts where the run is then, which may be
+// beyond max_iter too, as the nodes end the iterations that they have begun.
+int64_t RunCompletion::ResumedAt() const {
   if (parts_.cluster == nullptr) return setup_.weights->clock().start();
   return setup_.resume ? setup_.resume->iteration() : 0;
 }

@@ -48,7 +48,7 @@ class RunCompletion {
 
  private:
   void RunInCluster(SolverWorker* worker, bool complete, TrainResult* result);
-  int64_t Resumed() const;
+  int64_t ResumedAt() const;
   bool LastTestDue(int64_t iteration) const;
   void ReportFinalLoss(SolverWorker* worker, int64_t iteration);
   bool LastProcess();

@@ -64,12 +64,11 @@ class KernelCode : public testing::Test {
   void SetUp() override {
     const char* const home = std::getenv("CUDA_HOME");
     const std::string folder = home ? home : "/usr/local/cuda";
-    const CommandResult found =
-        test::Run({"/bin/sh", "-c",
-                   "PATH=" + folder + "/bin:$PATH; " +
-                       "command -v nvdisasm >/dev/null && command -v cuobjdump"});
+    const CommandResult found = test::Run(
+        {"/bin/sh", "-c",
+         "PATH=" + folder + "/bin:$PATH; command -v nvdisasm >/dev/null && command -v cuobjdump"});
     if (found.status != 0) {
-      GTEST_SKIP() << "no cuobjdump with its nvdisasm in " << folder
+      GTEST_SKIP() << "no cuobjdump and nvdisasm in " << folder
                    << "/bin or on the PATH: compiled kernels are not read";
     }
     tool_ = found.output.substr(0, found.output.find('\n'));

@@ -64,8 +64,8 @@ struct Traffic {
   uint64_t least_positions = 0;  // of the chunk that was sent least often
 };
 
-// Counts the traffic of eight nodes that make progress in every `every`th tick, one after the other,
-// except node 7, which does so `slow` times as seldom. Their links carry four frames a tick.
+// Counts the traffic of eight nodes that make progress in every `every`th tick, one after the
+// other, except node 7, which does so `slow` times as seldom. Their links carry four frames a tick.
 Traffic TrafficOfEight(int slow, int every = 1) {
   Cluster x({.nodes = 8, .size = 800, .chunk_floats = 10});
   x.SetRoom(4);

@@ -854,9 +854,9 @@ x_.membership.role() != Role::kJoining;
       weights_left_(slots),
 """)]),
     ("no-brake-where-nobody-answers", [(MASTER, """\
-  const bool repeats = !fresh || chunk.unanswered >= kMostUnanswered;
+    const bool repeats = !fresh || chunk.unanswered >= kMostUnanswered;
 """, """\
-  const bool repeats = !fresh;
+    const bool repeats = !fresh;
 """)]),
     ("every-master-taken-for-as-quick", [(WORKER, """\
   const int64_t timeout = x_.RetransmitTimeout(master.round_trip, exact_), waited = now - chunk.sent_at;
@@ -886,10 +886,10 @@ x_.membership.role() != Role::kJoining;
     iterations_ = static_cast<float>(passed);
 """)]),
     ("unreported-iterations-count-as-none", [(DAMPING, """\
-    return std::max(Between(cluster_, now.cluster),
-                    Between(own_, now.own) * static_cast<double>(now.members));
+    return std::max<double>(IterationsBetween(cluster_, now.cluster),
+                            IterationsBetween(own_, now.own) * static_cast<double>(now.members));
 """, """\
-    return Between(cluster_, now.cluster);
+    return IterationsBetween(cluster_, now.cluster);
 """)]),
     ("a-clock-that-falls-has-run-around", [(DAMPING, """\
     return std::max(0, static_cast<int32_t>(static_cast<uint32_t>(now) - then));
@@ -905,7 +905,7 @@ x_.membership.role() != Role::kJoining;
       std::max(context_.merged_iterations, iterations);
 """)]),
     ("the-rest-is-added-before-its-solvers-have-merged", [(DAMPING, """\
-    const double seen = now.on_copies ? Between(own_, now.own) : passed;
+    const double seen = now.on_copies ? IterationsBetween(own_, now.own) : passed;
 """, """\
     const double seen = passed;
 """)]),

@@ -105,7 +105,7 @@ TEST_F(ClusterOnABadNetwork, LeavesOutANodeThatReceivesNothingUntilItDoesAgain) 
     for (int i : {0, 1}) AwaitIteration(i, Iteration(i) + 500);
     harm("del");
     for (int i : {0, 1}) Await(i, "Node c is responsive again on segment lan");
-    // Until then: a node that has left is silent, too.
+    // Looked for before the nodes leave: one that has left is silent, too.
     for (int i : {0, 1}) {
       const std::string log = nodes_[i]->ErrorsSoFar();
       EXPECT_EQ(log.find(StrCat("Node ", NameOf(1 - i), " is unresponsive")), std::string::npos)

@@ -264,9 +264,8 @@ TEST_F(ClusterOfMachines, ReadsTheDataOfANodeThatWasKilledUntilItIsBack) {
   for (int i : {0, 2}) Await(i, "Node b is gone: this node reads 1/2 of its data shard 1\n");
   nodes_[0]->Signal(SIGHUP);
   // The file follows the line of the log.
-  AwaitThat(0, "saves which shard it shares", [&] {
-    return SharedShards(work_, "a") == std::vector<uint64_t>{1};
-  });
+  AwaitThat(0, "saves which shard it shares",
+            [&] { return SharedShards(work_, "a") == std::vector<uint64_t>{1}; });
   Start(1, Endless());
   for (int i : {0, 2}) Await(i, "Node b is there and reads its data shard 1 by itself again\n");
   AwaitIteration(1, Iteration(0) + 100);

@@ -12,7 +12,7 @@ namespace {
 
 // Random streams.
 constexpr uint64_t kScenario = 1, kLate = 4, kLinks = 5, kPace = 8, kDamping = 10, kChoice = 12,
-                   kUneven = 13, kPositions = 14, kLatest = 18;
+                   kUneven = 13, kPositions = 14, kMore = 18;
 // Duration of an event that lasts until all links are healed.
 constexpr int64_t kForEver = 1'000'000;
 
@@ -138,7 +138,6 @@ void DrawLater(Scenario* s) {
   s->damping = Chance(damping, 0.3);
   Rng links(s->seed, {kLinks});
   if (s->nodes > 2 && Chance(links, 0.25)) DrawBrokenLinks(links, s);
-  SortEvents(s);
   Rng choice(s->seed, {kChoice});
   if (s->codec == Codec::kSparse && Chance(choice, 0.5)) {
     s->choice = Chance(choice, 0.5) ? SparseChoice::kTop : SparseChoice::kRandom;
@@ -150,16 +149,12 @@ void DrawLater(Scenario* s) {
   if (!s->direct && Chance(positions, 0.3)) {
     s->position_codec = Chance(positions, 0.5) ? Codec::kBfloat16 : Codec::kInt8;
   }
-}
-
-// The last to be added.
-void DrawLatest(Scenario* s) {
-  Rng rng(s->seed, {kLatest});
-  if (Chance(rng, 0.3)) s->pauses = Real(rng, 1.0);
-  if (Chance(rng, 0.3)) s->view_cost = Between(rng, 1, 20);  // a third of the peer timeout
-  if (Chance(rng, 0.3)) s->magnitude = int64_t{1} << rng.Below(9);
-  s->momentum = Chance(rng, 0.1);
-  if (s->late > 0 && s->nodes <= 6 && Chance(rng, 0.3)) DrawDeafJoiners(rng, s);
+  Rng more(s->seed, {kMore});
+  if (Chance(more, 0.3)) s->pauses = Real(more, 1.0);
+  if (Chance(more, 0.3)) s->view_cost = Between(more, 1, 20);  // a third of the peer timeout
+  if (Chance(more, 0.3)) s->magnitude = int64_t{1} << more.Below(9);
+  s->momentum = Chance(more, 0.1);
+  if (s->late > 0 && s->nodes <= 6 && Chance(more, 0.3)) DrawDeafJoiners(more, s);
   SortEvents(s);
 }
 
@@ -207,7 +202,6 @@ Scenario Draw(uint64_t seed) {
   if (s.direct) s.faults.corrupt = 0;  // only the link protects direct payloads
   DrawEvents(rng, &s);
   DrawLater(&s);
-  DrawLatest(&s);
   return s;
 }
 

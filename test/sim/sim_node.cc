@@ -141,7 +141,10 @@ void SimNode::Train(int64_t tick) {
   }
   if (rng_.Uniform() >= scenario_.busy) return;
   const auto period = static_cast<uint64_t>(tick / kPauseTicks);
-  if (Rng(scenario_.seed, {kPauses, id_, period}).Uniform() < scenario_.pauses) return;
+  if (scenario_.pauses > 0 &&
+      Rng(scenario_.seed, {kPauses, id_, period}).Uniform() < scenario_.pauses) {
+    return;
+  }
   if (interruptions_.Below(kInterrupted) == 0) return BeginStore();
   const int touched = 1 + static_cast<int>(rng_.Below(scenario_.chunks));
   for (int i = 0; i < touched; ++i) {

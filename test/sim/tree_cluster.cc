@@ -128,7 +128,10 @@ void TreeCluster::Solve(uint16_t id) {
   Node& node = nodes_[id];
   if (!training_ || !node.begun || !InSync(node) || rng_.Uniform() >= options_.busy) return;
   const auto period = static_cast<uint64_t>(tick_ / kPauseTicks);
-  if (Rng(options_.seed, {kPauses, id, period}).Uniform() < options_.pauses) return;
+  if (options_.pauses > 0 &&
+      Rng(options_.seed, {kPauses, id, period}).Uniform() < options_.pauses) {
+    return;
+  }
   const int chunk = static_cast<int>(rng_.Below(options_.chunks));
   node.weights[chunk * stride_ + id] += 1;
   node.made[chunk] += 1;

@@ -79,7 +79,8 @@ TEST_F(UpgradeCommand, ErrorsAreOneLineAndLeaveNoFile) {
                 {"1 arguments given, expected the file"});
   ExpectOneLine(Millrace({"upgrade_net_proto_binary", in_, out_}),
                 {in_ + ": truncated or not a net in binary form"});
-  ExpectOneLine(Millrace({"upgrade_solver_proto_text", in_, out_}), {in_ + ": is a NetParameter, expected a SolverParameter"});
+  ExpectOneLine(Millrace({"upgrade_solver_proto_text", in_, out_}),
+                {in_ + ": is a NetParameter, expected a SolverParameter"});
   ExpectOneLine(Millrace({"upgrade_net_proto_text", work_ / "none", out_}), {"none: No such file"});
   EXPECT_FALSE(FileExists(out_));
 }

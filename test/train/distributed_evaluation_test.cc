@@ -282,7 +282,7 @@ TEST_F(DistributedEvaluations, EndWithATestOfTheLeadersWeights) {
   EXPECT_NEAR(again.at(0).loss, results[0].loss, 1e-12);
 }
 
-// As a node does that joins a resumed run without the snapshot.
+// A node that joins a resumed run without its snapshot has another last iteration.
 TEST_F(DistributedEvaluations, AreTheLastForThoseWithItsWeightsWhateverTheirIteration) {
   Make(3);
   nodes_[0]->evaluation->BeginFinalTest(2000, 77, {0, 1, 2});

@@ -37,8 +37,8 @@ struct ConvertImagesResult {
 // the order of the database. An image that cannot be read or decoded is logged and skipped, or
 // refused if `strict`. Image files are stored unchanged if they are to be encoded in the format
 // that they have and not resized. Logs progress every 1000 images. Throws Error in one line, and
-// leaves no database, for unusable options or lists, for a size that differs, if no image is usable,
-// or if the database cannot be written.
+// leaves no database, for unusable options or lists, for a size that differs, if no image is
+// usable, or if the database cannot be written.
 MILLRACE_API ConvertImagesResult ConvertImages(const std::string& root_folder,
                                                const std::string& list_file,
                                                const std::string& output,

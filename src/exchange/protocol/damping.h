@@ -43,6 +43,12 @@ struct TrainingClock {
   bool on_copies = false;
 };
 
+// Iterations between two readings of a clock, of which the lower 32 bits are kept; 0 if the clock
+// has fallen.
+inline int32_t IterationsBetween(uint32_t then, uint64_t now) {
+  return std::max(0, static_cast<int32_t>(static_cast<uint32_t>(now) - then));
+}
+
 // Staleness of one chunk at a worker.
 class TakeDelay {
  public:
@@ -56,7 +62,7 @@ class TakeDelay {
   // taken the held-back rest into account yet.
   float Share(const TrainingClock& now) {
     const double passed = PassedAt(now);
-    const double seen = now.on_copies ? Between(own_, now.own) : passed;
+    const double seen = now.on_copies ? IterationsBetween(own_, now.own) : passed;
     if (seen == 0 && iterations_ > kAddedIterations) return 0;
     // A single short interval among long ones does not make an exchange fresh.
     iterations_ = static_cast<float>(std::max(passed, kKept * iterations_));
@@ -79,17 +85,11 @@ class TakeDelay {
  private:
   static constexpr double kKept = 0.75;  // part of the recorded staleness that a take keeps
 
-  // Iterations between two readings of a clock, of which the lower 32 bits are kept; 0 if the clock
-  // has fallen.
-  static double Between(uint32_t then, uint64_t now) {
-    return std::max(0, static_cast<int32_t>(static_cast<uint32_t>(now) - then));
-  }
-
   // Cluster iterations since the last take. Other members' clocks arrive late, so the estimate
   // assumes that they train at least as fast as this node.
   double PassedAt(const TrainingClock& now) const {
-    return std::max(Between(cluster_, now.cluster),
-                    Between(own_, now.own) * static_cast<double>(now.members));
+    return std::max<double>(IterationsBetween(cluster_, now.cluster),
+                            IterationsBetween(own_, now.own) * static_cast<double>(now.members));
   }
 
   uint32_t cluster_ = 0, own_ = 0;  // clocks at the last take, lower 32 bits

@@ -43,7 +43,7 @@ class DiffCycle {
   // on.
   bool Waits(int64_t now, int64_t least, int64_t usual, const TrainingClock& clock) {
     if (merged_ >= expected_) return false;
-    const auto passed = static_cast<int32_t>(static_cast<uint32_t>(clock.cluster) - iterations_);
+    const int64_t passed = IterationsBetween(iterations_, clock.cluster);
     if (passed < static_cast<int64_t>(clock.members)) return false;
     const int64_t first_half = std::max(least, 2 * half_ns_);
     if (!has_any_ && merged_ > 0) {

@@ -186,9 +186,8 @@ void Master::Flush() {
   Wake();
 }
 
-bool Master::IsHeldBack(const Chunk& chunk, uint32_t index, bool fresh, const WaitTimes& times) {
+bool Master::IsHeldBack(const Chunk& chunk, uint32_t index, bool repeats, const WaitTimes& times) {
   const int64_t passed = times.now - chunk.sent_at;
-  const bool repeats = !fresh || chunk.unanswered >= kMostUnanswered;
   if (repeats && passed < x_.RetryAfter(times.timeout, chunk.retries, index)) return true;
   if (chunk.unanswered > 0 && passed < times.answer) return true;
   if (!x_.throttled) return false;
@@ -223,7 +222,8 @@ void Master::Poll(int64_t now, size_t budget) {
     clean_ = 0;
     // The next position is made when the previous one has left, with the content of that time.
     if (x_.outbox.Holds(chunk.slot, index)) continue;
-    if (IsHeldBack(chunk, index, fresh, times)) continue;
+    const bool repeats = !fresh || chunk.unanswered >= kMostUnanswered;
+    if (IsHeldBack(chunk, index, repeats, times)) continue;
     cycles_[chunk.row].Begin(x_.throttled ? ActiveWorkers(chunk) : 0, now, x_.clock);
     priority_.Sent(chunk.row, now - chunk.sent_at);
     ++chunk.number;
@@ -234,7 +234,7 @@ void Master::Poll(int64_t now, size_t budget) {
     } else {
       ++x_.stats.repeats;
     }
-    if (!fresh || chunk.unanswered >= kMostUnanswered) {
+    if (repeats) {
       x_.Count(&chunk.retries);
     } else {
       chunk.retries = 0;

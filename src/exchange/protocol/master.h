@@ -55,7 +55,7 @@ class Master {
     bool known = false;    // if false, only the parity is known, from the acknowledgement vector
   };
 
-  // Of a pass over the chunks, ns.
+  // The times that a pass over the chunks compares with, in ns.
   struct WaitTimes {
     int64_t now = 0;
     int64_t timeout = 0;  // before the first retransmission
@@ -73,10 +73,10 @@ class Master {
   bool NeedsPosition(const Chunk& chunk) const {
     return chunk.dirty || chunk.swept != x_.table.version;
   }
-  // Whether the next position of the chunk waits: for the retransmission of the last one, for
-  // answers to it that are on their way, or, on a throttled segment, for diffs or for the turn of
-  // the chunk.
-  bool IsHeldBack(const Chunk& chunk, uint32_t index, bool fresh, const WaitTimes& times);
+  // Whether the next position of the chunk waits: if it `repeats` one, for the retransmission
+  // timeout; for answers that are on their way; on a throttled segment also for diffs, or for the
+  // turn of the chunk.
+  bool IsHeldBack(const Chunk& chunk, uint32_t index, bool repeats, const WaitTimes& times);
   Codec codec() const { return exact_ ? Codec::kFloat32 : x_.config.position_codec; }
   // Sends the positions of sending_.
   void SendPositions(int64_t now);
