@@ -37,6 +37,7 @@ DEFINE_string(codec, "float32",
               "of diffs: float32, bfloat16, int8, sparse:THRESHOLD, topk:SHARE or "
               "random:SHARE");
 DEFINE_string(position_codec, "float32", "of positions: float32, bfloat16 or int8");
+DEFINE_string(scaling, "none", "learning rate of workers, as Topology.scaling: linear or none");
 DEFINE_bool(damping, true, "damp stale progress; default: as of a segment");
 DEFINE_int64(snapshot_every, 0,
              "iterations of all workers together between snapshots, for which all come to rest; 0: "
@@ -116,6 +117,10 @@ SimulationOptions OptionsFromFlags() {
   options.rule = RuleOf(FLAGS_rule);
   options.codec = CodecOf(FLAGS_codec);
   options.position_codec = PositionCodecOf(FLAGS_position_codec);
+  if (FLAGS_scaling != "linear" && FLAGS_scaling != "none") {
+    throw Error("--scaling=", FLAGS_scaling, ": expected linear or none");
+  }
+  options.scales = FLAGS_scaling == "linear";
   if (!gflags::GetCommandLineFlagInfoOrDie("damping").is_default) options.damping = FLAGS_damping;
   options.seed = FLAGS_seed;
   options.threads = FLAGS_threads;
@@ -206,9 +211,9 @@ const RegisterCommand registered(
     {"simulate",
      "",
      "trains by many workers in one process, in virtual time, on a simulated network",
-     {"solver",   "workers", "step_ms", "jitter",   "slow",           "delay_ms", "loss",
-      "max_mbps", "mtu",     "rule",    "codec",    "position_codec", "damping",  "seed",
-      "threads",  "metrics", "save",    "snapshot", "snapshot_every", "plugins"},
+     {"solver",   "workers", "step_ms", "jitter", "slow",           "delay_ms",       "loss",
+      "max_mbps", "mtu",     "rule",    "codec",  "position_codec", "damping",        "scaling",
+      "seed",     "threads", "metrics", "save",   "snapshot",       "snapshot_every", "plugins"},
      RunSimulate,
      {},
      "millrace simulate --solver=lenet_solver.prototxt --workers=16 --max_mbps=1000 --loss=0.01"});

@@ -79,11 +79,12 @@ bool MergedReader::Step() {
   return false;
 }
 
-// Whether another node masters the chunk, and `base` and `pending` hold a position of it. A chunk
-// that is being demoted was this node's until now; its base is not set yet.
+// Whether `base` and `pending` hold a position of the chunk, whose master has other weights than
+// solvers. A chunk that is being demoted was this node's until now; its base may not be set yet.
 bool MergedReader::HasMerged(uint32_t index) const {
   const Chunk& chunk = exchange_.table().chunks[index];
-  return chunk.state != ChunkState::kMaster && chunk.number > 0 && !chunk.demoting;
+  const bool merges_own = exchange_.merges_own() && exchange_.view().members.size() > 1;
+  return (chunk.state != ChunkState::kMaster || merges_own) && chunk.number > 0 && !chunk.demoting;
 }
 
 void MergedReader::CopyBatch() {

@@ -93,6 +93,7 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
   ExchangeConfig exchange = config.exchange;
   exchange.trailer_bytes = config.filter.key ? kFrameTagBytes : 0;
   exchange.rest_distance = rule_.RestDistance(config.rule.parameters);
+  exchange.merges_own = MergeRuleRegistry::Get().MergesOwn(config.rule.name);
   const int64_t most = ChunkFloatsFor(transport_->max_frame_bytes(), exchange);
   if (most < 1 || config.chunk_floats > most) {
     throw Error("segment ", config.name, ": frames of ", transport_->max_frame_bytes(),
@@ -147,8 +148,9 @@ bool NetSegment::SendsDirect(const float* weights, int64_t count) {
   if (!transport_->RegisterMemory(std::as_bytes(std::span(weights, static_cast<size_t>(count))))) {
     return false;
   }
-  return !replica_device_.device->memory().on_host() ||
-         transport_->RegisterMemory({memory_.get<std::byte>(), memory_.bytes()});
+  const bool from_weights = replica_device_.device->memory().on_host() &&
+                            !MergeRuleRegistry::Get().MergesOwn(config_.rule.name);
+  return from_weights || transport_->RegisterMemory({memory_.get<std::byte>(), memory_.bytes()});
 }
 
 void NetSegment::MakeExecutor(int64_t most_floats, float* weights, int64_t count) {

@@ -58,6 +58,7 @@ class ExchangeSimulation : public SimulationCore {
     exchange.position_codec = options().position_codec;
     exchange.damping = *options().damping;
     exchange.rest_distance = rule.RestDistance(options().rule.parameters);
+    exchange.merges_own = MergeRuleRegistry::Get().MergesOwn(rule.name);
     exchange.sole_bootstrapper = index == 0;
     if (index != 0) exchange.bootstrap_after_ns = -1;
     // As on a machine, but with room for delays that no local network has.
@@ -169,8 +170,9 @@ class ExchangeSimulation : public SimulationCore {
     const auto chunk = static_cast<size_t>(chunk_floats_);
     for (size_t c = 0; c < owners_.size(); ++c) {
       const size_t begin = c * chunk, end = std::min(begin + chunk, merged->size());
-      const std::vector<float>& of = worker(owners_[c]).weights();
-      std::copy(of.begin() + begin, of.begin() + end, merged->begin() + begin);
+      const SimulatedWorker& of = worker(owners_[c]);
+      const std::vector<float>& from = exchange(owners_[c]).merges_own() ? of.base() : of.weights();
+      std::copy(from.begin() + begin, from.begin() + end, merged->begin() + begin);
     }
   }
 

@@ -63,6 +63,8 @@ class SimulatedWorker {
 
   BuiltNet& net() { return solver_.net(); }
   std::vector<float>& weights() { return weights_; }
+  const std::vector<float>& weights() const { return weights_; }
+  const std::vector<float>& base() const { return base_; }  // ReplicaArrays::base
   SimulatedStrategy& strategy() { return *strategy_; }
   // Of a worker that has one.
   Exchange& exchange() { return *exchange_; }

@@ -74,10 +74,11 @@ void RefuseLayers(const SolverConfig& config) {
 SimulationOptions WithRule(SimulationOptions options) {
   bool damping = IsDampedByDefault(options.rule.name);
   if (options.rule.name.empty()) {
-    DefaultMergeRule chosen = DefaultMergeRuleFor(options.workers);
+    DefaultMergeRule chosen = DefaultMergeRuleFor(options.workers, true, options.scales);
     LOG(INFO) << "The workers merge by the rule " << chosen.reason;
     options.rule = std::move(chosen.rule);
     damping = chosen.damping;
+    if (chosen.scales_rate) options.rate_scale = static_cast<float>(options.workers);
   }
   if (!options.damping) options.damping = damping;
   return options;

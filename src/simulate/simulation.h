@@ -34,6 +34,8 @@ struct SimulationOptions {
   // Without a name, and without damping: as a segment of so many nodes whose topology file names
   // none (exchange/kernels/default_merge_rule.h).
   MergeRuleConfig rule = {.name = "", .parameters = {}};
+  bool scales = false;   // Topology.scaling is "linear"
+  float rate_scale = 1;  // of the workers' learning rate, after the warm-up (rate_scale.h)
   CodecConfig codec = {};
   Codec position_codec = Codec::kFloat32;  // kBfloat16 or kInt8: ExchangeConfig::position_codec
   std::optional<bool> damping = {};        // of stale exchanges

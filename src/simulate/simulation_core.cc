@@ -28,12 +28,15 @@ SimulationCore::SimulationCore(const SolverConfig& config, const SimulationOptio
                   : std::make_unique<ResumePoint>(LoadResumePoint(options.snapshot))),
       config_(Continued(config, resume_.get())),
       options_(options),
+      rate_scale_(RateScale::WarmupOf(config_.param.max_iter())),
       policy_(config_.param),
       stop_conditions_(config_.param, &trained_clock_),
       durations_(options.seed, {kDurationStream}),
       network_(options.network, options.workers, options.seed),
       losses_(std::max<int>(config.param.average_loss(), options.workers)),
       workers_(options.workers) {
+  rate_scale_.Set(RateScale::FactorOf(config_.param.type(), options.rate_scale));
+  policy_.ScaleBy(&rate_scale_);
   const int cores = std::max<int>(1, static_cast<int>(boost::thread::hardware_concurrency()));
   const int threads = std::min(options.threads > 0 ? options.threads : cores, options.workers);
   for (int i = 0; i < threads; ++i) {

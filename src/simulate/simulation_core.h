@@ -166,6 +166,7 @@ class SimulationCore {
   const std::unique_ptr<ResumePoint> resume_;  // null: the run starts anew
   const SolverConfig config_;
   const SimulationOptions options_;
+  RateScale rate_scale_;
   LrPolicy policy_;
   VirtualClock clock_;
   int64_t begin_ns_ = 0, trained_ns_ = INT64_MAX;  // of this part's training

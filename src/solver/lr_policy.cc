@@ -94,7 +94,7 @@ void LrPolicy::CheckStages() const {
   }
 }
 
-float LrPolicy::Rate(int64_t iteration) const {
+float LrPolicy::RateOfFile(int64_t iteration) const {
   if (iteration < warmup_iter_) {
     const double share = static_cast<double>(iteration) / static_cast<double>(warmup_iter_);
     return static_cast<float>(warmup_start_lr_ + (base_lr_ - warmup_start_lr_) * share);

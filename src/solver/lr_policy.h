@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "solver/rate_scale.h"
+
 namespace millrace::caffe {
 class SolverParameter;
 }
@@ -28,7 +30,7 @@ namespace millrace::inline solver {
 // Before iteration warmup_iter (Intel's fork), the rate is on the line from warmup_start_lr at
 // iteration 0 to b at warmup_iter, whatever the policy.
 // Fields that are not given are 0, as in Caffe. Of stepvalues that do not increase, each counts
-// from the iteration after that of the one before it. Immutable and thread-safe.
+// from the iteration after that of the one before it. Thread-safe once it is set up.
 class LrPolicy {
  public:
   // Throws FieldError for what stops Caffe: an unknown policy, gamma < 0, stepsize <= 0, stages
@@ -38,8 +40,14 @@ class LrPolicy {
   // schedule goes on with its stepvalue of that index, whatever the earlier ones are.
   void Resume(int64_t iteration, int32_t steps);
 
+  // Multiplies all rates by a factor that may change, of `scale`, which outlives this object.
+  void ScaleBy(const RateScale* scale) { scale_ = scale; }
+
   // The rate at `iteration` >= 0.
-  float Rate(int64_t iteration) const;
+  float Rate(int64_t iteration) const {
+    const float rate = RateOfFile(iteration);
+    return scale_ != nullptr ? rate * scale_->Factor(iteration) : rate;
+  }
   // The number of steps that the schedule has taken by then (step, multistep), else 0.
   int32_t Step(int64_t iteration) const;
   // current_step in a solverstate of `completed` iterations: Caffe steps as an iteration begins, so
@@ -52,6 +60,7 @@ class LrPolicy {
   enum class Kind { kFixed, kStep, kExp, kInv, kMultistep, kPoly, kSigmoid, kMultifixed };
 
   void CheckStages() const;
+  float RateOfFile(int64_t iteration) const;
 
   Kind kind_;
   double base_lr_, gamma_, power_;
@@ -62,6 +71,7 @@ class LrPolicy {
   std::vector<int64_t> stepvalues_;
   int32_t steps_before_ = 0;    // of multistep: taken before a resume
   std::vector<int64_t> steps_;  // of multistep: iterations of the others, strictly increasing
+  const RateScale* scale_ = nullptr;
 };
 
 }  // namespace millrace::inline solver

@@ -59,6 +59,7 @@ NodePlan Planner::Plan() {
   plan.shard = topology_.shard_data ? node.shard : 0;
   plan.shards = topology_.shard_data ? static_cast<int>(topology_.nodes.size()) : 1;
   plan.distributed_evaluation = topology_.distributed_evaluation;
+  plan.scales_rate = topology_.scales_rate;
   for (size_t i = 0; i < topology_.segments.size(); ++i) {
     if (topology_.segments[i].Joins(node_)) plan.segments.push_back(PlanSegment(i));
   }

@@ -42,6 +42,7 @@ struct NodePlan {
   TopologyMemory memory;      // of the weights; checked to exist
   int shard = 0, shards = 1;  // reads part `shard` of `shards` of the data; 0 of 1: all
   bool distributed_evaluation = true;
+  bool scales_rate = false;           // Topology::scales_rate
   std::vector<SegmentPlan> segments;  // the node's segments, in the file's order
   std::vector<std::string> notices;   // info lines for the caller to log
   std::vector<std::string> warnings;  // warnings for the caller to log

@@ -50,15 +50,32 @@ bool SharesWeights(const Topology& topology, const TopologySegment& segment) {
                      });
 }
 
+bool ReadScaling(const topology_file::Topology& file) {
+  if (file.scaling() == "linear" || file.scaling() == "none") return file.scaling() == "linear";
+  throw FieldError("scaling", "\"", file.scaling(), "\" given, expected linear or none");
+}
+
+// Whether all segments leave the merge rule to the program, and join the same nodes.
+bool MayScale(const Topology& topology) {
+  return topology.scales && std::all_of(topology.segments.begin(), topology.segments.end(),
+                                        [&](const TopologySegment& segment) {
+                                          return !segment.names_rule && !segment.names_damping &&
+                                                 segment.nodes == topology.segments[0].nodes &&
+                                                 !SharesWeights(topology, segment);
+                                        });
+}
+
 // For segments that name none; and the damping of those that do not name it.
 void ChooseMergeRules(Topology* topology) {
+  const bool scales = MayScale(*topology);
   for (TopologySegment& segment : topology->segments) {
     if (segment.names_rule) {
       if (!segment.names_damping) segment.damping = IsDampedByDefault(segment.rule.name);
       continue;
     }
     DefaultMergeRule chosen = DefaultMergeRuleFor(static_cast<int>(segment.nodes.size()),
-                                                  !SharesWeights(*topology, segment));
+                                                  !SharesWeights(*topology, segment), scales);
+    topology->scales_rate = chosen.scales_rate;
     segment.rule = std::move(chosen.rule);
     if (!segment.names_damping) segment.damping = chosen.damping;
     segment.default_rule = std::move(chosen.reason);
@@ -79,17 +96,20 @@ void CheckMergeRules(const Topology& topology) {
     const MergeRuleDescriptor& rule = descriptor(segment);
     const bool rests = rule.RestDistance(segment.rule.parameters) > 0;
     for (const TopologySegment& other : topology.segments) {
+      const bool shares = MergeRuleRegistry::Get().MergesOwn(segment.rule.name);
       const bool echoes = rule.state_floats > 0 && descriptor(other).state_floats > 0;
-      if (&other == &segment || !Overlap(other, segment) || (!rests && !echoes)) continue;
+      if (&other == &segment || !Overlap(other, segment)) continue;
+      if (!rests && !echoes && !shares) continue;
       const auto joint = std::find_if(segment.nodes.begin(), segment.nodes.end(),
                                       [&](NodeId node) { return other.Joins(node); });
       if (joint == segment.nodes.end()) continue;
       const std::string with = StrCat("segment \"", other.name, "\"");
-      throw FieldError(StrCat("segment[", i, "].merge_rule"), "\"", segment.rule.name,
-                       "\" given, but node \"", topology.nodes[*joint].name,
-                       "\" shares these weights with ", with, "; expected a rule ",
-                       rests ? "that leaves no progress unsent"
-                             : StrCat("without state, because that of ", with, " has state too"));
+      throw FieldError(
+          StrCat("segment[", i, "].merge_rule"), "\"", segment.rule.name, "\" given, but node \"",
+          topology.nodes[*joint].name, "\" shares these weights with ", with, "; expected a rule ",
+          rests    ? "that leaves no progress unsent"
+          : shares ? "that merges the progress of its own node in full"
+                   : StrCat("without state, because that of ", with, " has state too"));
     }
   }
 }
@@ -137,7 +157,7 @@ void CheckPositionCodecs(const Topology& topology) {
 }  // namespace
 
 Topology ParseTopology(const std::string& text, const std::string& name,
-                       const std::vector<std::string>& transports) {
+                       const std::vector<std::string>& transports, bool scales) {
   topology_file::Topology file;
   Topology topology;
   ParseText(text, name, &file, &topology.source);
@@ -149,6 +169,7 @@ Topology ParseTopology(const std::string& text, const std::string& name,
     CheckName("name", file.has_name(), file.name());
     topology.name = file.name();
     topology.shard_data = file.shard_data();
+    topology.scales = ReadScaling(file) && scales;
     topology.distributed_evaluation = file.distributed_evaluation();
     topology.nodes = ReadNodes(file);
     topology.segments = ReadSegments(file, topology.nodes, transports);
@@ -163,8 +184,9 @@ Topology ParseTopology(const std::string& text, const std::string& name,
   return topology;
 }
 
-Topology LoadTopology(const std::string& path, const std::vector<std::string>& transports) {
-  Topology topology = ParseTopology(ReadFile(path), path, transports);
+Topology LoadTopology(const std::string& path, const std::vector<std::string>& transports,
+                      bool scales) {
+  Topology topology = ParseTopology(ReadFile(path), path, transports, scales);
   for (const std::string& warning : topology.warnings) LOG(WARNING) << warning;
   return topology;
 }

@@ -78,6 +78,8 @@ struct Topology {
   std::vector<TopologyNode> nodes;  // a node's id is its index
   std::vector<TopologySegment> segments;
   bool shard_data = true;
+  bool scales = true;        // Topology.scaling is "linear"
+  bool scales_rate = false;  // the nodes' learning rate (exchange/kernels/default_merge_rule.h)
   bool distributed_evaluation = true;
   // Warnings on deprecated fields of the file, each with its file and line.
   std::vector<std::string> warnings;
@@ -93,10 +95,13 @@ std::vector<std::string> TransportsForTopologies();
 
 // Reads and checks a file, and logs its warnings. Throws Error with one line: file, line, field,
 // and expected value. `transports`: the accepted values of a segment's `transport`, all registered.
-Topology LoadTopology(const std::string& path, const std::vector<std::string>& transports);
+// `scales`: the caller scales its learning rate where Topology::scales_rate; false: as if the file
+// had scaling: "none".
+Topology LoadTopology(const std::string& path, const std::vector<std::string>& transports,
+                      bool scales = true);
 // The same for text in memory, without logging; `name` replaces the file name.
 Topology ParseTopology(const std::string& text, const std::string& name,
-                       const std::vector<std::string>& transports);
+                       const std::vector<std::string>& transports, bool scales = true);
 
 // The run id in the frames of this segment, which keeps clusters and segments apart. 64-bit FNV-1a
 // over the cluster's name, a zero byte, and the segment's name.

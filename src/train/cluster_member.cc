@@ -23,6 +23,7 @@ std::unique_ptr<NodeConfig> NodeConfigOf(const ClusterOptions& options) {
   TrainOptions train;
   train.topology = options.topology;
   train.node = options.node;
+  train.scales_rate = false;
   return FindHostNodeConfig(train);
 }
 

@@ -9,6 +9,7 @@
 
 #include "cluster/start_check.h"
 #include "proto/parse.h"
+#include "solver/rate_scale.h"
 #include "solver/solver.h"
 #include "topology/choose_node.h"
 
@@ -48,10 +49,17 @@ std::unique_ptr<NodeConfig> FindNodeConfig(const TrainOptions& options) {
     return nullptr;
   }
   auto node_config = std::make_unique<NodeConfig>();
-  node_config->topology = LoadTopology(options.topology, TransportsForTopologies());
+  node_config->topology =
+      LoadTopology(options.topology, TransportsForTopologies(), options.scales_rate);
   node_config->plan =
       PlanFor(node_config->topology, ChooseNode(node_config->topology, options.node, getenv));
   return node_config;
+}
+
+float RateFactor(const Cluster& cluster, const NodePlan& plan,
+                 const caffe::SolverParameter& solver) {
+  if (!plan.scales_rate) return 1;
+  return RateScale::FactorOf(solver.type(), static_cast<float>(cluster.members()));
 }
 
 Error MemoryError(const NodeConfig& node_config, const std::string& expected) {

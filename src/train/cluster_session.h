@@ -35,6 +35,11 @@ std::vector<std::string> NodeNames(const Topology& topology);
 // The same with the segments of `node_config`'s node.
 std::vector<PeerLabel> PeerLabels(const NodeConfig& node_config);
 
+// The factor of a node's learning rate (rate_scale.h), while its cluster has the members that it
+// has.
+float RateFactor(const Cluster& cluster, const NodePlan& plan,
+                 const caffe::SolverParameter& solver);
+
 // For the run's main thread only, except that cluster() is thread-safe, and that another thread may
 // call LogFailures and failure_detector() until the main thread ends the run.
 class ClusterSession {

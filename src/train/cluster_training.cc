@@ -67,6 +67,8 @@ ClusterTraining::ClusterTraining(RunSetup* setup, RunStop* run_stop, ErrorSink* 
 bool ClusterTraining::Join(Tester* tester) {
   if (!session_.Join()) return false;
   setup_.weights->Publish();
+  ScaleRate();
+  LogScaling();
   UseMergedWeights(tester);
   DistributeEvaluation(tester);
   WatchShards();
@@ -116,8 +118,23 @@ void ClusterTraining::WatchShards() {
 void ClusterTraining::Watch(double seconds) {
   if (!stop_.stop) CheckStart(seconds);
   CompareSettings();
+  ScaleRate();
   session_.failure_detector().Listen();
   if (takeover_ && !stop_.stop) takeover_->Poll();
+}
+
+void ClusterTraining::ScaleRate() {
+  setup_.rate_scale.Set(RateFactor(cluster(), setup_.node_config->plan, setup_.config.param));
+}
+
+void ClusterTraining::LogScaling() {
+  if (!setup_.node_config->plan.scales_rate) return;
+  const caffe::SolverParameter& solver = setup_.config.param;
+  LOG(INFO) << "The nodes average their progress, at a learning rate of the solver file's times "
+            << (RateScale::IsByRoot(solver.type()) ? "the root of " : "") << "their number (now "
+            << cluster().members() << "), in full from iteration "
+            << RateScale::WarmupOf(solver.max_iter())
+            << " on; scaling: \"none\" in the topology turns this off";
 }
 
 void ClusterTraining::CompareSettings() {

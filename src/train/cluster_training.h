@@ -57,6 +57,8 @@ class ClusterTraining {
 
  private:
   void CheckStart(double seconds);
+  void LogScaling();
+  void ScaleRate();
   void CompareSettings();
   void UseMergedWeights(Tester* tester);
   void DistributeEvaluation(Tester* tester);

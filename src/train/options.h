@@ -29,6 +29,7 @@ struct TrainOptions {
   std::string shm;                   // name under /dev/shm; "": private weights
   std::string metrics;               // JSON lines file; "": none
   std::string topology;              // path of the topology file; "": no cluster
+  bool scales_rate = true;           // the learning rate follows Topology.scaling
   std::string node;                  // name of this node; "": chosen by rank
   // Shard of the training data; 0 of 0: the topology's shard, or all data.
   uint64_t shard_index = 0, shard_count = 0;

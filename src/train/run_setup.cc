@@ -103,7 +103,9 @@ RunSetup::RunSetup(const TrainOptions& given, std::unique_ptr<Processes>* connec
       synchronous(IsSynchronous(config)),
       processes(Connect(given, synchronous, &config, connected)),
       options(Resolved(given, config, node_config.get(), processes)),
+      rate_scale(RateScale::WarmupOf(config.param.max_iter())),
       policy(config.param) {
+  policy.ScaleBy(&rate_scale);
   omp_set_num_threads(1);
   LogNotices(config);
   LogDevices(options.gpus);

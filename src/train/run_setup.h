@@ -64,6 +64,7 @@ class RunSetup {
   const bool synchronous;      // an iteration is a step of all solvers
   Processes* const processes;  // null: this process is alone
   const TrainOptions options;  // with defaults filled in
+  RateScale rate_scale;        // of a cluster
   LrPolicy policy;
   std::unique_ptr<ResumePoint> resume;    // null: the run starts anew
   bool resumes_own_part = true;           // false: `resume` is of another process

@@ -60,8 +60,10 @@ class SolverSession : public Session {
  public:
   SolverSession(SolverConfig config, const SessionOptions& options)
       : config_(std::move(config)),
+        rate_scale_(RateScale::WarmupOf(config_.param.max_iter())),
         policy_(config_.param),
         stop_conditions_(config_.param, &clock_) {
+    policy_.ScaleBy(&rate_scale_);
     try {
       Build(options);
     } catch (const std::exception& error) {
@@ -237,6 +239,9 @@ class SolverSession : public Session {
     const std::optional<int64_t> iteration = solver_->Claim();
     if (!iteration) return std::nullopt;
     solver_->net().set_debug_info(IsDebugInfoDue(config_.param, *iteration));
+    if (node_) {
+      rate_scale_.Set(RateFactor(node_->cluster(), node_->node_config().plan, config_.param));
+    }
     const StepResult step = solver_->Compute(*iteration);
     longest_ns_ = std::max(longest_ns_, clock_.NowNs() - begin_ns);
     ended_ |= stop_conditions_.AfterIteration(weights_->clock().global());
@@ -311,6 +316,7 @@ class SolverSession : public Session {
 
   const SteadyClock clock_;
   SolverConfig config_;
+  RateScale rate_scale_;
   LrPolicy policy_;
   StopConditions stop_conditions_;
   std::unique_ptr<Processes> processes_;  // null: no other process steps with this one

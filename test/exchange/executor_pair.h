@@ -97,7 +97,7 @@ class ExecutorPair {
                       const Guarded& expected_out) {
     EXPECT_EQ(op.result, expected.result);
     if (op.kind == ChunkOpKind::kMerge || op.kind == ChunkOpKind::kLoad ||
-        op.kind == ChunkOpKind::kDemote) {
+        op.kind == ChunkOpKind::kDemote || op.kind == ChunkOpKind::kTakeBack) {
       return;
     }
     EXPECT_EQ(op.out_bytes, expected.out_bytes);
@@ -189,12 +189,31 @@ inline void MergeLikeTheReference(ExecutorPair* worker, ExecutorPair* master, Co
       std::vector<std::vector<std::byte>> in;
       for (const ChunkOp& op : taken) in.push_back(worker->Out(op));
       // Payloads of another codec are refused, by both.
-      master->Run({.kind = ChunkOpKind::kMerge, .codec = out, .staleness = staleness}, in);
+      ChunkOp merge{.kind = ChunkOpKind::kMerge, .codec = out, .staleness = staleness};
+      merge.share = 0.3f;
+      master->Run(merge, in);
     }
     worker->Run({.kind = ChunkOpKind::kLoad}, Positions(worker->host().arrays, rng));
     worker->Progress(1, rng);
     if (staleness == 3) master->Run({.kind = ChunkOpKind::kDemote});
   }
+}
+
+// A new master, with a diff that it has sent as a worker, merges its own progress.
+inline void MergeOwnLikeTheReference(ExecutorPair* master, Rng* rng) {
+  master->Scatter(1, rng);
+  master->Run({.kind = ChunkOpKind::kTake});
+  for (int round = 0; round < 3; ++round) {
+    master->Progress(1, rng);
+    ChunkOp own{.kind = ChunkOpKind::kMergeOwn};
+    own.share = 0.3f;
+    master->Run(own);
+  }
+  master->Progress(1, rng);
+  master->Run({.kind = ChunkOpKind::kTake});
+  master->Run({.kind = ChunkOpKind::kTakeBack});
+  master->Run({.kind = ChunkOpKind::kReturn});
+  master->Run({.kind = ChunkOpKind::kRead});
 }
 
 }  // namespace millrace::test

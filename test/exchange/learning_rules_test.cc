@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "exchange/kernels/average_rule.h"
 #include "exchange/kernels/codec_config.h"
 #include "exchange/kernels/decayed_rule.h"
 #include "exchange/kernels/delay_compensated_rule.h"
@@ -94,6 +95,14 @@ Case OuterCase(bool nesterov, int delay) {
   return outer;
 }
 
+Case AverageCase() {
+  Case average{{"average", {}}, {}, {}};
+  average.model.merges_own = average.model.takes_share = true;
+  average.make_kernel =
+      KernelOf<AverageRule>([](const RuleParameters&) { return AverageRule(); }, average.config);
+  return average;
+}
+
 Case StalenessCase(double power, double grace) {
   Case staleness{{"staleness", {{"power", power}, {"grace", grace}}}, {}, {}};
   staleness.model.merge = [power, grace](float w, float d, float*, uint32_t staleness) {
@@ -126,9 +135,9 @@ Case DecayedCase() {
 }
 
 std::vector<Case> Cases() {
-  return {EasgdCase(),           OuterCase(false, 1), OuterCase(true, 1),
-          OuterCase(true, 3),    OuterCase(false, 4), StalenessCase(1, 1),
-          StalenessCase(0.5, 0), CompensatedCase(),   DecayedCase()};
+  return {EasgdCase(),         OuterCase(false, 1), OuterCase(true, 1),    OuterCase(true, 3),
+          OuterCase(false, 4), StalenessCase(1, 1), StalenessCase(0.5, 0), CompensatedCase(),
+          DecayedCase(),       AverageCase()};
 }
 
 std::string NameOf(const Case& rule) {
@@ -160,6 +169,7 @@ TEST(LearningRules, AgreeWithTheirModelsInEveryBit) {
       ExecutorPair worker = HostAndModel(rule, size, chunk, config, simd),
                    master = HostAndModel(rule, size, chunk, config, simd);
       MergeLikeTheReference(&worker, &master, config.codec, &rng);
+      if (rule.model.merges_own) MergeOwnLikeTheReference(&master, &rng);
     });
   }
 }
@@ -194,6 +204,7 @@ TEST(LearningRules, LeaveTheBitsInKernelsThatTheHostLeaves) {
         ExecutorPair pair = make_pair(), worker = make_pair(), master = make_pair();
         LiveLikeTheReference(&pair, codec.codec, &rng);
         MergeLikeTheReference(&worker, &master, codec.codec, &rng);
+        if (rule.model.merges_own) MergeOwnLikeTheReference(&master, &rng);
         if (HasFailure()) return;
       }
     }
@@ -230,6 +241,38 @@ TEST(OuterRule, AveragesWithoutMomentum) {
   float w = 8, state[2] = {};
   for (const float d : {4.0f, -2.0f, 8.0f, 6.0f}) w = rule.Apply(w, d, state, 0);
   EXPECT_EQ(w, 8 + (4 - 2 + 8 + 6) / 4.0f);
+}
+
+// Progress that a master has not merged when it stops being one is that of a worker.
+TEST(AverageRule, MergesAMastersOwnProgressAsThatOfAnother) {
+  test::Replica replica(3, 3);
+  const auto executor = MakeHostExecutor(replica.arrays, {}, {"average", {}});
+  const auto run = [&](ChunkOpKind kind, std::span<const float> in = {}) {
+    ChunkOp op{.kind = kind};
+    if (kind == ChunkOpKind::kMerge || kind == ChunkOpKind::kMergeOwn) op.share = 0.25f;
+    op.in = reinterpret_cast<const std::byte*>(in.data());
+    op.in_bytes = static_cast<uint32_t>(in.size_bytes());
+    executor->Run({&op, 1});
+  };
+  const ReplicaArrays& arrays = replica.arrays;
+  const auto weights = [&] { return std::vector<float>(arrays.weights, arrays.weights + 3); };
+  const auto base = [&] { return std::vector<float>(arrays.base, arrays.base + 3); };
+  std::copy_n(std::vector<float>{1, 2, 3}.begin(), 3, arrays.weights);
+  run(ChunkOpKind::kDemote);
+  for (int i = 0; i < 3; ++i) arrays.weights[i] += 4;
+  const float diff[] = {8, 0, -8};
+  run(ChunkOpKind::kMerge, diff);
+  EXPECT_EQ(base(), (std::vector<float>{3, 2, 1}));
+  EXPECT_EQ(weights(), (std::vector<float>{7, 6, 5}));
+  run(ChunkOpKind::kMergeOwn);
+  EXPECT_EQ(base(), (std::vector<float>{4, 3, 2}));
+  EXPECT_EQ(weights(), base());
+  arrays.weights[1] += 4;
+  run(ChunkOpKind::kTake);
+  EXPECT_EQ(base(), (std::vector<float>{4, 7, 2}));
+  run(ChunkOpKind::kTakeBack);
+  EXPECT_EQ(base(), (std::vector<float>{4, 3, 2}));
+  EXPECT_EQ(weights(), (std::vector<float>{4, 7, 2}));
 }
 
 TEST(OuterRule, RefusesWhatIsNoNumberOfDiffsAndNoSwitch) {

@@ -66,9 +66,9 @@ TEST(MergeRuleRegistry, RefusesWhatNoRuleTakes) {
     return test::ErrorOf([&] { MakeHostExecutor({}, {}, config); });
   };
   EXPECT_EQ(
-      error({"average", {}}),
-      "unknown merge rule average: expected one of additive, decayed, delay_compensated, easgd, "
-      "elastic, elastic_test, heavy_ball, outer, span_damped, span_decay, span_momentum, "
+      error({"mean", {}}),
+      "unknown merge rule mean: expected one of additive, average, decayed, delay_compensated, "
+      "easgd, elastic, elastic_test, heavy_ball, outer, span_damped, span_decay, span_momentum, "
       "staleness");
   EXPECT_EQ(error({"additive", {{"pull", 1}}}), "merge rule additive: it has no parameter pull");
   for (const double bad : {-0.1, 0.9, std::nan("")}) {

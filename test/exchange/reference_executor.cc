@@ -237,6 +237,7 @@ void ReferenceExecutor::RunOne(ChunkOp* op) {
     if (op->kind != ChunkOpKind::kMerge) op->out_bytes = 0;
     return;
   }
+  const float share = rule_.takes_share ? op->share : 1;
   switch (op->kind) {
     case ChunkOpKind::kRead:
       return Write(Codec::kFloat32, {w, w + n}, op);
@@ -258,10 +259,31 @@ void ReferenceExecutor::RunOne(ChunkOp* op) {
           return arrays_.rule_state[k * arrays_.size + begin + i];
         };
         for (int k = 0; k < rule_.state_floats; ++k) state[k] = at(k);
-        w[i] = rule_.merge(w[i], in[i], state, op->staleness);
+        const float before = rule_.merges_own ? base[i] : w[i];
+        const float after = rule_.merge(before, share * in[i], state, op->staleness);
+        w[i] = w[i] == before || !rule_.merges_own ? after : w[i] + (after - before);
+        if (rule_.merges_own) base[i] = after;
         for (int k = 0; k < rule_.state_floats; ++k) at(k) = state[k];
       }
       return;
+    case ChunkOpKind::kMergeOwn:
+      for (int64_t i = 0; i < n; ++i) {
+        float state[kMostStateFloats];
+        const auto at = [&](int k) -> float& {
+          return arrays_.rule_state[k * arrays_.size + begin + i];
+        };
+        for (int k = 0; k < rule_.state_floats; ++k) state[k] = at(k);
+        const float before = base[i] - pending[i], u = w[i] - before;
+        base[i] = rule_.merge(before, std::isfinite(u) ? share * u : 0, state, 0);
+        if (std::isfinite(u)) w[i] = base[i];
+        pending[i] = 0;
+        for (int k = 0; k < rule_.state_floats; ++k) at(k) = state[k];
+      }
+      if (op->out != nullptr) Write(Codec::kFloat32, {base, base + n}, op);
+      return;
+    case ChunkOpKind::kTakeBack:
+      for (int64_t i = 0; i < n; ++i) base[i] -= pending[i], pending[i] = 0;
+      return ClearState(*op);
     case ChunkOpKind::kLoad:
       for (int64_t i = 0; i < n; ++i) w[i] = base[i] = in[i], pending[i] = 0;
       return ClearState(*op);

@@ -15,6 +15,8 @@ namespace millrace::test {
 struct ReferenceRule {
   bool zero_changes_nothing = true;
   int state_floats = 0;
+  bool merges_own = false;   // the master's weights are base - pending
+  bool takes_share = false;  // diffs are merged times ChunkOp::share
   std::function<float(float)> offer = [](float u) { return u; };
   // keep(u, 0) is not u: a share below 1 is kept by itself, and what is withheld as it is.
   bool changes_unsent = false;

@@ -244,8 +244,21 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
   if (h.unsettled) return DropReason::kOld;
 """)]),
     ("positions-are-always-settled", [(MASTER, """\
-    header.unsettled = !x_.table.IsSettled(index);
+    header.unsettled = !x_.table.IsSettled(next.chunk);
 """, "")]),
+    ("a-master-merges-nothing-of-its-own", [(MASTER, """\
+    const bool merges = x_.config.merges_own && next.has_own;
+""", """\
+    const bool merges = false;
+""")]),
+    ("what-an-only-member-does-is-averaged", [(MASTER, """\
+  if (x_.config.merges_own && members_.size() < 2 && members.size() > 1) CountOwnInFull();
+""", "")]),
+    ("a-master-that-gives-up-merges-its-own-in-full", [(TAKEOVER, """\
+    op.kind = x_.config.merges_own ? ChunkOpKind::kTakeBack : ChunkOpKind::kDemote;
+""", """\
+    op.kind = ChunkOpKind::kDemote;
+""")]),
     ("a-merge-settles-nothing", [(MASTER, """\
   SetBit(x_.table.unsettled(op.chunk), context.source, false);
 """, "")]),

@@ -30,9 +30,9 @@ MUTANTS = [
     CheckMergeRules(topology);
 """, "")]),
     ("relays-scale-what-they-bring-by-default", [("src/topology/topology.cc", """\
-                                                  !SharesWeights(*topology, segment));
+                                                  !SharesWeights(*topology, segment), scales);
 """, """\
-                                                  SharesWeights(*topology, segment) || true);
+                                                  SharesWeights(*topology, segment) || true, scales);
 """)]),
     ("the-file-has-no-say-in-damping", [("src/topology/topology.cc", """\
     if (!segment.names_damping) segment.damping = chosen.damping;
@@ -267,14 +267,14 @@ MUTANTS = [
 
     # ---- Merged weights, staleness ------------------------------------------
     ("what-a-master-has-is-read-from-its-base", [(MERGED, """\
-  return chunk.state != ChunkState::kMaster && chunk.number > 0 && !chunk.demoting;
+  return (chunk.state != ChunkState::kMaster || merges_own) && chunk.number > 0 && !chunk.demoting;
 """, """\
-  return chunk.number > 0 && !chunk.demoting;
+  return (merges_own || true) && chunk.number > 0 && !chunk.demoting;
 """)]),
     ("a-base-is-read-before-it-is-set", [(MERGED, """\
-  return chunk.state != ChunkState::kMaster && chunk.number > 0 && !chunk.demoting;
+  return (chunk.state != ChunkState::kMaster || merges_own) && chunk.number > 0 && !chunk.demoting;
 """, """\
-  return chunk.state != ChunkState::kMaster && !chunk.demoting;
+  return (chunk.state != ChunkState::kMaster || merges_own) && !chunk.demoting;
 """)]),
     ("live-weights-pass-for-merged-ones", [(MERGED, """\
     op.kind = ChunkOpKind::kReturn;

@@ -73,8 +73,8 @@ TEST(MergeRuleText, IsReadWithItsParametersAndDefaults) {
 
 TEST(MergeRuleText, IsRefusedByLineWhereItIsWrong) {
   EXPECT_EQ(
-      ParseError("merge_rule: 'average'"),
-      "f:7: segment[0].merge_rule: \"average\" given, expected one of additive, decayed, "
+      ParseError("merge_rule: 'mean'"),
+      "f:7: segment[0].merge_rule: \"mean\" given, expected one of additive, average, decayed, "
       "delay_compensated, easgd, elastic_test, elastic_test_spans, heavy_ball, heavy_ball_spans, "
       "none, outer, refusing, staleness");
   const auto error = [](const std::string& param) {
@@ -128,12 +128,12 @@ TEST(MergeRuleText, ThatLeavesProgressIsRefusedWhereSegmentsShareWeights) {
 }
 
 TEST(NetSegmentRule, IsRefusedByNameIfThereIsNone) {
-  NetSegmentConfig config = ConfigWith({"average", {}});
+  NetSegmentConfig config = ConfigWith({"mean", {}});
   config.name = "lan";
   LoopbackHub hub(LoopbackOptions{});
   std::vector<float> weights(kFloats);
   EXPECT_EQ(ErrorOf([&] { NetSegment(config, hub.Connect(0), weights.data(), kFloats); }),
-            "segment lan: unknown merge rule average: expected one of additive, decayed, "
+            "segment lan: unknown merge rule mean: expected one of additive, average, decayed, "
             "delay_compensated, easgd, elastic_test, elastic_test_spans, heavy_ball, "
             "heavy_ball_spans, none, outer, refusing, staleness");
 }

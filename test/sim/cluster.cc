@@ -27,7 +27,7 @@ Cluster::Cluster(const ClusterOptions& options)
       nodes_(options.nodes),
       room_(options.faults.rate) {
   for (uint16_t i = 0; i < options.nodes; ++i) {
-    nodes_[i].Start(ConfigOf(options, i), options.size, options.chunk_floats);
+    nodes_[i].Start(ConfigOf(options, i), options.size, options.chunk_floats, {}, options.rule);
   }
   if (options.joined) Settle();
 }

@@ -24,6 +24,7 @@ struct ClusterOptions {
   LinkFaults faults = {.rate = 256};
   uint64_t seed = 0;
   int64_t peer_timeout_ticks = 60;
+  MergeRuleConfig rule = {};
   bool joined = true;  // the constructor returns when all nodes have joined
 };
 

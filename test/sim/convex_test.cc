@@ -26,6 +26,8 @@ struct Problem {
   // Above 0: each node trains on weights of its own, and merges them after so many steps.
   int64_t period = 0;
   float noise = 0;  // standard deviation of (w - 1) in the gradient
+  // Nodes take the mean of their progress, at as many times the rate.
+  bool averages = false;
 };
 
 // The solver of one node.
@@ -43,10 +45,11 @@ class Descent {
   int64_t Step(std::vector<float>* shared) {
     std::vector<float>& weights = problem_.period > 0 ? own_ : *shared;
     const float m = problem_.momentum;
+    const auto scale = static_cast<float>(problem_.averages ? problem_.nodes : 1);
     for (size_t i = 0; i < weights.size(); ++i) {
       float error = weights[i] - 1;
       if (problem_.noise > 0) error += problem_.noise * rng_.Gaussian();
-      const float v = m * velocity_[i] - problem_.steps[i % problem_.steps.size()] * error;
+      const float v = m * velocity_[i] - scale * problem_.steps[i % problem_.steps.size()] * error;
       weights[i] += v + m * (v - velocity_[i]);
       velocity_[i] = v;
     }
@@ -79,7 +82,8 @@ Course Descend(const Problem& problem, int64_t rounds) {
   ClusterOptions options{.nodes = problem.nodes};
   options.chunk_floats = static_cast<int64_t>(problem.steps.size());
   options.size = chunks * options.chunk_floats;
-  options.damping = problem.damping;
+  options.damping = problem.damping && !problem.averages;
+  if (problem.averages) options.rule.name = "average";
   options.seed = test::Seed();
   const double frames = problem.speed * static_cast<double>(chunks);
   options.faults.rate = std::max<int64_t>(static_cast<int64_t>(frames), 8 + 2 * problem.nodes);
@@ -87,6 +91,9 @@ Course Descend(const Problem& problem, int64_t rounds) {
   const int64_t often =
       std::max<int64_t>(1, std::lround(static_cast<double>(options.faults.rate) / frames));
   Cluster cluster(options);
+  for (uint16_t node = 0; problem.speed < 1 && problem.averages && node < problem.nodes; ++node) {
+    cluster.exchange(node).SetThrottled(true);
+  }
   std::vector<Descent> descents;
   for (uint16_t node = 0; node < problem.nodes; ++node) {
     descents.emplace_back(problem, node, options.size);
@@ -163,8 +170,8 @@ TEST(Convex, SolversOnWeightsOfTheirOwnDoNotOvershootTogether) {
   EXPECT_GT(Descend(undamped, 600).farthest, 100);
 }
 
-// With the solvers' look-ahead momentum of 0.9, one node converges for steps up to 1.36, and several
-// do for two thirds of that at every link speed. docs/exchange.md has the limits.
+// With the solvers' look-ahead momentum of 0.9, one node converges for steps up to 1.36, and
+// several do for two thirds of that at every link speed. docs/exchange.md has the limits.
 TEST(Convex, NodesWithMomentumConverge) {
   for (const uint16_t nodes : {2, 3, 5, 16}) {
     for (const double speed : kSpeeds) {
@@ -188,6 +195,34 @@ TEST(Convex, NodesWithMomentumAndNoisyGradientsStayNearTheOptimum) {
       EXPECT_LE(course.farthest, 3) << nodes << " nodes, speed " << speed;
       EXPECT_LE(course.at_end, 1) << nodes << " nodes, speed " << speed;
     }
+  }
+}
+
+// What nodes do adds up where they average at as many times the rate: they come to the optimum as
+// soon as one solver at the sum of their rates. Damped addition is late with what it holds back,
+// and plain addition bears only steps of which the sum is short.
+TEST(Convex, NodesThatAverageLearnAsOneAtTheSumOfTheirRates) {
+  const auto descend = [](uint16_t nodes, double speed, float sum, bool averages, bool damping) {
+    return Descend({.nodes = nodes,
+                    .speed = speed,
+                    .momentum = 0.9f,
+                    .steps = {sum / static_cast<float>(nodes)},
+                    .damping = damping,
+                    .averages = averages},
+                   200);
+  };
+  for (const uint16_t nodes : {3, 4, 8, 16}) {
+    for (const double speed : {1.0, 3.0, 10.0}) {
+      for (const float sum : {0.004f, 0.04f, 0.1f, 0.2f, 0.3f}) {
+        SCOPED_TRACE(StrCat(nodes, " nodes, speed ", speed, ", sum ", sum));
+        const Course course = descend(nodes, speed, sum, true, false);
+        EXPECT_LE(course.farthest, 1);
+        EXPECT_LE(course.at_end, 1e-4);
+        EXPECT_EQ(course.replicas, 0);
+      }
+    }
+    EXPECT_GT(descend(nodes, 3, 0.04f, false, true).at_end, 0.001);
+    EXPECT_GT(descend(nodes, 1, nodes == 16 ? 0.2f : 0.3f, false, false).farthest, 100);
   }
 }
 

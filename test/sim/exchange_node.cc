@@ -97,7 +97,9 @@ void ExchangeEnd::Start(const ExchangeConfig& config, std::span<float> weights,
   if (fake.late_batch_ops > 0 || fake.before) {
     executor = std::make_unique<test::FakeExecutor>(std::move(executor), fake);
   }
-  exchange = std::make_unique<Exchange>(config, executor.get());
+  ExchangeConfig with_rule = config;
+  with_rule.merges_own = MergeRuleRegistry::Get().MergesOwn(rule.name);
+  exchange = std::make_unique<Exchange>(with_rule, executor.get());
 }
 
 void ExchangeEnd::Receive(Network* network, int64_t tick) {

@@ -155,6 +155,7 @@ void DrawLater(Scenario* s) {
   if (Chance(more, 0.3)) s->magnitude = int64_t{1} << more.Below(9);
   s->momentum = Chance(more, 0.1);
   if (s->late > 0 && s->nodes <= 6 && Chance(more, 0.3)) DrawDeafJoiners(more, s);
+  s->merges_own = !s->momentum && Chance(more, 0.3);
   SortEvents(s);
 }
 
@@ -215,10 +216,11 @@ std::string ToText(const Scenario& s) {
       << ",wild=" << s.wild << ",active=" << s.active << ",busy=" << s.busy << ",slots=" << s.slots
       << ",throttled=" << s.throttled << ",damping=" << s.damping << ",pauses=" << s.pauses
       << ",view_cost=" << s.view_cost << ",magnitude=" << s.magnitude << ",momentum=" << s.momentum
-      << ",loss=" << s.faults.loss << ",uneven_loss=" << s.faults.uneven_loss
-      << ",duplicate=" << s.faults.duplicate << ",corrupt=" << s.faults.corrupt
-      << ",delay_min=" << s.faults.delay_min << ",delay_max=" << s.faults.delay_max
-      << ",rate=" << s.faults.rate << ",queue=" << s.faults.queue;
+      << ",merges_own=" << s.merges_own << ",loss=" << s.faults.loss
+      << ",uneven_loss=" << s.faults.uneven_loss << ",duplicate=" << s.faults.duplicate
+      << ",corrupt=" << s.faults.corrupt << ",delay_min=" << s.faults.delay_min
+      << ",delay_max=" << s.faults.delay_max << ",rate=" << s.faults.rate
+      << ",queue=" << s.faults.queue;
   for (const Event& e : s.events) {
     out << ",event=" << kKinds[static_cast<int>(e.kind)] << ':' << e.at << ':' << e.node << ':'
         << e.ticks << ':' << e.mask;
@@ -285,6 +287,8 @@ void SetField(Scenario* s, const std::string& name, const std::string& value) {
     in >> s->magnitude;
   else if (name == "momentum")
     in >> s->momentum;
+  else if (name == "merges_own")
+    in >> s->merges_own;
   else if (name == "loss")
     in >> s->faults.loss;
   else if (name == "uneven_loss")
@@ -351,6 +355,7 @@ std::vector<Scenario> Smaller(const Scenario& s) {
   add([](Scenario& n) { n.view_cost = 0; });
   add([](Scenario& n) { n.magnitude = 1; });
   add([](Scenario& n) { n.momentum = false; });
+  add([](Scenario& n) { n.merges_own = false; });
   add([](Scenario& n) { n.chunks = std::max(1, n.chunks / 2); });
   add([](Scenario& n) { n.chunks = std::max(1, n.chunks - 1); });
   add([](Scenario& n) { n.active = std::max<int64_t>(40, n.active / 2); });

@@ -55,6 +55,8 @@ struct Scenario {
   double pauses = 0;      // share of the time in which a node's solver makes no step
   int64_t view_cost = 0;  // maximum ticks for which a node stands still after it changed its view
   int64_t magnitude = 1;  // the progress of every second node, in tokens per token of the others
+  // Masters merge their own progress as diffs, by a rule that adds.
+  bool merges_own = false;
   bool momentum = false;  // masters merge with a rule that has a state (outer, with momentum)
   LinkFaults faults;
   std::vector<Event> events;

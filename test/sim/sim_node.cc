@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "exchange/kernels/additive_rule.h"
 #include "exchange/kernels/codec.h"
+#include "exchange/kernels/register_host_rule.h"
 
 namespace millrace::sim {
 namespace {
@@ -20,7 +22,15 @@ constexpr uint64_t kInterrupted = 64;
 // that no incarnation occurs twice.
 constexpr uint32_t kIncarnationSpan = 10'000;
 
+// The sum of all progress, for which the master's weights are apart from those of its solvers.
+struct AddsOwnRule : AdditiveRule {
+  static constexpr bool kMergesOwn = true;
+};
+const RegisterHostRule adds_own({.name = "adds_own"},
+                                [](const RuleParameters&) { return AddsOwnRule(); });
+
 MergeRuleConfig RuleOf(const Scenario& s) {
+  if (s.merges_own) return {"adds_own", {}};
   if (!s.momentum) return {};
   const double rate = 1.0 / s.nodes;
   return {"outer", {{"rate", rate}, {"momentum", 0.5}, {"nesterov", 1}, {"delay", s.nodes}}};

@@ -99,11 +99,20 @@ TEST_F(SimulationTest, LearnsWithEachMergeRule) {
 }
 
 TEST_F(SimulationTest, MergesAsASegmentOfAsManyNodesThatNamesNoRule) {
-  const auto weights = [&](int workers, const MergeRuleConfig& rule, std::optional<bool> damping) {
-    return Simulate(Config(60), {.workers = workers, .mtu = 600, .rule = rule, .damping = damping})
+  const auto weights = [&](int workers, const MergeRuleConfig& rule, std::optional<bool> damping,
+                           bool scales = false, float rate_scale = 1) {
+    return Simulate(Config(60), {.workers = workers,
+                                 .mtu = 600,
+                                 .rule = rule,
+                                 .scales = scales,
+                                 .rate_scale = rate_scale,
+                                 .damping = damping})
         .weights;
   };
   const MergeRuleConfig none = {.name = "", .parameters = {}};
+  EXPECT_EQ(weights(2, none, {}, true), weights(2, {"additive", {}}, true));
+  EXPECT_EQ(weights(4, none, {}, true), weights(4, {"average", {}}, false, false, 4));
+  EXPECT_NE(weights(4, none, {}, true), weights(4, {"average", {}}, false));
   EXPECT_EQ(weights(8, none, {}), weights(8, {"additive", {}}, true));
   const MergeRuleConfig outer = DefaultMergeRuleFor(9).rule;
   EXPECT_EQ(outer.name, "outer");

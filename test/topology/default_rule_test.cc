@@ -9,8 +9,8 @@
 namespace millrace::test {
 namespace {
 
-std::string NodesText(int count) {
-  std::string text = "name: 'n'\n";
+std::string NodesText(int count, const std::string& scaling = "none") {
+  std::string text = StrCat("name: 'n' scaling: '", scaling, "'\n");
   for (int i = 0; i < count; ++i) text += StrCat("node { name: 'n", i, "' } ");
   return text;
 }
@@ -29,7 +29,7 @@ const RuleParameters& OuterOf(const TopologySegment& segment) {
   return segment.rule.parameters;
 }
 
-TEST(DefaultMergeRule, IsAdditiveForUpToEightMembersAndThenOuterWithNesterovMomentum) {
+TEST(DefaultMergeRule, WithoutScalingIsAdditiveForUpToEightMembersAndThenOuterWithMomentum) {
   for (const int members : {2, 8}) {
     const DefaultMergeRule few = DefaultMergeRuleFor(members);
     EXPECT_EQ(few.rule.name, "additive");
@@ -50,9 +50,85 @@ TEST(DefaultMergeRule, IsAdditiveForUpToEightMembersAndThenOuterWithNesterovMome
             "more than 8 members, of which there are 16");
 }
 
+TEST(DefaultMergeRule, IsAverageForThreeMembersAndMoreAtAScaledRate) {
+  const auto of = [](int nodes, const std::string& fields = "") {
+    return ParseLoopback(NodesText(nodes, "linear") + "\n" + SegmentText("s", 0, nodes, fields));
+  };
+  for (const int nodes : {3, 8, 40}) {
+    const Topology topology = of(nodes);
+    EXPECT_EQ(topology.segments[0].rule.name, "average");
+    EXPECT_FALSE(topology.segments[0].damping);
+    EXPECT_TRUE(PlanFor(topology, 1).scales_rate);
+    EXPECT_EQ(
+        PlanFor(topology, 1).notices.at(0),
+        StrCat("segment \"s\" merges by the rule average, at a learning rate times the number "
+               "of members: the default for 3 and more, of which there are ",
+               nodes));
+  }
+  // What two nodes do, and what the file says, stays as it is.
+  for (const Topology& topology :
+       {of(2), of(3, "merge_rule: 'additive'"), of(3, "damping: true"), of(3, "damping: false")}) {
+    EXPECT_EQ(topology.segments[0].rule.name, "additive");
+    EXPECT_FALSE(PlanFor(topology, 0).scales_rate);
+  }
+  const Topology named = of(3, "merge_rule: 'average'");
+  EXPECT_EQ(named.segments[0].rule.name, "average");
+  EXPECT_FALSE(named.scales_rate);
+}
+
+// All weights need the same factor.
+TEST(DefaultMergeRule, ScalesTheRateOfSegmentsOfTheSameNodesOnly) {
+  const std::string low = "range_end: 0.5", high = "range_begin: 0.5";
+  const auto of = [&](const std::string& second) {
+    return ParseLoopback(NodesText(4, "linear") + "\n" + SegmentText("low", 0, 4, low) + second);
+  };
+  const Topology twin = of(SegmentText("high", 0, 4, high));
+  EXPECT_TRUE(twin.scales_rate);
+  for (const TopologySegment& segment : twin.segments) EXPECT_EQ(segment.rule.name, "average");
+  const Topology half = of(SegmentText("high", 0, 4, high + " merge_rule: 'additive'"));
+  EXPECT_FALSE(half.scales_rate);
+  EXPECT_EQ(half.segments[0].rule.name, "additive");
+  const Topology tree = ParseLoopback(NodesText(7, "linear") + "\n" + SegmentText("a", 0, 4) +
+                                      SegmentText("b", 3, 4));
+  EXPECT_FALSE(tree.scales_rate);
+  EXPECT_EQ(tree.segments[0].rule.name, "additive");
+}
+
+TEST(DefaultMergeRule, ScalesNothingUnlessTheFileSaysSo) {
+  const Topology topology =
+      ParseLoopback("name: 'n' node { name: 'n0' } node { name: 'n1' } node { name: 'n2' }" +
+                    SegmentText("s", 0, 3));
+  EXPECT_EQ(topology.segments[0].rule.name, "additive");
+  EXPECT_FALSE(topology.scales_rate);
+}
+
+TEST(DefaultMergeRule, RefusesAnUnknownScaling) {
+  EXPECT_EQ(ErrorOf([] { ParseLoopback(NodesText(2, "cubic") + "\n" + SegmentText("s", 0, 2)); }),
+            "f:1: scaling: \"cubic\" given, expected linear or none");
+}
+
+// A mean would take a share of what another segment brings, again and again.
+TEST(DefaultMergeRule, RefusesMeansWhereSegmentsShareWeights) {
+  EXPECT_EQ(
+      ErrorOf([] {
+        ParseLoopback(NodesText(7) + "\n" + SegmentText("a", 0, 4, "merge_rule: 'average'") +
+                      SegmentText("b", 3, 4));
+      }),
+      "f:3: segment[0].merge_rule: \"average\" given, but node \"n3\" shares these weights with "
+      "segment \"b\"; expected a rule that merges the progress of its own node in full");
+}
+
+// A caller that has no rate to scale.
+TEST(DefaultMergeRule, FollowsTheCaller) {
+  const std::string text = NodesText(4, "linear") + "\n" + SegmentText("s", 0, 4);
+  EXPECT_EQ(ParseTopology(text, "f", {"loopback"}, false).segments[0].rule.name, "additive");
+}
+
 TEST(DefaultMergeRule, StaysWithinTheParametersOfTheRuleForAnyNumber) {
   for (const int members : {1, 1000, 4096}) {
-    MergeRuleRegistry::Get().Check(DefaultMergeRuleFor(members).rule);
+    for (const bool scales : {false, true}) {
+      MergeRuleRegistry::Get().Check(DefaultMergeRuleFor(members, true, scales).rule);
+    }
   }
 }
 

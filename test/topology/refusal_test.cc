@@ -229,7 +229,7 @@ TEST(TopologyRefusal, KnowsCodecsAndTheirThreshold) {
               StrCat("threshold: ", bad, " given, expected a number above 0"));
   }
   EXPECT_EQ(UdpError("merge_rule: 'elastic'"),
-            "merge_rule: \"elastic\" given, expected one of additive, decayed, "
+            "merge_rule: \"elastic\" given, expected one of additive, average, decayed, "
             "delay_compensated, easgd, outer, staleness");
   EXPECT_EQ(
       UdpError("merge_rule: 'decayed' codec: 'int8'"),

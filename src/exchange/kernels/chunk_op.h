@@ -96,6 +96,16 @@ enum class ChunkOpKind : uint8_t {
   // A master merges a received diff: w := Apply(w, decode(in)). For kSparse and a rule with
   // kZeroChangesNothing (merge_rule.h), only the present elements are touched.
   kMerge,
+  // With a rule that has kMergesOwn, `base - pending` of a chunk that this node masters is the
+  // master's weight, and w - (base - pending) the progress of this node that is not merged yet.
+  // kMerge changes both by the same step. Other rules have no kMergeOwn and no kTakeBack.
+  // A master merges its own progress:
+  //   base' = w' = Apply(base - pending, w - (base - pending)),   pending' = 0
+  // and out := base' (float32), if it is not null. Progress that is not finite stays in w.
+  kMergeOwn,
+  // A master becomes a worker of the chunk, with the progress that it has not merged as unsent
+  // progress: base -= pending, pending = 0. Clears the rule's state.
+  kTakeBack,
   // A worker without progress of its own loads a position: w = base = pos, pending = 0. Clears the
   // rule's state.
   kLoad,
@@ -119,8 +129,8 @@ inline constexpr uint8_t kRefused = kNonFinite | kMalformed | kBusy;
 // True if the operation stores to w. Such a store overwrites concurrent stores of solvers.
 inline constexpr bool WritesWeights(ChunkOpKind kind) {
   return kind == ChunkOpKind::kExchange || kind == ChunkOpKind::kTake ||
-         kind == ChunkOpKind::kMerge || kind == ChunkOpKind::kLoad ||
-         kind == ChunkOpKind::kDropRest;
+         kind == ChunkOpKind::kMerge || kind == ChunkOpKind::kMergeOwn ||
+         kind == ChunkOpKind::kLoad || kind == ChunkOpKind::kDropRest;
 }
 
 // One operation. `in` and `out` are host memory or other memory that the executor's space can
@@ -145,7 +155,7 @@ struct ChunkOp {
   // may have been overwritten.
   uint32_t out_bytes = 0;
   // kExchange, kTake: the share of Select(u) that is sent, greater than 0 and at most 1
-  // (damping.h).
+  // (damping.h). kMerge, kMergeOwn: for rules with kTakesShare.
   float share = 1;
   // kExchange, kTake: output, the scale of an int8 diff, derived from the largest selected value
   // that int8 can encode. kEncodePending: input, the same value.

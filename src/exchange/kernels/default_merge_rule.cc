@@ -19,8 +19,18 @@ double Within(const MergeRuleDescriptor& rule, const char* name, double value) {
 
 }  // namespace
 
-DefaultMergeRule DefaultMergeRuleFor(int members, bool alone) {
+DefaultMergeRule DefaultMergeRuleFor(int members, bool alone, bool scales) {
   DefaultMergeRule chosen;
+  if (members >= kAveragingMembers && alone && scales) {
+    chosen.rule.name = "average";
+    chosen.damping = false;
+    chosen.scales_rate = true;
+    chosen.reason = StrCat(
+        "average, at a learning rate times the number of members: the default "
+        "for ",
+        kAveragingMembers, " and more, of which there are ", members);
+    return chosen;
+  }
   const bool many = members > kMostAdditiveMembers;
   if (many && alone) {
     const MergeRuleDescriptor& outer = *MergeRuleRegistry::Get().Find("outer");

@@ -12,16 +12,22 @@ namespace millrace::inline exchange {
 // (docs/learning.md). In larger ones damping makes it learn more slowly.
 inline constexpr int kMostAdditiveMembers = 8;
 
+// The smallest segment whose members average their progress, at as many times the learning rate.
+inline constexpr int kAveragingMembers = 3;
+
 struct DefaultMergeRule {
   MergeRuleConfig rule;  // with all its parameters
-  bool damping = true;   // outer bounds the sum of a round itself
-  std::string reason;    // in words: "outer with ..., the default for ..."
+  bool damping = true;   // outer and average bound the sum of a round themselves
+  // Members multiply their learning rate by their number (rate_scale.h).
+  bool scales_rate = false;
+  std::string reason;  // in words: "outer with ..., the default for ..."
 };
 
 // For a segment of so many members at its start. `alone`: no other segment exchanges the same
-// weights on one of the members; else the rule has no state, because each of two such rules would
-// add momentum to what the other adds.
-DefaultMergeRule DefaultMergeRuleFor(int members, bool alone = true);
+// weights on one of the members; else the rule is additive, because each of two others would change
+// what the other adds. `scales`: the members may have another learning rate than that of the solver
+// file.
+DefaultMergeRule DefaultMergeRuleFor(int members, bool alone = true, bool scales = false);
 
 // Whether a segment that names this rule, and not `damping`, is damped. delay_compensated is not:
 // every position would correct the progress that is held back once more.

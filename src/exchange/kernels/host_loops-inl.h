@@ -157,15 +157,55 @@ HWY_INLINE void StoreState(D d, const ChunkSpan& chunk, int64_t i, const Floats*
   }
 }
 
+// The master's weights, into which the rule merges diffs.
+template <typename Rule>
+HWY_INLINE float* MergedArray(const ChunkSpan& chunk) {
+  return kMergesOwn<Rule> ? chunk.base : chunk.weights;
+}
+
+// Stores the master's weights from element i on, which were `before`. Those of solvers move with
+// them, and stay equal where they are.
+template <class D, typename Rule, typename Floats>
+HWY_INLINE void StoreMerged(D d, const Rule&, const ChunkSpan& chunk, Floats before, Floats merged,
+                            int64_t i) {
+  if constexpr (kMergesOwn<Rule>) {
+    const Floats w = LoadFloats(d, chunk.weights + i);
+    StoreFloats(d, w == before ? merged : w + (merged - before), chunk.weights + i);
+  }
+  StoreFloats(d, merged, MergedArray<Rule>(chunk) + i);
+}
+
 // Merges diffs from element i on into the weights.
 template <class D, typename Rule, typename Floats>
 HWY_INLINE void MergeOne(D d, const Rule& rule, const ChunkSpan& chunk, Floats diff,
                          uint32_t staleness, int64_t i) {
   Floats state[kStateRoom<Rule>] = {};
   LoadState<Rule>(d, chunk, i, state);
-  const Floats w = LoadFloats(d, chunk.weights + i);
-  StoreFloats(d, rule.Apply(w, diff, state, staleness), chunk.weights + i);
+  const Floats before = LoadFloats(d, MergedArray<Rule>(chunk) + i);
+  StoreMerged(d, rule, chunk, before, rule.Apply(before, diff, state, staleness), i);
   StoreState<Rule>(d, chunk, i, state);
+}
+
+// kMergeOwn. `to` may be null.
+template <typename Rule>
+HWY_NOINLINE void HogwildExchangeMergeOwn(Target, const Rule& shared_rule,
+                                          const ChunkSpan& shared_chunk, float* to) {
+  const Rule rule = shared_rule;
+  const ChunkSpan chunk = shared_chunk;
+  ForEachVector(Widest(), chunk.count, [&](auto d, int64_t i) MILLRACE_STEP {
+    const auto w = LoadFloats(d, chunk.weights + i);
+    const auto before = LoadFloats(d, chunk.base + i) - LoadFloats(d, chunk.pending + i);
+    const auto u = w - before;
+    const auto is_finite = Magnitude(u) < kInfinityBits;
+    std::remove_const_t<decltype(w)> state[kStateRoom<Rule>] = {};
+    LoadState<Rule>(d, chunk, i, state);
+    const auto merged = rule.Apply(before, is_finite ? u : decltype(u){}, state, 0);
+    StoreFloats(d, is_finite ? merged : w, chunk.weights + i);
+    StoreFloats(d, merged, chunk.base + i);
+    StoreFloats(d, decltype(u){}, chunk.pending + i);
+    if (to != nullptr) StoreFloats(d, merged, to + i);
+    StoreState<Rule>(d, chunk, i, state);
+  });
 }
 
 template <typename Rule, typename Payload>
@@ -195,7 +235,7 @@ HWY_NOINLINE bool HogwildExchangeMergeAhead(Target, const Rule& shared_rule,
   const auto merge = [&](auto d, int64_t i) MILLRACE_STEP {
     if constexpr (hn::MaxLanes(d) * sizeof(float) == 64 &&
                   std::is_same_v<Payload, Float32Payload>) {
-      __builtin_prefetch(chunk.weights + i + 1024);
+      __builtin_prefetch(MergedArray<Rule>(chunk) + i + 1024);
       __builtin_prefetch(next.floats + i + 512);
     }
     MergeOne(d, rule, chunk, Decode(d, from, i), staleness, i);
@@ -253,12 +293,13 @@ HWY_INLINE void MergePresent(D d, const Rule& rule, const ChunkSpan& chunk, hn::
                              hn::Vec<hn::RebindToSigned<D>> absent, uint32_t staleness, int64_t i) {
   // Highway 1.0.3 has an IfNegativeThenElse() that is wrong for SSSE3.
   const auto is_absent = ToBits(hn::BitCast(d, absent).raw) < 0;
-  const auto w = LoadFloats(d, chunk.weights + i);
-  std::remove_const_t<decltype(w)> old_state[kStateRoom<Rule>] = {}, state[kStateRoom<Rule>] = {};
+  const auto before = LoadFloats(d, MergedArray<Rule>(chunk) + i);
+  std::remove_const_t<decltype(before)> old_state[kStateRoom<Rule>] = {},
+                                        state[kStateRoom<Rule>] = {};
   LoadState<Rule>(d, chunk, i, old_state);
   LoadState<Rule>(d, chunk, i, state);
-  const auto merged = rule.Apply(w, diff.raw, state, staleness);
-  StoreFloats(d, is_absent ? w : merged, chunk.weights + i);
+  const auto merged = rule.Apply(before, diff.raw, state, staleness);
+  StoreMerged(d, rule, chunk, before, is_absent ? before : merged, i);
   for (int k = 0; k < Rule::kStateFloats; ++k) state[k] = is_absent ? old_state[k] : state[k];
   StoreState<Rule>(d, chunk, i, state);
 }
@@ -323,6 +364,16 @@ inline HWY_NOINLINE void HogwildExchangeReset(Target, const ChunkSpan& shared_ch
     if (position) StoreFloats(d, value, chunk.weights + i);
     StoreFloats(d, value, chunk.base + i);
     StoreFloats(d, decltype(value){}, chunk.pending + i);
+  });
+}
+
+// base -= pending, pending := 0.
+inline HWY_NOINLINE void TakeBackPending(Target, const ChunkSpan& shared_chunk) {
+  const ChunkSpan chunk = shared_chunk;
+  ForEachVector(Widest(), chunk.count, [&](auto d, int64_t i) MILLRACE_STEP {
+    const auto base = LoadFloats(d, chunk.base + i);
+    StoreFloats(d, base - LoadFloats(d, chunk.pending + i), chunk.base + i);
+    StoreFloats(d, decltype(base){}, chunk.pending + i);
   });
 }
 

@@ -99,6 +99,11 @@ class HostRuleExecutor : public ChunkExecutor {
         return Encode(chunk, op);
       case ChunkOpKind::kMerge:
         return Merge(target, chunk, op);
+      case ChunkOpKind::kMergeOwn:
+        return MergeOwn(target, chunk, op);
+      case ChunkOpKind::kTakeBack:
+        TakeBackPending(target, chunk);
+        return ClearState(chunk);
       case ChunkOpKind::kLoad:
         if (!TakesPosition(chunk, op)) return;
         return Reset(target, chunk, FloatsOf(op->in));
@@ -115,8 +120,22 @@ class HostRuleExecutor : public ChunkExecutor {
   template <typename Target>
   void Reset(Target target, const ChunkSpan& chunk, const float* position) {
     HogwildExchangeReset(target, chunk, position);
+    ClearState(chunk);
+  }
+
+  void ClearState(const ChunkSpan& chunk) {
     for (int k = 0; k < state_floats_; ++k) {
       std::fill_n(chunk.rule_state + k * chunk.state_stride, chunk.count, 0.0f);
+    }
+  }
+
+  template <typename Target>
+  void MergeOwn(Target target, const ChunkSpan& chunk, ChunkOp* op) {
+    if constexpr (kMergesOwn<Rule>) {
+      HogwildExchangeMergeOwn(target, Merging(rule_, op->share), chunk,
+                              op->out ? Floats(chunk, op) : nullptr);
+    } else {
+      LOG(FATAL) << "a rule without kMergesOwn has no kMergeOwn";
     }
   }
 
@@ -304,7 +323,8 @@ class HostRuleExecutor : public ChunkExecutor {
 
   template <typename Target, typename Payload>
   bool MergeAhead(Target target, const ChunkOp& op, const Payload& diff, const Payload& next) {
-    return HogwildExchangeMergeAhead(target, rule_, SpanOf(op), diff, op.staleness, next);
+    return HogwildExchangeMergeAhead(target, Merging(rule_, op.share), SpanOf(op), diff,
+                                     op.staleness, next);
   }
 
   template <typename Target>
@@ -312,14 +332,14 @@ class HostRuleExecutor : public ChunkExecutor {
     op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_);
     if (op->result != 0) return;
     const auto merge = [&](const auto& diff) {
-      HogwildExchangeMerge(target, rule_, chunk, diff, op->staleness);
+      HogwildExchangeMerge(target, Merging(rule_, op->share), chunk, diff, op->staleness);
     };
     if (op->codec == Codec::kBfloat16) return merge(Bfloat16Payload(op->in));
     if (op->codec == Codec::kInt8) return merge(Int8Payload(op->in));
     if (op->codec == Codec::kFloat32) return merge(Float32Payload(op->in));
     if constexpr (Rule::kZeroChangesNothing) {
       const SparsePayload diff(op->in, op->in_bytes, chunk.count);
-      HogwildExchangeMergeSparse(target, rule_, chunk, diff, op->staleness);
+      HogwildExchangeMergeSparse(target, Merging(rule_, op->share), chunk, diff, op->staleness);
     } else {
       DecodeSparse(op->in, op->in_bytes, chunk.count, scratch_.get());
       merge(Float32Payload(reinterpret_cast<const std::byte*>(scratch_.get())));

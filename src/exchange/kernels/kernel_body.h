@@ -102,6 +102,12 @@ class KernelBody {
         return EncodePending(op);
       case ChunkOpKind::kMerge:
         return Merge(op);
+      case ChunkOpKind::kMergeOwn:
+        if constexpr (kMergesOwn<Rule>) MergeOwn(op);
+        return;
+      case ChunkOpKind::kTakeBack:
+        TakeBack(op);
+        return ClearState(op);
       case ChunkOpKind::kLoad:
         if (!StagesPosition(op)) return;
         Reset(op, Staged());
@@ -454,36 +460,76 @@ class KernelBody {
   MILLRACE_HOST_DEVICE void MergeSparse(const KernelOp& op) {
     const KernelWord *const bits = Bits(op), *const offsets = Offsets(op);
     const float* const values = Staged() + words_;
-    float *const w = w_, *const state = state_;
+    const Merged to = {w_, base_, state_};
     const int64_t stride = batch_.state_stride;
-    const Rule rule = rule_;
+    const Rule rule = Merging(rule_, op.share);
     const uint32_t staleness = op.staleness;
     team_.ForEach(op.count, [=](int64_t i) {
       const uint32_t word = bits[i / 32], bit = 1u << i % 32;
       const bool present = word & bit;
       if (Rule::kZeroChangesNothing && !present) return;
       const float d = present ? values[offsets[i / 32] + CountBits(word & (bit - 1))] : 0.0f;
-      MergeOne(rule, w, state, stride, d, staleness, i);
+      MergeOne(rule, to, stride, d, staleness, i);
     });
   }
 
   template <typename Value>
   MILLRACE_HOST_DEVICE void MergeEach(const KernelOp& op, Value value) {
-    float *const w = w_, *const state = state_;
+    const Merged to = {w_, base_, state_};
     const int64_t stride = batch_.state_stride;
-    const Rule rule = rule_;
+    const Rule rule = Merging(rule_, op.share);
     const uint32_t staleness = op.staleness;
-    team_.ForEach(op.count,
-                  [=](int64_t i) { MergeOne(rule, w, state, stride, value(i), staleness, i); });
+    team_.ForEach(op.count, [=](int64_t i) { MergeOne(rule, to, stride, value(i), staleness, i); });
   }
 
-  static MILLRACE_HOST_DEVICE void MergeOne(const Rule& rule, float* w, float* states,
-                                            int64_t stride, float d, uint32_t staleness,
-                                            int64_t i) {
+  // The arrays that a merge changes.
+  struct Merged {
+    float *w, *base, *states;
+  };
+
+  static MILLRACE_HOST_DEVICE void MergeOne(const Rule& rule, const Merged& to, int64_t stride,
+                                            float d, uint32_t staleness, int64_t i) {
     float state[kStateRoom<Rule>] = {};
-    for (int k = 0; k < Rule::kStateFloats; ++k) state[k] = states[k * stride + i];
-    w[i] = rule.Apply(Live(w + i), d, state, staleness);
-    for (int k = 0; k < Rule::kStateFloats; ++k) states[k * stride + i] = state[k];
+    for (int k = 0; k < Rule::kStateFloats; ++k) state[k] = to.states[k * stride + i];
+    const float live = Live(to.w + i);
+    const float before = kMergesOwn<Rule> ? to.base[i] : live;
+    const float merged = rule.Apply(before, d, state, staleness);
+    if constexpr (kMergesOwn<Rule>) {
+      to.w[i] = live == before ? merged : live + (merged - before);
+      to.base[i] = merged;
+    } else {
+      to.w[i] = merged;
+    }
+    for (int k = 0; k < Rule::kStateFloats; ++k) to.states[k * stride + i] = state[k];
+  }
+
+  MILLRACE_HOST_DEVICE void MergeOwn(KernelOp& op) {
+    float *const w = w_, *const base = base_, *const pending = pending_, *const states = state_;
+    const int64_t stride = batch_.state_stride;
+    const Rule rule = Merging(rule_, op.share);
+    auto* const out = reinterpret_cast<float*>(op.out);
+    team_.ForEach(op.count, [=](int64_t i) {
+      float state[kStateRoom<Rule>] = {};
+      for (int k = 0; k < Rule::kStateFloats; ++k) state[k] = states[k * stride + i];
+      const float live = Live(w + i), before = base[i] - pending[i], u = live - before;
+      const bool is_finite = Magnitude(u) < kInfinityBits;
+      const float merged = rule.Apply(before, is_finite ? u : 0.0f, state, 0);
+      w[i] = is_finite ? merged : live;
+      base[i] = merged;
+      pending[i] = 0;
+      if (out != nullptr) out[i] = merged;
+      for (int k = 0; k < Rule::kStateFloats; ++k) states[k * stride + i] = state[k];
+    });
+    op.out_bytes = out ? LeastPayloadBytes(Codec::kFloat32, op.count) : 0;
+  }
+
+  // base -= pending, pending := 0.
+  MILLRACE_HOST_DEVICE void TakeBack(const KernelOp& op) {
+    float *const base = base_, *const pending = pending_;
+    team_.ForEach(op.count, [=](int64_t i) {
+      base[i] -= pending[i];
+      pending[i] = 0;
+    });
   }
 
   // weights := base := position, or base := weights without one; pending := 0.

@@ -22,6 +22,13 @@
 //   static constexpr bool kChangesUnsent = true   Residual(u, 0) is not u. Where a share s of the
 //                                     progress is offered (ChunkOp::share), what stays is
 //                                     Residual(s u, d) + (u - s u): damping's part as it is
+//   static constexpr bool kMergesOwn = true   a master merges the progress of its own solvers with
+//                                     Apply() before it sends a position (ChunkOpKind::kMergeOwn),
+//                                     as the diffs of workers. Without it, that progress counts in
+//                                     full. Select(u) = u, and Apply(w, ...) - w does not depend on
+//                                     w
+//   static constexpr bool kTakesShare = true  and a member `share`, which is ChunkOp::share in
+//                                     Apply()
 //   static constexpr bool kNeedsSparse = true     the rule has an effect only where a codec leaves
 //                                     elements unsent; refused with all others
 //   T Compensate(T u, T moved)        worker: the progress in place of u, of which a diff is taken
@@ -39,6 +46,8 @@
 
 #include <concepts>
 #include <cstdint>
+
+#include "base/host_device.h"
 
 namespace millrace::inline exchange {
 
@@ -61,9 +70,25 @@ inline constexpr bool kChangesUnsent = requires {
   Rule::kChangesUnsent;
 };
 template <typename Rule>
+inline constexpr bool kMergesOwn = requires {
+  Rule::kMergesOwn;
+};
+template <typename Rule>
+inline constexpr bool kTakesShare = requires {
+  Rule::kTakesShare;
+};
+template <typename Rule>
 inline constexpr bool kNeedsSparse = requires {
   Rule::kNeedsSparse;
 };
+
+// The rule with which an operation of this share merges.
+template <typename Rule>
+MILLRACE_HOST_DEVICE Rule Merging(const Rule& rule, [[maybe_unused]] float share) {
+  Rule merging = rule;
+  if constexpr (kTakesShare<Rule>) merging.share = share;
+  return merging;
+}
 
 // Size of an array for the state of an element; at least 1.
 template <typename Rule>

@@ -42,14 +42,17 @@ class MergeRuleRegistry {
   static MergeRuleRegistry& Get();
 
   // Keeps the first rule of a name. A second one, or a descriptor with a mistake, is reported
-  // (base/registration.h). `needs_sparse`: the rule has an effect with sparse codecs only.
+  // (base/registration.h). `needs_sparse`, `merges_own`: the members of rules (merge_rule.h).
   void Register(MergeRuleDescriptor descriptor, HostMaker make_host_executor,
-                RuleReach reach = RuleReach::kAll, bool needs_sparse = false);
+                RuleReach reach = RuleReach::kAll, bool needs_sparse = false,
+                bool merges_own = false);
 
   // Null if there is no rule of that name. Valid for the program's lifetime.
   const MergeRuleDescriptor* Find(const std::string& name) const;
   // Of a registered rule.
   RuleReach ReachOf(const std::string& name) const { return entries_.at(name).reach; }
+  // Whether a registered rule merges a master's own progress as a diff (kMergesOwn).
+  bool MergesOwn(const std::string& name) const { return entries_.at(name).merges_own; }
   // Sorted.
   std::vector<std::string> Names() const;
   // The descriptor of a valid configuration. Throws Error with one line if the rule or a parameter
@@ -73,6 +76,7 @@ class MergeRuleRegistry {
     HostMaker make_host_executor;
     RuleReach reach;
     bool needs_sparse;
+    bool merges_own;
   };
   std::map<std::string, Entry> entries_;
 };

@@ -29,7 +29,7 @@ struct RegisterHostRule {
           return std::make_unique<HostRuleExecutor<Rule>>(arrays, codec, make(parameters), simd,
                                                           lock);
         },
-        RuleReach::kAll, kNeedsSparse<Rule>);
+        RuleReach::kAll, kNeedsSparse<Rule>, kMergesOwn<Rule>);
   }
 };
 

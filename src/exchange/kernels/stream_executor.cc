@@ -124,7 +124,10 @@ uint32_t StreamExecutor::OutBytes(const ChunkOp& op) const {
     // A sparse diff may fall back to a dense one.
     bytes = LeastPayloadBytes(op.codec == Codec::kSparse ? Codec::kFloat32 : op.codec, floats);
     if (op.codec == Codec::kSparse) bytes = std::max(bytes, SparseBitmapBytes(floats));
-  } else if (op.kind == ChunkOpKind::kRead || op.kind == ChunkOpKind::kReturn) {
+  } else if (op.kind == ChunkOpKind::kMergeOwn && op.out == nullptr) {
+    return 0;
+  } else if (op.kind == ChunkOpKind::kRead || op.kind == ChunkOpKind::kReturn ||
+             op.kind == ChunkOpKind::kMergeOwn) {
     bytes = LeastPayloadBytes(Codec::kFloat32, floats);
   }
   CHECK_GE(op.out_bytes, bytes);

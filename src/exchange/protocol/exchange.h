@@ -97,6 +97,7 @@ class Exchange {
   int64_t NextEvent(int64_t now) const;
 
   const View& view() const { return membership_.view(); }
+  bool merges_own() const { return config_.merges_own; }  // ExchangeConfig::merges_own
   uint32_t incarnation() const { return membership_.incarnation(); }
   // Iterations of all nodes of the run together.
   uint64_t global_iterations() const { return membership_.global_clock(); }

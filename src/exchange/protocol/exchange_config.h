@@ -26,6 +26,9 @@ struct ExchangeConfig {
   // With damping: takes all progress after Flush. For a node that forwards to this segment the
   // progress that another exchange of the same weights receives.
   bool passes_all_on = false;
+  // Of the merge rule (merge_rule.h): whether it merges a master's own progress as a diff. That
+  // which a node makes while it is the only member counts in full nevertheless.
+  bool merges_own = false;
   // Of the merge rule (MergeRuleDescriptor::rest_distance): largest |w - base| of a worker at rest.
   // Above 0, Flush drops what remains there, unless the node passes all on.
   float rest_distance = 0;
@@ -68,13 +71,16 @@ struct ExchangeStats {
   uint64_t diffs_taken = 0;            // made from this node's progress
   uint64_t diffs_damped = 0;           // of these, with the share of stale exchanges (damping.h)
   uint64_t diffs_merged = 0;           // into chunks that this node masters
+  uint64_t own_merges = 0;             // of this node's own progress, with merges_own
   uint64_t resends = 0;                // retransmitted diffs
   uint64_t repeats = 0;                // positions sent again with unchanged content
   uint64_t takeovers = 0;              // chunks of which this node became the master
   uint64_t resets = 0;                 // times that this node joined again as a new incarnation
 
-  // Number of times that other nodes' progress was added to this node's weights.
-  uint64_t merges() const { return positions_taken + takeover_states_taken + diffs_merged; }
+  // Number of times that an operation of the exchange changed this node's weights.
+  uint64_t merges() const {
+    return positions_taken + takeover_states_taken + diffs_merged + own_merges;
+  }
 };
 
 }  // namespace millrace::inline exchange

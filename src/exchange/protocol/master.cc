@@ -26,8 +26,7 @@ Master::Master(ExchangeContext* context)
                 x_.executor.payload_memory()) {
   if (x_.config.direct) x_.executor.RegisterMemory(deferred_.payloads());
   sending_.reserve(x_.config.slots);
-  reads_.reserve(x_.config.slots);
-  slots_.reserve(x_.config.slots);
+  ops_.reserve(x_.config.slots);
 }
 
 void Master::OnView(const std::vector<uint32_t>& before, std::span<const uint64_t> continuing) {
@@ -44,6 +43,7 @@ void Master::OnView(const std::vector<uint32_t>& before, std::span<const uint64_
       places.emplace_back(place, before_place);
     }
   }
+  if (x_.config.merges_own && members_.size() < 2 && members.size() > 1) CountOwnInFull();
   std::vector<WorkerEnd> ends(table.owned.size() * members.size());
   size_t old_row = 0;
   for (uint32_t row = 0; row < table.owned.size(); ++row) {
@@ -66,6 +66,17 @@ void Master::OnView(const std::vector<uint32_t>& before, std::span<const uint64_
   cycles_.assign(table.owned.size(), {});
   cursor_ = 0;
   Wake();
+}
+
+// Progress that was made while there was nobody to average with.
+void Master::CountOwnInFull() {
+  std::vector<ChunkOp> ops;
+  for (const uint32_t index : x_.table.owned) {
+    if (x_.table.chunks[index].state != ChunkState::kMaster) continue;
+    ops.emplace_back().kind = ChunkOpKind::kDemote;
+    ops.back().chunk = index;
+  }
+  x_.executor.Run(ops);
 }
 
 DropReason Master::OnDiff(const FrameView& frame) {
@@ -100,6 +111,7 @@ void Master::AddMerge(Chunk* chunk, const FrameView& frame) {
   ChunkOp& op = x_.AddOp(chunk, OpContext::Purpose::kDiff, frame).op;
   op.kind = ChunkOpKind::kMerge;
   op.codec = h.codec;
+  op.share = MergeShare();
   op.staleness = static_cast<uint32_t>(chunk->number - std::min(chunk->number, h.number));
 }
 
@@ -227,6 +239,7 @@ void Master::Poll(int64_t now, size_t budget) {
     cycles_[chunk.row].Begin(x_.throttled ? ActiveWorkers(chunk) : 0, now, x_.clock);
     priority_.Sent(chunk.row, now - chunk.sent_at);
     ++chunk.number;
+    sending_.push_back({.chunk = index, .has_own = chunk.swept != table.version});
     if (fresh) {
       chunk.content = chunk.number;
       chunk.swept = table.version;
@@ -242,44 +255,72 @@ void Master::Poll(int64_t now, size_t budget) {
     x_.Count(&chunk.unanswered);
     chunk.sent_at = now;
     x_.metrics.SentPosition(&chunk);
-    sending_.push_back(index);
   }
   SendPositions(now);
 }
 
 void Master::SendPositions(int64_t now) {
+  MakeContents();
   const ReplicaArrays& arrays = x_.arrays;
-  for (const uint32_t index : sending_) {
-    const uint32_t slot = x_.outbox.Take(Outbox::Use::kPosition);
-    slots_.push_back(slot);
-    if (x_.config.direct) continue;
-    ChunkOp op;
-    op.kind = ChunkOpKind::kRead;
-    op.chunk = index;
-    x_.WriteTo(slot, &op);
-    reads_.push_back(op);
-  }
-  if (!reads_.empty()) x_.executor.Run(reads_);
-  for (size_t i = 0; i < sending_.size(); ++i) {
-    const uint32_t index = sending_[i];
-    x_.table.chunks[index].slot = slots_[i];
+  const float* const merged = x_.config.merges_own ? arrays.base : arrays.weights;
+  for (const NextPosition& next : sending_) {
+    x_.table.chunks[next.chunk].slot = next.slot;
     FrameHeader header = x_.Header(FrameType::kPosition, kAllNodes);
     header.ack_bytes = x_.ack_bytes();
     header.payload_unchecked = x_.config.direct;
-    header.unsettled = !x_.table.IsSettled(index);
-    header.chunk = index;
-    header.number = x_.table.chunks[index].number;
-    header.length = static_cast<uint32_t>(4 * arrays.floats_of(index));
-    if (codec() != Codec::kFloat32) EncodePosition(slots_[i], &header);
+    header.unsettled = !x_.table.IsSettled(next.chunk);
+    header.chunk = next.chunk;
+    header.number = x_.table.chunks[next.chunk].number;
+    header.length = static_cast<uint32_t>(4 * arrays.floats_of(next.chunk));
+    if (codec() != Codec::kFloat32) EncodePosition(next.slot, &header);
     if (header.length >= x_.full_payload) x_.full_size_sent_at = now;
-    const auto* live =
-        reinterpret_cast<const std::byte*>(arrays.weights + int64_t{index} * arrays.chunk_floats);
-    const std::byte* payload = x_.config.direct ? live : x_.outbox.payload(slots_[i]);
-    x_.Post(slots_[i], header, x_.table.ack_bytes(index), {payload, header.length});
+    const auto* const there =
+        reinterpret_cast<const std::byte*>(merged + int64_t{next.chunk} * arrays.chunk_floats);
+    const std::byte* payload = next.in_place ? there : x_.outbox.payload(next.slot);
+    x_.Post(next.slot, header, x_.table.ack_bytes(next.chunk), {payload, header.length});
   }
   sending_.clear();
-  reads_.clear();
-  slots_.clear();
+}
+
+// Copies what is not sent in place, and merges this node's own progress before.
+void Master::MakeContents() {
+  for (NextPosition& next : sending_) {
+    next.slot = x_.outbox.Take(Outbox::Use::kPosition);
+    next.in_place = x_.config.direct;
+    const bool merges = x_.config.merges_own && next.has_own;
+    if (next.in_place && !merges) continue;
+    ChunkOp& op = ops_.emplace_back();
+    op.kind = merges                 ? ChunkOpKind::kMergeOwn
+              : x_.config.merges_own ? ChunkOpKind::kReturn
+                                     : ChunkOpKind::kRead;
+    op.chunk = next.chunk;
+    op.share = MergeShare();
+    if (!next.in_place) x_.WriteTo(next.slot, &op);
+  }
+  if (ops_.empty()) return;
+  x_.executor.Run(ops_);
+  const auto is_busy = [](const ChunkOp& op) { return (op.result & kBusy) != 0; };
+  x_.stats.own_merges += static_cast<uint64_t>(std::ranges::count_if(
+      ops_, [&](const ChunkOp& op) { return op.kind == ChunkOpKind::kMergeOwn && !is_busy(op); }));
+  if (std::any_of(ops_.begin(), ops_.end(), is_busy)) ReadWithoutOwn();
+  ops_.clear();
+}
+
+// Copies the master's weights of the chunks where a solver kept kMergeOwn from being carried out.
+// The next position merges the progress.
+void Master::ReadWithoutOwn() {
+  for (ChunkOp& op : ops_) {
+    if (!(op.result & kBusy)) continue;
+    const auto next = std::find_if(sending_.begin(), sending_.end(), [&](const NextPosition& each) {
+      return each.chunk == op.chunk;
+    });
+    next->in_place = false;
+    op.kind = ChunkOpKind::kReturn;
+    x_.WriteTo(next->slot, &op);
+    x_.executor.Run({&op, 1});
+    x_.table.chunks[op.chunk].swept = x_.table.version - 1;
+  }
+  Wake();
 }
 
 void Master::EncodePosition(uint32_t slot, FrameHeader* header) {

@@ -3,6 +3,7 @@
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_MASTER_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_MASTER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -55,6 +56,13 @@ class Master {
     bool known = false;    // if false, only the parity is known, from the acknowledgement vector
   };
 
+  struct NextPosition {
+    uint32_t chunk = 0;
+    bool has_own = false;  // this node has made progress since the last position
+    uint32_t slot = 0;
+    bool in_place = false;  // sent from the replica's arrays
+  };
+
   // The times that a pass over the chunks compares with, in ns.
   struct WaitTimes {
     int64_t now = 0;
@@ -67,6 +75,8 @@ class Master {
   WorkerEnd& End(const Chunk& chunk, uint16_t node) {
     return ends_[chunk.row * members_.size() + places_[node]];
   }
+  // Makes the weights of solvers the master's weights of all chunks that this node masters.
+  void CountOwnInFull();
   static void Saw(Chunk* chunk, WorkerEnd* end, uint64_t number);
   void AddMerge(Chunk* chunk, const FrameView& frame);
   bool AllAcked(const Chunk& chunk);
@@ -77,9 +87,13 @@ class Master {
   // timeout; for answers that are on their way; on a throttled segment also for diffs, or for the
   // turn of the chunk.
   bool IsHeldBack(const Chunk& chunk, uint32_t index, bool repeats, const WaitTimes& times);
+  // ChunkOp::share of a merge.
+  float MergeShare() const { return 1 / static_cast<float>(std::max<size_t>(members_.size(), 1)); }
   Codec codec() const { return exact_ ? Codec::kFloat32 : x_.config.position_codec; }
   // Sends the positions of sending_.
   void SendPositions(int64_t now);
+  void MakeContents();
+  void ReadWithoutOwn();
   // Of whom a diff of the chunk was merged lately (DiffCycle::kLately).
   uint32_t ActiveWorkers(const Chunk& chunk);
   // Encodes the weights in the slot, in place, and sets codec and length of the header.
@@ -92,11 +106,10 @@ class Master {
   SendPriority priority_;          // by row
   std::vector<DiffCycle> cycles_;  // by row
   DeferredDiffs deferred_;
-  std::vector<uint32_t> sending_;  // chunks whose positions are being made
-  std::vector<ChunkOp> reads_;
-  std::vector<uint32_t> slots_;
-  std::vector<float> exact_weights_;  // of one chunk
-  bool exact_ = false;                // Flush was called
+  std::vector<NextPosition> sending_;  // being made
+  std::vector<ChunkOp> ops_;           // that make their contents
+  std::vector<float> exact_weights_;   // of one chunk
+  bool exact_ = false;                 // Flush was called
   uint32_t cursor_ = 0;
   uint32_t clean_ = 0;  // consecutive chunks passed by Poll that need no position
 };

@@ -43,12 +43,13 @@ void Takeover::OnView(std::span<const uint16_t> owners) {
 }
 
 // The current weights become the node's last position of the chunk; none of them counts as unsent
-// progress.
+// progress. With ExchangeConfig::merges_own, that position is the master's weight, and the progress
+// of this node that it does not have is unsent.
 void Takeover::GiveUp(uint32_t index) {
   Chunk& chunk = x_.table.chunks[index];
   chunk.demoting = true;
   demoting_.push_back(index);
-  chunk.swept = x_.table.version;
+  chunk.swept = x_.table.version - x_.config.merges_own;
   chunk.state = ChunkState::kWorker;
   ++chunk.number;
   chunk.pending = chunk.dirty = false;
@@ -65,7 +66,7 @@ void Takeover::Demote() {
     if (!chunk.demoting) return true;  // the table was reset for a new incarnation
     chunk.demoting = false;
     ChunkOp op;
-    op.kind = ChunkOpKind::kDemote;
+    op.kind = x_.config.merges_own ? ChunkOpKind::kTakeBack : ChunkOpKind::kDemote;
     op.chunk = index;
     demotions_.push_back(op);
     if (!x_.delays.empty()) x_.delays[index].Restart(x_.clock);
@@ -179,12 +180,25 @@ void Takeover::RecordReply(uint32_t index, uint16_t node, uint64_t pending_mark)
   }
 }
 
+// Weights that no other node has are the master's. Else `base - pending` is, and the next position
+// merges the progress of this node, the pending diff among it.
+void Takeover::PrepareToMerge(uint32_t index) {
+  Chunk& chunk = x_.table.chunks[index];
+  chunk.swept = x_.table.version - 1;
+  if (chunk.number > 0) return;
+  ChunkOp op;
+  op.kind = ChunkOpKind::kDemote;
+  op.chunk = index;
+  x_.executor.Run({&op, 1});
+}
+
 // The pending diff is in this node's weights already, and leaves with the next position.
 void Takeover::BecomeMaster(uint32_t index) {
   ChunkTable& table = x_.table;
   Chunk& chunk = table.chunks[index];
   if (chunk.pending) table.ClearPending(index);
   if (chunk.number == 0) --table.unsynced;
+  if (x_.config.merges_own) PrepareToMerge(index);
   const std::span<const uint64_t> merged = table.acks(index);
   for (size_t i = 0; i < merged.size(); ++i) {
     table.unsettled(index)[i] &= merged[i] ^ parities(index)[i];

@@ -41,6 +41,7 @@ class Takeover {
   void RequestTakeover(uint32_t index);
   // Records that `node` has replied, with its PendingMark.
   void RecordReply(uint32_t index, uint16_t node, uint64_t pending_mark);
+  void PrepareToMerge(uint32_t index);
   void BecomeMaster(uint32_t index);
   std::span<uint64_t> waiting(uint32_t index) {
     return {waiting_.data() + size_t{index} * x_.table.ack_words(), x_.table.ack_words()};

@@ -300,7 +300,7 @@ void Worker::Push(int64_t now, size_t budget) {
       look_at_ = longest_ago_ + x_.push_after();
     }
     if (!HasDiffDue(chunk)) {
-      ++clean_;
+      clean_ = chunk.demoting ? 0 : clean_ + 1;
       continue;
     }
     clean_ = 0;

@@ -1,0 +1,53 @@
+// The factor by which the nodes of a cluster multiply the learning rate of the solver file where
+// they average their progress (exchange/kernels/average_rule.h): the mean of N nodes' progress at N
+// times the rate is the sum of their progress at the rate of the file. It rises from 1 during the
+// first iterations, in which large rates do harm (Goyal et al.: "Accurate, large minibatch SGD:
+// training ImageNet in 1 hour", 2017).
+#ifndef MILLRACE_SOLVER_RATE_SCALE_H_
+#define MILLRACE_SOLVER_RATE_SCALE_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+namespace millrace::inline solver {
+
+// Thread-safe.
+class RateScale {
+ public:
+  // `warmup`: global iterations after which Factor returns the whole factor; 0: from the first on.
+  explicit RateScale(int64_t warmup = 0) : warmup_(warmup) {}
+
+  // The warm-up of a run of so many global iterations.
+  static int64_t WarmupOf(int64_t max_iter) { return max_iter / 20; }
+
+  // Whether the factor of this type of solver is the root of the number of nodes: steps that are
+  // divided by the gradient's magnitude do not grow with it (Krizhevsky: "One weird trick for
+  // parallelizing convolutional neural networks", 2014).
+  static bool IsByRoot(const std::string& solver_type) {
+    return solver_type != "SGD" && solver_type != "Nesterov";
+  }
+  // The factor for the mean of so many nodes.
+  static float FactorOf(const std::string& solver_type, float nodes) {
+    return IsByRoot(solver_type) ? std::sqrt(nodes) : nodes;
+  }
+
+  // Sets the whole factor, at least 1.
+  void Set(float factor) { factor_.store(factor, std::memory_order_relaxed); }
+  // The factor at global iteration `iteration` >= 0.
+  float Factor(int64_t iteration) const {
+    const float whole = factor_.load(std::memory_order_relaxed);
+    if (iteration >= warmup_) return whole;
+    return 1 + (whole - 1) * static_cast<float>(iteration) / static_cast<float>(warmup_);
+  }
+
+ private:
+  const int64_t warmup_;
+  std::atomic<float> factor_ = 1;
+};
+
+}  // namespace millrace::inline solver
+
+#endif  // MILLRACE_SOLVER_RATE_SCALE_H_
