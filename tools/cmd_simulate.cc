@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/parse_number.h"
 #include "exchange/kernels/codec_config.h"
+#include "exchange/kernels/default_merge_rule.h"
 #include "metrics/metrics_writer.h"
 #include "simulate/simulation.h"
 #include "solver/solver_config.h"
@@ -117,10 +118,9 @@ SimulationOptions OptionsFromFlags() {
   options.rule = RuleOf(FLAGS_rule);
   options.codec = CodecOf(FLAGS_codec);
   options.position_codec = PositionCodecOf(FLAGS_position_codec);
-  if (FLAGS_scaling != "linear" && FLAGS_scaling != "none") {
-    throw Error("--scaling=", FLAGS_scaling, ": expected linear or none");
-  }
-  options.scales = FLAGS_scaling == "linear";
+  const std::optional<bool> scales = ScalesRate(FLAGS_scaling);
+  if (!scales) throw Error("--scaling=", FLAGS_scaling, ": expected ", kScalings);
+  options.scales = *scales;
   if (!gflags::GetCommandLineFlagInfoOrDie("damping").is_default) options.damping = FLAGS_damping;
   options.seed = FLAGS_seed;
   options.threads = FLAGS_threads;

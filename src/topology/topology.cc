@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/file.h"
@@ -51,23 +52,22 @@ bool SharesWeights(const Topology& topology, const TopologySegment& segment) {
 }
 
 bool ReadScaling(const topology_file::Topology& file) {
-  if (file.scaling() == "linear" || file.scaling() == "none") return file.scaling() == "linear";
-  throw FieldError("scaling", "\"", file.scaling(), "\" given, expected linear or none");
+  const std::optional<bool> scales = ScalesRate(file.scaling());
+  if (!scales) throw FieldError("scaling", "\"", file.scaling(), "\" given, expected ", kScalings);
+  return *scales;
 }
 
 // Whether all segments leave the merge rule to the program, and join the same nodes.
 bool MayScale(const Topology& topology) {
-  return topology.scales && std::all_of(topology.segments.begin(), topology.segments.end(),
-                                        [&](const TopologySegment& segment) {
-                                          return !segment.names_rule && !segment.names_damping &&
-                                                 segment.nodes == topology.segments[0].nodes &&
-                                                 !SharesWeights(topology, segment);
-                                        });
+  return std::ranges::all_of(topology.segments, [&](const TopologySegment& segment) {
+    return !segment.names_rule && !segment.names_damping &&
+           segment.nodes == topology.segments[0].nodes && !SharesWeights(topology, segment);
+  });
 }
 
 // For segments that name none; and the damping of those that do not name it.
-void ChooseMergeRules(Topology* topology) {
-  const bool scales = MayScale(*topology);
+void ChooseMergeRules(Topology* topology, bool may_scale) {
+  const bool scales = may_scale && MayScale(*topology);
   for (TopologySegment& segment : topology->segments) {
     if (segment.names_rule) {
       if (!segment.names_damping) segment.damping = IsDampedByDefault(segment.rule.name);
@@ -169,12 +169,11 @@ Topology ParseTopology(const std::string& text, const std::string& name,
     CheckName("name", file.has_name(), file.name());
     topology.name = file.name();
     topology.shard_data = file.shard_data();
-    topology.scales = ReadScaling(file) && scales;
     topology.distributed_evaluation = file.distributed_evaluation();
     topology.nodes = ReadNodes(file);
     topology.segments = ReadSegments(file, topology.nodes, transports);
     CheckCoverage(topology);
-    ChooseMergeRules(&topology);
+    ChooseMergeRules(&topology, ReadScaling(file) && scales);
     CheckMergeRules(topology);
     CheckPositionCodecs(topology);
     topology.digest = Fnv1a(file.SerializeAsString());

@@ -78,7 +78,6 @@ struct Topology {
   std::vector<TopologyNode> nodes;  // a node's id is its index
   std::vector<TopologySegment> segments;
   bool shard_data = true;
-  bool scales = true;        // Topology.scaling is "linear"
   bool scales_rate = false;  // the nodes' learning rate (exchange/kernels/default_merge_rule.h)
   bool distributed_evaluation = true;
   // Warnings on deprecated fields of the file, each with its file and line.

@@ -238,6 +238,16 @@ void ReferenceExecutor::RunOne(ChunkOp* op) {
     return;
   }
   const float share = rule_.takes_share ? op->share : 1;
+  const auto merged = [&](int64_t i, float before, float d, uint32_t staleness) {
+    float state[kMostStateFloats];
+    const auto at = [&](int k) -> float& {
+      return arrays_.rule_state[k * arrays_.size + begin + i];
+    };
+    for (int k = 0; k < rule_.state_floats; ++k) state[k] = at(k);
+    const float after = rule_.merge(before, share * d, state, staleness);
+    for (int k = 0; k < rule_.state_floats; ++k) at(k) = state[k];
+    return after;
+  };
   switch (op->kind) {
     case ChunkOpKind::kRead:
       return Write(Codec::kFloat32, {w, w + n}, op);
@@ -254,30 +264,18 @@ void ReferenceExecutor::RunOne(ChunkOp* op) {
         const bool present = op->codec != Codec::kSparse ||
                              (static_cast<unsigned>(op->in[i / 8]) >> (i % 8) & 1) != 0;
         if (rule_.zero_changes_nothing && !present) continue;
-        float state[kMostStateFloats];
-        const auto at = [&](int k) -> float& {
-          return arrays_.rule_state[k * arrays_.size + begin + i];
-        };
-        for (int k = 0; k < rule_.state_floats; ++k) state[k] = at(k);
         const float before = rule_.merges_own ? base[i] : w[i];
-        const float after = rule_.merge(before, share * in[i], state, op->staleness);
+        const float after = merged(i, before, in[i], op->staleness);
         w[i] = w[i] == before || !rule_.merges_own ? after : w[i] + (after - before);
         if (rule_.merges_own) base[i] = after;
-        for (int k = 0; k < rule_.state_floats; ++k) at(k) = state[k];
       }
       return;
     case ChunkOpKind::kMergeOwn:
       for (int64_t i = 0; i < n; ++i) {
-        float state[kMostStateFloats];
-        const auto at = [&](int k) -> float& {
-          return arrays_.rule_state[k * arrays_.size + begin + i];
-        };
-        for (int k = 0; k < rule_.state_floats; ++k) state[k] = at(k);
         const float before = base[i] - pending[i], u = w[i] - before;
-        base[i] = rule_.merge(before, std::isfinite(u) ? share * u : 0, state, 0);
+        base[i] = merged(i, before, std::isfinite(u) ? u : 0, 0);
         if (std::isfinite(u)) w[i] = base[i];
         pending[i] = 0;
-        for (int k = 0; k < rule_.state_floats; ++k) at(k) = state[k];
       }
       if (op->out != nullptr) Write(Codec::kFloat32, {base, base + n}, op);
       return;

@@ -91,9 +91,6 @@ Course Descend(const Problem& problem, int64_t rounds) {
   const int64_t often =
       std::max<int64_t>(1, std::lround(static_cast<double>(options.faults.rate) / frames));
   Cluster cluster(options);
-  for (uint16_t node = 0; problem.speed < 1 && problem.averages && node < problem.nodes; ++node) {
-    cluster.exchange(node).SetThrottled(true);
-  }
   std::vector<Descent> descents;
   for (uint16_t node = 0; node < problem.nodes; ++node) {
     descents.emplace_back(problem, node, options.size);

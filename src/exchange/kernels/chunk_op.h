@@ -155,7 +155,7 @@ struct ChunkOp {
   // may have been overwritten.
   uint32_t out_bytes = 0;
   // kExchange, kTake: the share of Select(u) that is sent, greater than 0 and at most 1
-  // (damping.h). kMerge, kMergeOwn: for rules with kTakesShare.
+  // (damping.h). kMerge, kMergeOwn: the factor of diffs by rules with kTakesShare (merge_rule.h).
   float share = 1;
   // kExchange, kTake: output, the scale of an int8 diff, derived from the largest selected value
   // that int8 can encode. kEncodePending: input, the same value.

@@ -21,14 +21,13 @@ double Within(const MergeRuleDescriptor& rule, const char* name, double value) {
 
 DefaultMergeRule DefaultMergeRuleFor(int members, bool alone, bool scales) {
   DefaultMergeRule chosen;
-  if (members >= kAveragingMembers && alone && scales) {
+  if (members >= kMinAveragingMembers && alone && scales) {
     chosen.rule.name = "average";
     chosen.damping = false;
     chosen.scales_rate = true;
-    chosen.reason = StrCat(
-        "average, at a learning rate times the number of members: the default "
-        "for ",
-        kAveragingMembers, " and more, of which there are ", members);
+    chosen.reason =
+        StrCat("average, at a learning rate times the number of members: the default for ",
+               kMinAveragingMembers, " and more, of which there are ", members);
     return chosen;
   }
   const bool many = members > kMostAdditiveMembers;

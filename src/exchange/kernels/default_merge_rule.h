@@ -2,6 +2,7 @@
 #ifndef MILLRACE_EXCHANGE_KERNELS_DEFAULT_MERGE_RULE_H_
 #define MILLRACE_EXCHANGE_KERNELS_DEFAULT_MERGE_RULE_H_
 
+#include <optional>
 #include <string>
 
 #include "exchange/kernels/merge_rule_registry.h"
@@ -13,7 +14,15 @@ namespace millrace::inline exchange {
 inline constexpr int kMostAdditiveMembers = 8;
 
 // The smallest segment whose members average their progress, at as many times the learning rate.
-inline constexpr int kAveragingMembers = 3;
+inline constexpr int kMinAveragingMembers = 3;
+
+// Whether this value of Topology.scaling multiplies the learning rate. None: it is not one of
+// kScalings.
+inline constexpr char kScalings[] = "linear or none";
+inline std::optional<bool> ScalesRate(const std::string& scaling) {
+  if (scaling != "linear" && scaling != "none") return std::nullopt;
+  return scaling == "linear";
+}
 
 struct DefaultMergeRule {
   MergeRuleConfig rule;  // with all its parameters

@@ -367,17 +367,7 @@ inline HWY_NOINLINE void HogwildExchangeReset(Target, const ChunkSpan& shared_ch
   });
 }
 
-// base -= pending, pending := 0.
-inline HWY_NOINLINE void TakeBackPending(Target, const ChunkSpan& shared_chunk) {
-  const ChunkSpan chunk = shared_chunk;
-  ForEachVector(Widest(), chunk.count, [&](auto d, int64_t i) MILLRACE_STEP {
-    const auto base = LoadFloats(d, chunk.base + i);
-    StoreFloats(d, base - LoadFloats(d, chunk.pending + i), chunk.base + i);
-    StoreFloats(d, decltype(base){}, chunk.pending + i);
-  });
-}
-
-// to := base - pending.
+// to := base - pending; `to` may be base.
 inline HWY_NOINLINE void ReturnChunk(Target, const ChunkSpan& shared_chunk, float* to) {
   const ChunkSpan chunk = shared_chunk;
   ForEachVector(Widest(), chunk.count, [&](auto d, int64_t i) MILLRACE_STEP {

@@ -102,7 +102,8 @@ class HostRuleExecutor : public ChunkExecutor {
       case ChunkOpKind::kMergeOwn:
         return MergeOwn(target, chunk, op);
       case ChunkOpKind::kTakeBack:
-        TakeBackPending(target, chunk);
+        ReturnChunk(target, chunk, chunk.base);
+        std::fill_n(chunk.pending, chunk.count, 0.0f);
         return ClearState(chunk);
       case ChunkOpKind::kLoad:
         if (!TakesPosition(chunk, op)) return;

@@ -487,20 +487,27 @@ class KernelBody {
     float *w, *base, *states;
   };
 
+  // Apply() with the state of element i.
+  static MILLRACE_HOST_DEVICE float Applied(const Rule& rule, float* states, int64_t stride,
+                                            float before, float d, uint32_t staleness, int64_t i) {
+    float state[kStateRoom<Rule>] = {};
+    for (int k = 0; k < Rule::kStateFloats; ++k) state[k] = states[k * stride + i];
+    const float merged = rule.Apply(before, d, state, staleness);
+    for (int k = 0; k < Rule::kStateFloats; ++k) states[k * stride + i] = state[k];
+    return merged;
+  }
+
   static MILLRACE_HOST_DEVICE void MergeOne(const Rule& rule, const Merged& to, int64_t stride,
                                             float d, uint32_t staleness, int64_t i) {
-    float state[kStateRoom<Rule>] = {};
-    for (int k = 0; k < Rule::kStateFloats; ++k) state[k] = to.states[k * stride + i];
     const float live = Live(to.w + i);
     const float before = kMergesOwn<Rule> ? to.base[i] : live;
-    const float merged = rule.Apply(before, d, state, staleness);
+    const float merged = Applied(rule, to.states, stride, before, d, staleness, i);
     if constexpr (kMergesOwn<Rule>) {
       to.w[i] = live == before ? merged : live + (merged - before);
       to.base[i] = merged;
     } else {
       to.w[i] = merged;
     }
-    for (int k = 0; k < Rule::kStateFloats; ++k) to.states[k * stride + i] = state[k];
   }
 
   MILLRACE_HOST_DEVICE void MergeOwn(KernelOp& op) {
@@ -509,16 +516,13 @@ class KernelBody {
     const Rule rule = Merging(rule_, op.share);
     auto* const out = reinterpret_cast<float*>(op.out);
     team_.ForEach(op.count, [=](int64_t i) {
-      float state[kStateRoom<Rule>] = {};
-      for (int k = 0; k < Rule::kStateFloats; ++k) state[k] = states[k * stride + i];
       const float live = Live(w + i), before = base[i] - pending[i], u = live - before;
       const bool is_finite = Magnitude(u) < kInfinityBits;
-      const float merged = rule.Apply(before, is_finite ? u : 0.0f, state, 0);
+      const float merged = Applied(rule, states, stride, before, is_finite ? u : 0.0f, 0, i);
       w[i] = is_finite ? merged : live;
       base[i] = merged;
       pending[i] = 0;
       if (out != nullptr) out[i] = merged;
-      for (int k = 0; k < Rule::kStateFloats; ++k) states[k * stride + i] = state[k];
     });
     op.out_bytes = out ? LeastPayloadBytes(Codec::kFloat32, op.count) : 0;
   }

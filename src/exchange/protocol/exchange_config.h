@@ -26,8 +26,8 @@ struct ExchangeConfig {
   // With damping: takes all progress after Flush. For a node that forwards to this segment the
   // progress that another exchange of the same weights receives.
   bool passes_all_on = false;
-  // Of the merge rule (merge_rule.h): whether it merges a master's own progress as a diff. That
-  // which a node makes while it is the only member counts in full nevertheless.
+  // Whether the merge rule merges a master's own progress as a diff (kMergesOwn, merge_rule.h).
+  // Progress that a node makes while it is the only member counts in full nevertheless.
   bool merges_own = false;
   // Of the merge rule (MergeRuleDescriptor::rest_distance): largest |w - base| of a worker at rest.
   // Above 0, Flush drops what remains there, unless the node passes all on.
