@@ -73,7 +73,7 @@ TEST_F(PluginCluster, RefusesAMergeRuleByFileAndLine) {
   const std::string plugin = "--plugins=" + Plugin("elastic_rule");
   ExpectRefused({WriteUdp("merge_rule: 'elastic'")},
                 {"topology.prototxt:4: segment[0].merge_rule: \"elastic\" given, expected one of "
-                 "additive, decayed, "
+                 "additive, average, decayed, "
                  "delay_compensated, easgd, outer, staleness"});
   ExpectRefused(
       {plugin, WriteUdp("merge_rule: 'elastic'\nmerge_rule_param { key: 'push' }")},
