@@ -104,13 +104,15 @@ do for [c=1:charts] {
     set label 2 'nothing recorded' at graph 0.5, graph 0.5 center font ',13' tc rgb grey
     plot NaN
   } else {
+    # gnuplot 6 refuses a title with a variable of the last loop if that has no data.
     data(what, i) = sprintf('$%s%dx%d', what, c, i)
     plot NaN, \
       for [i=1:runs] data('thin', i) title data('thin', i) with lines lw 0.8 lc rgb pale(i), \
       for [i=1:runs] data('line', i) title data('line', i) with lines lw 1.8 dt dashes(i) \
         lc rgb colour(i), \
       for [i=1:runs] for [j=0:1] data('markers', i) title data('markers', i) \
-        with points pt shape(i) ps size(i) + 0.22 * (1 - j) lc rgb j ? colour(i) : 'white'
+        with points pt shape(i) ps size(i) + 0.22 * (1 - j) lc rgb j ? colour(i) : 'white', \
+      for [i=1:runs] NaN notitle
   }
 }
 unset multiplot
