@@ -176,10 +176,11 @@ int RunSimulate(const std::vector<std::string>& arguments) {
   observer.stop = [&] { return stopped = stopped || signals.Next(0) == RunCommand::kStop; };
   observer.iteration = [&](const SimulationStatus& status) {
     LOG(INFO) << "Iteration " << status.iterations << " (" << status.seconds
-              << " s of virtual time), loss = " << status.loss;
+              << " s of virtual time), loss = " << status.loss << ", lr = " << status.rate;
     if (!metrics) return;
     MetricsRow row = RowOf(status);
     row.mutable_train()->set_loss(status.loss);
+    row.mutable_train()->set_learning_rate(status.rate);
     metrics->Write(row);
   };
   observer.test = [&](const SimulationStatus& status, int index, const Evaluation& found) {

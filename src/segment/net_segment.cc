@@ -338,6 +338,7 @@ void NetSegment::Offer() {
 }
 
 void NetSegment::WatchStaleness(int64_t now_ns) {
+  if (!exchange_->in_sync()) return;
   const ExchangeStats& stats = exchange_->stats();
   const bool warns = staleness_.Update(now_ns, {.iterations = exchange_->global_iterations(),
                                                 .sweeps = exchange_->metrics().sweeps(),
@@ -347,6 +348,7 @@ void NetSegment::WatchStaleness(int64_t now_ns) {
                                                 .passes = pass_count_,
                                                 .full = full_passes_});
   metrics_->PublishStaleness(staleness_.iterations());
+  state_.staleness_ = static_cast<float>(staleness_.iterations());
   if (warns) LOG(WARNING) << "Segment " << name() << ": " << staleness_.Warning();
 }
 

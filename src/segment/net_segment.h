@@ -94,6 +94,7 @@ class SegmentState {
   bool is_leader() const { return leads_; }
   // Members of the view, including joining and leaving ones; 0 while this node is in no view.
   uint32_t members() const { return members_; }
+  float staleness() const { return staleness_; }  // StalenessEstimate::iterations
 
   // Time of the last frame accepted from another node of the segment; 0: none yet.
   int64_t last_frame_ns() const { return last_frame_ns_; }
@@ -123,6 +124,7 @@ class SegmentState {
   std::atomic<uint64_t> merges_{0}, other_merges_{0}, gossip_seen_{0};
   std::atomic<int64_t> last_frame_ns_{0};
   std::atomic<uint32_t> members_{0};
+  std::atomic<float> staleness_{0};
   std::atomic<bool> in_sync_{false}, bootstrapped_{false}, leads_{false};
   std::atomic<bool> flush_{false}, leave_{false}, left_{false}, delivered_{false}, settled_{false};
   std::atomic<bool> may_bootstrap_{false};

@@ -7,18 +7,29 @@
 
 namespace millrace::inline segment {
 
+void StalenessEstimate::Update(uint64_t iterations, double sweeps) {
+  const bool goes_on = begun_ && iterations >= begin_iterations_;
+  if (goes_on && iterations - begin_iterations_ < kWindow) return;
+  if (goes_on) {
+    // Halving smooths the sums, and bridges windows with few exchanges.
+    recent_iterations_ =
+        recent_iterations_ / 2 + static_cast<double>(iterations - begin_iterations_);
+    recent_sweeps_ = recent_sweeps_ / 2 + (sweeps - begin_sweeps_);
+    if (recent_sweeps_ > 0) iterations_ = recent_iterations_ / recent_sweeps_;
+  }
+  begun_ = true;
+  begin_iterations_ = iterations;
+  begin_sweeps_ = sweeps;
+}
+
 bool StalenessWatch::Update(int64_t now_ns, const StalenessCounts& counts) {
+  estimate_.Update(counts.iterations, counts.sweeps);
   if (begin_ns_ >= 0 && now_ns - begin_ns_ < kStepNs) return false;
   const bool first = begin_ns_ < 0;
   const StalenessCounts before = before_;
   begin_ns_ = now_ns;
   before_ = counts;
   if (first || counts.iterations <= before.iterations) return false;  // no training
-  // Halving smooths the sums, and bridges steps with few exchanges.
-  recent_iterations_ =
-      recent_iterations_ / 2 + static_cast<double>(counts.iterations - before.iterations);
-  recent_sweeps_ = recent_sweeps_ / 2 + (counts.sweeps - before.sweeps);
-  if (recent_sweeps_ > 0) iterations_ = recent_iterations_ / recent_sweeps_;
   const auto diffs = static_cast<double>(counts.diffs - before.diffs);
   if (diffs == 0) return false;
   const bool stale = static_cast<double>(counts.damped - before.damped) > kStaleShare * diffs;
@@ -31,7 +42,7 @@ bool StalenessWatch::Update(int64_t now_ns, const StalenessCounts& counts) {
 }
 
 std::string StalenessWatch::Warning() const {
-  if (iterations_ > 0 && iterations_ <= kFreshIterations) {
+  if (iterations() > 0 && iterations() <= kFreshIterations) {
     return StrCat(
         "solvers merge weights of their own (strategy \"local\") after more iterations of the ",
         "cluster than the ", kFreshIterations, " that are fresh: nodes add a share of their ",
@@ -48,7 +59,7 @@ std::string StalenessWatch::Warning() const {
             "link or a higher max_mbps, fewer nodes on the segment"
           : "The link has room; the processors of the nodes, which solvers use, are the limit. "
             "What helps: a larger batch_size, fewer solvers on a node, fewer nodes on the segment";
-  return StrCat("about ", std::lround(iterations_), " iterations of the cluster lie between two ",
+  return StrCat("about ", std::lround(iterations()), " iterations of the cluster lie between two ",
                 "exchanges of a chunk, more than the ", kFreshIterations, " that are fresh: nodes ",
                 "add a share of their progress at a time, and the run learns more slowly. ", cause);
 }

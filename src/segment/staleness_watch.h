@@ -20,6 +20,25 @@ struct StalenessCounts {
   uint64_t full = 0;        // of these, those at whose end the link or max_mbps had no room
 };
 
+// Cluster iterations between two exchanges of a chunk, over the last windows of training.
+class StalenessEstimate {
+ public:
+  // Least iterations of the cluster in a window.
+  static constexpr uint64_t kWindow = 64;
+
+  // Takes both counters of StalenessCounts. Call it at least once in an iteration of this node.
+  void Update(uint64_t iterations, double sweeps);
+  // 0: not known yet.
+  double iterations() const { return iterations_; }
+
+ private:
+  bool begun_ = false;
+  uint64_t begin_iterations_ = 0;  // of this window
+  double begin_sweeps_ = 0;
+  double recent_iterations_ = 0, recent_sweeps_ = 0;  // sums; each window halves the old ones
+  double iterations_ = 0;
+};
+
 class StalenessWatch {
  public:
   // Interval between comparisons of the counters.
@@ -33,17 +52,14 @@ class StalenessWatch {
   // kWarnAfter stale steps.
   bool Update(int64_t now_ns, const StalenessCounts& counts);
 
-  // Cluster iterations between two exchanges of a chunk, over the last seconds of training; 0: not
-  // known yet.
-  double iterations() const { return iterations_; }
+  double iterations() const { return estimate_.iterations(); }  // StalenessEstimate::iterations
   // Text of the warning: the problem and its remedies.
   std::string Warning() const;
 
  private:
   int64_t begin_ns_ = -1;  // start of this step; -1: before the first
   StalenessCounts before_;
-  double recent_iterations_ = 0, recent_sweeps_ = 0;  // sums; each step halves the old ones
-  double iterations_ = 0;
+  StalenessEstimate estimate_;
   int stale_steps_ = 0;
   int paced_steps_ = 0;  // of these, steps at whose end the pace limited the segment
   int full_steps_ = 0;   // of these, steps in most of whose passes the link had no room

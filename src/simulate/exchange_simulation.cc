@@ -19,7 +19,9 @@ constexpr int kIpUdpBytes = 28;
 class ExchangeSimulation : public SimulationCore {
  public:
   ExchangeSimulation(const SolverConfig& solver, const SimulationOptions& given)
-      : SimulationCore(solver, given), poll_at_ns_(given.workers, INT64_MAX) {
+      : SimulationCore(solver, given),
+        poll_at_ns_(given.workers, INT64_MAX),
+        staleness_(given.workers) {
     const MergeRuleDescriptor& rule = MergeRuleRegistry::Get().Check(given.rule);
     MergeRuleRegistry::Get().CheckCodec(given.rule.name, given.codec);
     MakeWorkers([&](WorkerConfig* worker) {
@@ -106,13 +108,22 @@ class ExchangeSimulation : public SimulationCore {
                         now_ns() + kShortestNs}));
   }
 
+  float RateFactor(int w) const override {
+    if (!options().scales_rate) return 1;
+    return RateScale::FactorOf(config().param.type(), workers(), staleness_[w].iterations());
+  }
+
   void AfterIteration(int w) override {
-    if (several()) Poll(w);
+    if (!several()) return;
+    Poll(w);
+    const Exchange& of = exchange(w);
+    staleness_[w].Update(of.global_iterations(), of.metrics().sweeps());
   }
 
   void FormCluster() override {
     if (!several()) return;
     std::fill(poll_at_ns_.begin(), poll_at_ns_.end(), INT64_MAX);
+    std::fill(staleness_.begin(), staleness_.end(), StalenessEstimate());
     for (int w = 0; w < workers(); ++w) PollAt(w, 0);
     const auto formed = [&] {
       for (int w = 0; w < workers(); ++w) {
@@ -235,6 +246,7 @@ class ExchangeSimulation : public SimulationCore {
   int64_t chunk_floats_ = 0;
   std::vector<uint16_t> owners_;  // masters of the chunks
   std::vector<int64_t> poll_at_ns_;
+  std::vector<StalenessEstimate> staleness_;
   uint64_t taken_before_ = 0, taken_earlier_ = 0;  // positions: of this part; in earlier parts
   int64_t in_flight_ = 0;                          // frames
   std::vector<SimulatedNetwork::Arrival> arrivals_;

@@ -27,7 +27,10 @@ SimulatedWorker::SimulatedWorker(const SolverConfig& config, const LrPolicy& pol
       made_(MakeNet(config, worker, &data_)),
       weights_(made_->layout().size()),
       strategy_(worker.make_strategy(WeightsOf(*made_, &weights_))),
-      solver_(config, policy, &data_, strategy_.get(), std::move(made_)) {
+      rate_scale_(RateScale::WarmupOf(config.param.max_iter())),
+      policy_(policy),
+      solver_(config, policy_, &data_, strategy_.get(), std::move(made_)) {
+  policy_.ScaleBy(&rate_scale_);
   RestartExchange();
 }
 

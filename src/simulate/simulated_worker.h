@@ -36,7 +36,7 @@ struct WorkerConfig {
 // called from another, but not at the same time.
 class SimulatedWorker {
  public:
-  // References outlive the worker. Throws Error as Solver's constructor and Exchange's do.
+  // `config` outlives the worker. Throws Error as Solver's constructor and Exchange's do.
   SimulatedWorker(const SolverConfig& config, const LrPolicy& policy, const WorkerConfig& worker);
 
   // Fills the weights as the net description says.
@@ -44,6 +44,8 @@ class SimulatedWorker {
   // Loads them from a .caffemodel. Throws Error naming it.
   void LoadModel(const std::string& path);
 
+  // Multiplies the learning rate of further iterations; see RateScale.
+  void SetRateFactor(float factor) { rate_scale_.Set(factor); }
   // Begins an iteration: claims its number and reads the weights. None once the schedule has been
   // handed out.
   std::optional<int64_t> Begin();
@@ -78,6 +80,8 @@ class SimulatedWorker {
   std::unique_ptr<BuiltNet> made_;  // the solver's, until it takes it
   std::vector<float> weights_, base_, pending_, rule_state_;
   std::unique_ptr<SimulatedStrategy> strategy_;
+  RateScale rate_scale_;
+  LrPolicy policy_;
   Solver solver_;
   std::unique_ptr<ChunkExecutor> executor_;
   std::unique_ptr<Exchange> exchange_;  // null: none

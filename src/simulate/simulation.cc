@@ -78,7 +78,7 @@ SimulationOptions WithRule(SimulationOptions options) {
     LOG(INFO) << "The workers merge by the rule " << chosen.reason;
     options.rule = std::move(chosen.rule);
     damping = chosen.damping;
-    if (chosen.scales_rate) options.rate_scale = static_cast<float>(options.workers);
+    options.scales_rate = chosen.scales_rate;
   }
   if (!options.damping) options.damping = damping;
   return options;

@@ -34,8 +34,9 @@ struct SimulationOptions {
   // Without a name, and without damping: as a segment of so many nodes whose topology file names
   // none (exchange/kernels/default_merge_rule.h).
   MergeRuleConfig rule = {.name = "", .parameters = {}};
-  bool scales = false;   // Topology.scaling is "linear"
-  float rate_scale = 1;  // of the workers' learning rate, after the warm-up (rate_scale.h)
+  bool scales = false;  // Topology.scaling is "linear"
+  // Workers scale their learning rate (solver/rate_scale.h). RunSimulation sets it.
+  bool scales_rate = false;
   CodecConfig codec = {};
   Codec position_codec = Codec::kFloat32;  // kBfloat16 or kInt8: ExchangeConfig::position_codec
   std::optional<bool> damping = {};        // of stale exchanges
@@ -53,6 +54,7 @@ struct SimulationStatus {
   int64_t iterations = 0;
   double seconds = 0;       // virtual time since training began
   double loss = 0;          // mean of the last average_loss iterations, or of one per worker
+  double rate = 0;          // learning rate of the last iteration
   double staleness = 0;     // iterations of all workers between two positions of a chunk, mean
   uint64_t bytes_sent = 0;  // of all workers together, since training began
   std::string stop_reason;  // one line about the stop condition that ends the run; "": none

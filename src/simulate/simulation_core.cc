@@ -8,6 +8,7 @@
 
 #include "train/evaluator.h"
 #include "train/one_omp_thread.h"
+#include "train/resume.h"
 #include "train/train_nets.h"
 
 namespace millrace::inline simulate {
@@ -28,15 +29,12 @@ SimulationCore::SimulationCore(const SolverConfig& config, const SimulationOptio
                   : std::make_unique<ResumePoint>(LoadResumePoint(options.snapshot))),
       config_(Continued(config, resume_.get())),
       options_(options),
-      rate_scale_(RateScale::WarmupOf(config_.param.max_iter())),
       policy_(config_.param),
       stop_conditions_(config_.param, &trained_clock_),
       durations_(options.seed, {kDurationStream}),
       network_(options.network, options.workers, options.seed),
       losses_(std::max<int>(config.param.average_loss(), options.workers)),
       workers_(options.workers) {
-  rate_scale_.Set(RateScale::FactorOf(config_.param.type(), options.rate_scale));
-  policy_.ScaleBy(&rate_scale_);
   const int cores = std::max<int>(1, static_cast<int>(boost::thread::hardware_concurrency()));
   const int threads = std::min(options.threads > 0 ? options.threads : cores, options.workers);
   for (int i = 0; i < threads; ++i) {
@@ -53,7 +51,10 @@ SimulationCore::~SimulationCore() {
 }
 
 void SimulationCore::MakeWorkers(const std::function<void(WorkerConfig* worker)>& configure) {
-  if (resume_) CheckResumed();
+  if (resume_) {
+    CheckResumed();
+    ResumePolicy(*resume_, &policy_);
+  }
   for (int w = 0; w < options_.workers; ++w) {
     WorkerConfig worker;
     worker.index = static_cast<uint16_t>(w);
@@ -147,6 +148,7 @@ bool SimulationCore::Stopped() {
 
 std::optional<int64_t> SimulationCore::Begin(int w) {
   Slot& slot = workers_[w];
+  slot.worker->SetRateFactor(RateFactor(w));
   const std::optional<int64_t> iteration = slot.worker->Begin();
   if (!iteration) return std::nullopt;
   slot.computing =
@@ -160,6 +162,7 @@ float SimulationCore::FinishCompute(int w) {
   } catch (const Error& error) {
     throw Error("worker ", w, ": ", error.what());
   }
+  rate_ = workers_[w].result.rate;
   return workers_[w].result.loss;
 }
 
@@ -214,6 +217,7 @@ SimulationStatus SimulationCore::StatusNow() const {
   status.iterations = completed_;
   status.seconds = static_cast<double>(TrainedNs()) / 1e9;
   status.loss = losses_.Mean();
+  status.rate = rate_;
   status.bytes_sent = network_.bytes_sent() - bytes_before_;
   status.stop_reason = stop_conditions_.reason();
   AddTo(&status);

@@ -115,6 +115,8 @@ class SimulationCore {
 
   void StartAll();
   bool AllFinished() const { return finished_ == options_.workers; }
+  // The factor of the learning rate of the next iteration of worker `w`.
+  virtual float RateFactor(int w) const { return (void)w, 1; }
   // An iteration of worker `w` has ended, and changed its weights.
   virtual void AfterIteration(int w) { (void)w; }
 
@@ -166,7 +168,6 @@ class SimulationCore {
   const std::unique_ptr<ResumePoint> resume_;  // null: the run starts anew
   const SolverConfig config_;
   const SimulationOptions options_;
-  RateScale rate_scale_;
   LrPolicy policy_;
   VirtualClock clock_;
   int64_t begin_ns_ = 0, trained_ns_ = INT64_MAX;  // of this part's training
@@ -178,6 +179,7 @@ class SimulationCore {
   Rng durations_;
   SimulatedNetwork network_;
   MovingAverage losses_;
+  double rate_ = 0;  // of the last iteration
   std::vector<Slot> workers_;
   std::unique_ptr<DataService> test_data_;
   std::vector<std::unique_ptr<BuiltNet>> tests_;

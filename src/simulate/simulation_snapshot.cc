@@ -32,7 +32,6 @@ void SimulationCore::Resume() {
   CheckRunState(resume_->merge_state(), rule(), workers(), static_cast<int64_t>(weights().size()));
   const std::string notice = ResumeNotice(*resume_, workers());
   if (!notice.empty()) LOG(WARNING) << notice;
-  ResumePolicy(*resume_, &policy_);
   completed_ = saved_at_ = resume_->iteration();
   const std::vector<int64_t> totals = resume_->merge_state().Shared().Counts("totals", 2);
   trained_before_ns_ = totals[0];

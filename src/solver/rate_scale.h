@@ -2,7 +2,8 @@
 // they average their progress (exchange/kernels/average_rule.h): the mean of N nodes' progress at N
 // times the rate is the sum of their progress at the rate of the file. It rises from 1 during the
 // first iterations, in which large rates do harm (Goyal et al.: "Accurate, large minibatch SGD:
-// training ImageNet in 1 hour", 2017).
+// training ImageNet in 1 hour", 2017). It is smaller where exchanges are stale: the further nodes
+// move between two exchanges, the less their mean is worth.
 #ifndef MILLRACE_SOLVER_RATE_SCALE_H_
 #define MILLRACE_SOLVER_RATE_SCALE_H_
 
@@ -29,9 +30,16 @@ class RateScale {
   static bool IsByRoot(const std::string& solver_type) {
     return solver_type != "SGD" && solver_type != "Nesterov";
   }
-  // The factor for the mean of so many nodes.
-  static float FactorOf(const std::string& solver_type, float nodes) {
-    return IsByRoot(solver_type) ? std::sqrt(nodes) : nodes;
+  // Limit of a node's progress between two exchanges, in iterations at the rate of the file.
+  // Measured: docs/benchmarks/learning.md, "Averages at a scaled learning rate".
+  static constexpr double kMaxProgress = 14;
+  // The factor, at least 1, for the mean of `nodes` >= 1. `staleness`: iterations of all nodes
+  // together between two exchanges of a chunk; 0: not known yet, and the factor is 1.
+  static float FactorOf(const std::string& solver_type, double nodes, double staleness) {
+    if (staleness <= 0) return 1;
+    const double whole = IsByRoot(solver_type) ? std::sqrt(nodes) : nodes;
+    const double own = staleness / nodes;  // iterations of one node between two exchanges
+    return static_cast<float>(std::clamp(kMaxProgress / own, 1.0, whole));
   }
 
   // Sets the whole factor, at least 1.

@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -59,7 +60,7 @@ std::unique_ptr<NodeConfig> FindNodeConfig(const TrainOptions& options) {
 float RateFactor(const Cluster& cluster, const NodePlan& plan,
                  const caffe::SolverParameter& solver) {
   if (!plan.scales_rate) return 1;
-  return RateScale::FactorOf(solver.type(), static_cast<float>(cluster.members()));
+  return RateScale::FactorOf(solver.type(), std::max(1U, cluster.members()), cluster.staleness());
 }
 
 Error MemoryError(const NodeConfig& node_config, const std::string& expected) {

@@ -35,8 +35,8 @@ std::vector<std::string> NodeNames(const Topology& topology);
 // The same with the segments of `node_config`'s node.
 std::vector<PeerLabel> PeerLabels(const NodeConfig& node_config);
 
-// The factor of a node's learning rate (rate_scale.h), while its cluster has the members that it
-// has.
+// The factor of a node's learning rate (rate_scale.h), with the present members and staleness of
+// its cluster.
 float RateFactor(const Cluster& cluster, const NodePlan& plan,
                  const caffe::SolverParameter& solver);
 

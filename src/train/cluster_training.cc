@@ -134,7 +134,8 @@ void ClusterTraining::LogScaling() {
             << (RateScale::IsByRoot(solver.type()) ? "the root of " : "") << "their number (now "
             << cluster().members() << "), in full from iteration "
             << RateScale::WarmupOf(solver.max_iter())
-            << " on; scaling: \"none\" in the topology turns this off";
+            << " on, and less while exchanges are stale; scaling: \"none\" in the topology turns "
+            << "this off";
 }
 
 void ClusterTraining::CompareSettings() {

@@ -67,9 +67,23 @@ TEST(StalenessWatch, LooksOnceASecond) {
   for (int i = 1; i < 20; ++i) {
     EXPECT_FALSE(segment.watch().Update(i * kSecond / 20, segment.counts()));
   }
-  EXPECT_EQ(segment.watch().iterations(), 0);
-  segment.watch().Update(kSecond, segment.counts());
-  EXPECT_EQ(segment.watch().iterations(), 100);
+}
+
+TEST(StalenessEstimate, IsKnownAfterTheFirstWindowAndFollowsChanges) {
+  constexpr uint64_t kWindow = StalenessEstimate::kWindow;
+  StalenessEstimate estimate;
+  estimate.Update(1000, 7);  // a node that joins
+  for (uint64_t i = 1; i < kWindow; ++i) {
+    estimate.Update(1000 + i, 7 + static_cast<double>(i) / 4);
+    EXPECT_EQ(estimate.iterations(), 0);
+  }
+  estimate.Update(1000 + kWindow, 7 + static_cast<double>(kWindow) / 4);
+  EXPECT_DOUBLE_EQ(estimate.iterations(), 4);
+  for (uint64_t i = 1; i <= 10 * kWindow; ++i) {
+    estimate.Update(1000 + kWindow + i,
+                    7 + static_cast<double>(kWindow) / 4 + static_cast<double>(i) / 32);
+  }
+  EXPECT_NEAR(estimate.iterations(), 32, 0.5);
 }
 
 TEST(StalenessWatch, SaysHowManyIterationsLieBetweenTwoExchanges) {

@@ -5,6 +5,7 @@
 #include "exchange/kernels/codec_config.h"
 #include "exchange/kernels/default_merge_rule.h"
 #include "proto/parse.h"
+#include "solver/rate_scale.h"
 #include "test/simulate/simulate_support.h"
 #include "test/train/train_support.h"
 
@@ -100,18 +101,18 @@ TEST_F(SimulationTest, LearnsWithEachMergeRule) {
 
 TEST_F(SimulationTest, MergesAsASegmentOfAsManyNodesThatNamesNoRule) {
   const auto weights = [&](int workers, const MergeRuleConfig& rule, std::optional<bool> damping,
-                           bool scales = false, float rate_scale = 1) {
-    return Simulate(Config(60), {.workers = workers,
+                           bool scales = false, bool scales_rate = false) {
+    return Simulate(Config(120), {.workers = workers,
                                  .mtu = 600,
                                  .rule = rule,
                                  .scales = scales,
-                                 .rate_scale = rate_scale,
+                                 .scales_rate = scales_rate,
                                  .damping = damping})
         .weights;
   };
   const MergeRuleConfig none = {.name = "", .parameters = {}};
   EXPECT_EQ(weights(2, none, {}, true), weights(2, {"additive", {}}, true));
-  EXPECT_EQ(weights(4, none, {}, true), weights(4, {"average", {}}, false, false, 4));
+  EXPECT_EQ(weights(4, none, {}, true), weights(4, {"average", {}}, false, false, true));
   EXPECT_NE(weights(4, none, {}, true), weights(4, {"average", {}}, false));
   EXPECT_EQ(weights(8, none, {}), weights(8, {"additive", {}}, true));
   const MergeRuleConfig outer = DefaultMergeRuleFor(9).rule;
@@ -142,6 +143,26 @@ TEST_F(SimulationTest, StalenessGrowsAsTheLinkGetsSlower) {
   const double fast = staleness(1000), slow = staleness(2);
   EXPECT_GT(fast, 0.5);
   EXPECT_GT(slow, 3 * fast);
+}
+
+// Every node at most the progress of RateScale::kMaxProgress iterations between two exchanges.
+TEST_F(SimulationTest, ScalesTheRateByTheWorkersAndLessOnSlowLinks) {
+  const auto end = [&](double mbps) {
+    return Simulate(Config(4000), {.workers = 4,
+                                   .jitter = 0,
+                                   .network = {mbps, 0.1, 0},
+                                   .mtu = 600,
+                                   .rule = {"average", {}},
+                                   .scales_rate = true,
+                                   .damping = false})
+        .end;
+  };
+  const double of_file = Config(1).param.base_lr();
+  EXPECT_FLOAT_EQ(end(1000).rate, 4 * of_file);
+  const SimulationStatus slow = end(0.7);
+  ASSERT_GT(slow.staleness, 1.5 * RateScale::kMaxProgress);
+  EXPECT_NEAR(slow.rate / of_file, std::max(1.0, 4 * RateScale::kMaxProgress / slow.staleness),
+              0.5);
 }
 
 TEST_F(SimulationTest, StopsWhenItIsTold) {

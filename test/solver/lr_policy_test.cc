@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
+#include "solver/rate_scale.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -190,6 +191,39 @@ TEST(LrPolicy, MultistepTakesStepvaluesInAnyOrderAsCaffeDoes) {
       EXPECT_EQ(policy.Notice(iteration) != "", steps) << text << " " << iteration;
     }
   }
+}
+
+TEST(LrPolicy, IsScaledByAFactorThatRisesFromOne) {
+  LrPolicy policy = Policy("base_lr: 0.5 lr_policy: 'step' gamma: 0.1 stepsize: 100");
+  RateScale scale(RateScale::WarmupOf(1000));
+  policy.ScaleBy(&scale);
+  scale.Set(3);
+  EXPECT_FLOAT_EQ(policy.Rate(0), 0.5f);
+  EXPECT_FLOAT_EQ(policy.Rate(25), 1.0f);
+  EXPECT_FLOAT_EQ(policy.Rate(50), 1.5f);
+  EXPECT_FLOAT_EQ(policy.Rate(100), 0.15f);
+  scale.Set(1);
+  EXPECT_FLOAT_EQ(policy.Rate(25), 0.5f);
+}
+
+TEST(RateScale, IsTheNumberOfNodesOrItsRoot) {
+  for (const char* type : {"SGD", "Nesterov"}) EXPECT_FLOAT_EQ(RateScale::FactorOf(type, 4, 2), 4);
+  for (const char* type : {"Adam", "RMSProp", "AdaGrad", "AdaDelta", "AdamW"}) {
+    EXPECT_FLOAT_EQ(RateScale::FactorOf(type, 4, 2), 2);
+  }
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 1, 1), 1);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 0), 1);
+}
+
+// Every node makes at most the progress of kMaxProgress iterations between two exchanges.
+TEST(RateScale, FallsWithTheStalenessOfExchanges) {
+  constexpr double kMost = RateScale::kMaxProgress;
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, kMost), 4);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 2 * kMost), 2);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 4 * kMost), 1);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 400 * kMost), 1);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 4, 2 * kMost), 2);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 4, 3 * kMost), 4.0f / 3);
 }
 
 TEST(LrPolicy, SavesTheStepOfTheLastIteration) {
