@@ -192,6 +192,7 @@ bool SimNode::Check(const std::vector<const SimNode*>& all, Failure* failure) {
     const bool made_any =
         std::any_of(made_.begin(), made_.end(), [](double made) { return made > 0; });
     if (!node_.exchange->delivered() && made_any) ++incarnations_lost_;
+    was_excluded_ |= !node_.exchange->delivered();
     has_left_ = true;
     node_.exchange.reset();
     EndIncarnation();

@@ -83,6 +83,8 @@ class SimNode {
     return incarnations_lost_;
   }                                            // incarnations lost by crashes and resets
   bool has_left() const { return has_left_; }  // in any incarnation
+  // Whether it was excluded while it left, in any incarnation.
+  bool was_excluded() const { return was_excluded_; }
   // Returns false if a codec or damping rounds; lanes are then exact only at the end.
   bool exact() const;
   // By how much another node's lane may exceed what that node made, `made`, where lanes are not
@@ -119,7 +121,7 @@ class SimNode {
   uint32_t newest_incarnation_ = 1'000'000, oldest_incarnation_ = 1'000'000;
   uint64_t all_steps_ = 0, wild_steps_ = 0, resets_ = 0, incarnations_lost_ = 0;
   int64_t frozen_until_ = 0;
-  bool leaving_ = false, flushed_ = false;
+  bool leaving_ = false, flushed_ = false, was_excluded_ = false;
   bool has_trained_ = false;  // since it was started; from then on its solver runs
   bool has_left_ = false;
   bool synced_ = false;               // in this incarnation; origin_ and last_ are then valid

@@ -251,6 +251,9 @@ bool Simulation::CheckConservation(Failure* failure) const {
   const auto running = Running();
   const bool any_lost = std::any_of(
       all_.begin(), all_.end(), [](const SimNode* node) { return node->incarnations_lost() > 0; });
+  const bool any_excluded = any_lost || std::any_of(all_.begin(), all_.end(), [](const SimNode* n) {
+                              return n->was_excluded();
+                            });
   for (const SimNode* node : all_) {
     for (int c = 0; c < scenario_.chunks; ++c) {
       const bool lost_nothing = node->incarnations_lost() == 0 && (!node->has_left() || !any_lost);
@@ -258,8 +261,9 @@ bool Simulation::CheckConservation(Failure* failure) const {
       const double value = running[0]->lane(c, node->id());
       // The next diff returns what a codec rounded up; a lost incarnation does not send it.
       const double rounded = lost_nothing ? 1e-3 + 1e-5 * made : node->slack(made);
-      // A master that is lost takes with it what its positions have rounded off.
-      const double lost = any_lost ? running[0]->rounding(c) : 0;
+      // A master that is lost takes with it what its positions have rounded off, also one that has
+      // made no progress of its own.
+      const double lost = any_excluded ? running[0]->rounding(c) : 0;
       const double tolerance = scenario_.unsent() + (node->exact() ? 0 : rounded + lost);
       if (value <= made + tolerance && (!lost_nothing || value >= made - tolerance)) continue;
       *failure = {"conservation",
