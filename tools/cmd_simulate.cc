@@ -38,7 +38,7 @@ DEFINE_string(codec, "float32",
               "of diffs: float32, bfloat16, int8, sparse:THRESHOLD, topk:SHARE or "
               "random:SHARE");
 DEFINE_string(position_codec, "float32", "of positions: float32, bfloat16 or int8");
-DEFINE_string(scaling, "none", "learning rate of workers, as Topology.scaling: linear or none");
+DEFINE_string(scaling, "linear", "learning rate of workers, as Topology.scaling: linear or none");
 DEFINE_bool(damping, true, "damp stale progress; default: as of a segment");
 DEFINE_int64(snapshot_every, 0,
              "iterations of all workers together between snapshots, for which all come to rest; 0: "

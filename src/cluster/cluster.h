@@ -81,7 +81,7 @@ class Cluster {
   bool has_dependents() const;
   // Members of the first segment, including this node.
   uint32_t members() const { return segments_.front().net->state().members(); }
-  // Of the first segment: SegmentState::staleness.
+  // Cluster iterations between two exchanges of the first segment: SegmentState::staleness.
   float staleness() const { return segments_.front().net->state().staleness(); }
 
   // For use after the solvers have ended: all segments send the remaining progress exactly

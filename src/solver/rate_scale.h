@@ -33,11 +33,17 @@ class RateScale {
   // Limit of a node's progress between two exchanges, in iterations at the rate of the file.
   // Measured: docs/benchmarks/learning.md, "Averages at a scaled learning rate".
   static constexpr double kMaxProgress = 14;
+  // Limit of the factor: larger rates made cifar10_quick diverge.
+  static constexpr double kMaxFactor = 8;
   // The factor, at least 1, for the mean of `nodes` >= 1. `staleness`: iterations of all nodes
-  // together between two exchanges of a chunk; 0: not known yet, and the factor is 1.
-  static float FactorOf(const std::string& solver_type, double nodes, double staleness) {
+  // together between two exchanges of a chunk; 0: not known yet, and the factor is 1. `solvers`:
+  // those of a node that add to its weights without waiting for each other: the weights move by the
+  // sum of their steps.
+  static float FactorOf(const std::string& solver_type, double nodes, double staleness,
+                        int solvers = 1) {
     if (staleness <= 0) return 1;
-    const double whole = IsByRoot(solver_type) ? std::sqrt(nodes) : nodes;
+    const double most = std::min(kMaxFactor, IsByRoot(solver_type) ? std::sqrt(nodes) : nodes);
+    const double whole = std::max(1.0, most / solvers);
     const double own = staleness / nodes;  // iterations of one node between two exchanges
     return static_cast<float>(std::clamp(kMaxProgress / own, 1.0, whole));
   }

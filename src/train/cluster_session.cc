@@ -57,10 +57,11 @@ std::unique_ptr<NodeConfig> FindNodeConfig(const TrainOptions& options) {
   return node_config;
 }
 
-float RateFactor(const Cluster& cluster, const NodePlan& plan,
-                 const caffe::SolverParameter& solver) {
+float RateFactor(const Cluster& cluster, const NodePlan& plan, const caffe::SolverParameter& solver,
+                 int solvers) {
   if (!plan.scales_rate) return 1;
-  return RateScale::FactorOf(solver.type(), std::max(1U, cluster.members()), cluster.staleness());
+  return RateScale::FactorOf(solver.type(), std::max(1U, cluster.members()), cluster.staleness(),
+                             solvers);
 }
 
 Error MemoryError(const NodeConfig& node_config, const std::string& expected) {

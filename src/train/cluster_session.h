@@ -36,9 +36,9 @@ std::vector<std::string> NodeNames(const Topology& topology);
 std::vector<PeerLabel> PeerLabels(const NodeConfig& node_config);
 
 // The factor of a node's learning rate (rate_scale.h), with the present members and staleness of
-// its cluster.
-float RateFactor(const Cluster& cluster, const NodePlan& plan,
-                 const caffe::SolverParameter& solver);
+// its cluster. `solvers`: see RateScale::FactorOf.
+float RateFactor(const Cluster& cluster, const NodePlan& plan, const caffe::SolverParameter& solver,
+                 int solvers = 1);
 
 // For the run's main thread only, except that cluster() is thread-safe, and that another thread may
 // call LogFailures and failure_detector() until the main thread ends the run.

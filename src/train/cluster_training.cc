@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "solver/strategy_registry.h"
+
 namespace millrace::inline train {
 namespace {
 
@@ -124,7 +126,14 @@ void ClusterTraining::Watch(double seconds) {
 }
 
 void ClusterTraining::ScaleRate() {
-  setup_.rate_scale.Set(RateFactor(cluster(), setup_.node_config->plan, setup_.config.param));
+  setup_.rate_scale.Set(
+      RateFactor(cluster(), setup_.node_config->plan, setup_.config.param, AddingSolvers()));
+}
+
+// Solvers of this node that add to its weights without waiting for each other.
+int ClusterTraining::AddingSolvers() const {
+  const std::string& strategy = setup_.config.param.strategy().type();
+  return Strategies().Find("strategy", strategy).synchronous ? 1 : setup_.solvers();
 }
 
 void ClusterTraining::LogScaling() {
@@ -132,8 +141,9 @@ void ClusterTraining::LogScaling() {
   const caffe::SolverParameter& solver = setup_.config.param;
   LOG(INFO) << "The nodes average their progress, at a learning rate of the solver file's times "
             << (RateScale::IsByRoot(solver.type()) ? "the root of " : "") << "their number (now "
-            << cluster().members() << "), in full from iteration "
-            << RateScale::WarmupOf(solver.max_iter())
+            << cluster().members() << "; at most " << RateScale::kMaxFactor << " times)"
+            << (AddingSolvers() > 1 ? " over that of the solvers of a node" : "")
+            << ", in full from iteration " << RateScale::WarmupOf(solver.max_iter())
             << " on, and less while exchanges are stale; scaling: \"none\" in the topology turns "
             << "this off";
 }

@@ -215,15 +215,27 @@ TEST(RateScale, IsTheNumberOfNodesOrItsRoot) {
   EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 0), 1);
 }
 
+TEST(RateScale, IsBounded) {
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 8, 2), 8);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 64, 2), 8);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 49, 2), 7);
+}
+
+TEST(RateScale, IsSharedByTheSolversOfANode) {
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 2, 2), 2);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 2, 8), 1);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 16, 2, 2), 2);
+}
+
 // Every node makes at most the progress of kMaxProgress iterations between two exchanges.
 TEST(RateScale, FallsWithTheStalenessOfExchanges) {
-  constexpr double kMost = RateScale::kMaxProgress;
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, kMost), 4);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 2 * kMost), 2);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 4 * kMost), 1);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 400 * kMost), 1);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 4, 2 * kMost), 2);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 4, 3 * kMost), 4.0f / 3);
+  constexpr double kMax = RateScale::kMaxProgress;
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, kMax), 4);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 2 * kMax), 2);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 4 * kMax), 1);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 400 * kMax), 1);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 4, 2 * kMax), 2);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 4, 3 * kMax), 4.0f / 3);
 }
 
 TEST(LrPolicy, SavesTheStepOfTheLastIteration) {

@@ -46,8 +46,9 @@ TEST_F(Simulate, PrintsOneLineAndWritesMetricsAndWeights) {
 TEST_F(Simulate, ContinuesASnapshot) {
   const std::string half = work_.Write("half", Workspace::Solver(40));
   const auto simulate = [&](const std::string& solver, const std::string& flags) {
-    const CommandResult result = Millrace({"simulate", "--solver=" + solver, "--mtu=600",
-                                           "--workers=10", "--snapshot_every=40", flags});
+    const CommandResult result =
+        Millrace({"simulate", "--solver=" + solver, "--mtu=600", "--workers=10", "--scaling=none",
+                  "--snapshot_every=40", flags});
     EXPECT_EQ(result.status, 0) << result.errors;
     return result;
   };
@@ -59,12 +60,12 @@ TEST_F(Simulate, ContinuesASnapshot) {
   const std::string expected = ReadFile(model);
   simulate(half, "--seed=7");
   const std::string snapshot = work_.Snapshot("half", 40) + ".solverstate";
-  const CommandResult rest =
-      Run({"--workers=10", "--seed=7", "--snapshot_every=40", "--snapshot=" + snapshot});
+  const CommandResult rest = Run({"--workers=10", "--scaling=none", "--seed=7",
+                                  "--snapshot_every=40", "--snapshot=" + snapshot});
   EXPECT_EQ(rest.status, 0) << rest.errors;
   EXPECT_CONTAINS(rest.errors, "Resuming from " + snapshot + " at iteration 40");
   EXPECT_EQ(ReadFile(model), expected);
-  const CommandResult refused = Run({"--workers=8", "--snapshot=" + snapshot});
+  const CommandResult refused = Run({"--workers=8", "--scaling=none", "--snapshot=" + snapshot});
   EXPECT_EQ(refused.status, 1);
   EXPECT_CONTAINS(refused.errors, snapshot + ": run_state.rule: ");
 }

@@ -94,12 +94,12 @@ TEST(DefaultMergeRule, ScalesTheRateOfSegmentsOfTheSameNodesOnly) {
   EXPECT_EQ(tree.segments[0].rule.name, "additive");
 }
 
-TEST(DefaultMergeRule, ScalesNothingUnlessTheFileSaysSo) {
+TEST(DefaultMergeRule, ScalesUnlessTheFileSaysOtherwise) {
   const Topology topology =
       ParseLoopback("name: 'n' node { name: 'n0' } node { name: 'n1' } node { name: 'n2' }" +
                     SegmentText("s", 0, 3));
-  EXPECT_EQ(topology.segments[0].rule.name, "additive");
-  EXPECT_FALSE(topology.scales_rate);
+  EXPECT_EQ(topology.segments[0].rule.name, "average");
+  EXPECT_TRUE(topology.scales_rate);
 }
 
 TEST(DefaultMergeRule, RefusesAnUnknownScaling) {

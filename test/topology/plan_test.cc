@@ -10,7 +10,8 @@ namespace millrace::test {
 namespace {
 
 constexpr char kRuleNotice[] =
-    "segment \"s\" merges by the rule additive: the default for up to 8 members";
+    "segment \"s\" merges by the rule average, at a learning rate times the number of members: the "
+    "default for 3 and more, of which there are 3";
 
 using Options = std::map<std::string, std::string>;
 
@@ -137,7 +138,7 @@ TEST(Plan, TellsTheExchangeItsNumbers) {
   EXPECT_EQ(segment.exchange.position_codec, Codec::kInt8);
   EXPECT_EQ(segment.exchange.heartbeat_ns, 20'000'000);
   EXPECT_EQ(segment.exchange.peer_timeout_ns, 90'000'000);
-  EXPECT_EQ(segment.rule.name, "additive");
+  EXPECT_EQ(segment.rule.name, "average");
   EXPECT_EQ(segment.chunk_floats, 64);
   EXPECT_EQ(segment.max_bytes_per_second, 1e7);
   EXPECT_EQ(segment.begin, 0);

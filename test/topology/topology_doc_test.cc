@@ -54,7 +54,8 @@ TEST(TopologyDoc, HasAPlanForEachNode) {
       const NodePlan plan = PlanFor(topology, static_cast<NodeId>(i), MachineOf(topology.nodes[i]));
       EXPECT_FALSE(plan.segments.empty()) << topology.name << " " << plan.name;
       for (const std::string& notice : plan.notices) {
-        EXPECT_CONTAINS(notice, " merges by the rule additive: ");
+        EXPECT_CONTAINS(notice, topology.scales_rate ? " merges by the rule average, "
+                                                     : " merges by the rule additive: ");
       }
     }
   }

@@ -26,7 +26,7 @@ TEST(Topology, FillsInDefaults) {
   EXPECT_EQ(segment.adapter, "");
   EXPECT_EQ(segment.codec.codec, Codec::kFloat32);
   EXPECT_EQ(segment.position_codec, Codec::kFloat32);
-  EXPECT_EQ(segment.rule.name, "additive");
+  EXPECT_EQ(segment.rule.name, "average");
   EXPECT_TRUE(segment.rule.parameters.empty());
   EXPECT_EQ(segment.mtu, 1500);
   EXPECT_EQ(segment.max_frame_bytes, 1464);
@@ -40,7 +40,7 @@ TEST(Topology, FillsInDefaults) {
   EXPECT_EQ(segment.peer_timeout_ns, ExchangeConfig().peer_timeout_ns);
   EXPECT_TRUE(segment.options.empty());
   EXPECT_FALSE(segment.busy_poll);
-  EXPECT_TRUE(segment.damping);
+  EXPECT_FALSE(segment.damping);
   EXPECT_EQ(segment.solver_share, 0.05);
 }
 
