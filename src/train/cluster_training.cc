@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <optional>
@@ -143,7 +144,9 @@ void ClusterTraining::LogScaling() {
             << (RateScale::IsByRoot(solver.type()) ? "the root of " : "") << "their number (now "
             << cluster().members() << "; at most " << RateScale::kMaxFactor << " times)"
             << (AddingSolvers() > 1 ? " over that of the solvers of a node" : "")
-            << ", in full from iteration " << RateScale::WarmupOf(solver.max_iter())
+            << ", in full from iteration "
+            << std::max(RateScale::WarmupOf(solver.max_iter()),
+                        static_cast<int64_t>(RateScale::kWarmup) * cluster().members())
             << " on, and less while exchanges are stale; scaling: \"none\" in the topology turns "
             << "this off";
 }

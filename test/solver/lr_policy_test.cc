@@ -194,16 +194,19 @@ TEST(LrPolicy, MultistepTakesStepvaluesInAnyOrderAsCaffeDoes) {
 }
 
 TEST(LrPolicy, IsScaledByAFactorThatRisesFromOne) {
-  LrPolicy policy = Policy("base_lr: 0.5 lr_policy: 'step' gamma: 0.1 stepsize: 100");
-  RateScale scale(RateScale::WarmupOf(1000));
+  LrPolicy policy = Policy("base_lr: 0.5 lr_policy: 'step' gamma: 0.1 stepsize: 1000");
+  RateScale scale(RateScale::WarmupOf(10000));
   policy.ScaleBy(&scale);
   scale.Set(3);
   EXPECT_FLOAT_EQ(policy.Rate(0), 0.5f);
-  EXPECT_FLOAT_EQ(policy.Rate(25), 1.0f);
-  EXPECT_FLOAT_EQ(policy.Rate(50), 1.5f);
-  EXPECT_FLOAT_EQ(policy.Rate(100), 0.15f);
+  EXPECT_FLOAT_EQ(policy.Rate(250), 1.0f);
+  EXPECT_FLOAT_EQ(policy.Rate(500), 1.5f);
+  EXPECT_FLOAT_EQ(policy.Rate(1000), 0.15f);
+  scale.Set(8);  // too many for a twentieth of the run
+  EXPECT_FLOAT_EQ(policy.Rate(400), 2.25f);
+  EXPECT_FLOAT_EQ(policy.Rate(800), 4.0f);
   scale.Set(1);
-  EXPECT_FLOAT_EQ(policy.Rate(25), 0.5f);
+  EXPECT_FLOAT_EQ(policy.Rate(250), 0.5f);
 }
 
 TEST(RateScale, IsTheNumberOfNodesOrItsRoot) {

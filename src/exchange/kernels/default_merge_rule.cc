@@ -21,16 +21,16 @@ double Within(const MergeRuleDescriptor& rule, const char* name, double value) {
 
 DefaultMergeRule DefaultMergeRuleFor(int members, bool alone, bool scales) {
   DefaultMergeRule chosen;
-  if (members >= kMinAveragingMembers && alone && scales) {
+  const bool many = members > kMostAdditiveMembers;
+  if (members >= kMinAveragingMembers && !many && alone && scales) {
     chosen.rule.name = "average";
     chosen.damping = false;
     chosen.scales_rate = true;
     chosen.reason =
         StrCat("average, at a learning rate times the number of members: the default for ",
-               kMinAveragingMembers, " and more, of which there are ", members);
+               kMinAveragingMembers, " to ", kMostAdditiveMembers, ", of which there are ", members);
     return chosen;
   }
-  const bool many = members > kMostAdditiveMembers;
   if (many && alone) {
     const MergeRuleDescriptor& outer = *MergeRuleRegistry::Get().Find("outer");
     const double rate = Within(outer, "rate", kRate / members);
