@@ -104,8 +104,9 @@ do for [c=1:charts] {
     set label 2 'nothing recorded' at graph 0.5, graph 0.5 center font ',13' tc rgb grey
     plot NaN
   } else {
-    # gnuplot 6 refuses a title with a variable of the last loop if that has no data.
     data(what, i) = sprintf('$%s%dx%d', what, c, i)
+    # The last loop is for gnuplot 6: it refuses a last loop that has a title with the loop's
+    # variable, but no points.
     plot NaN, \
       for [i=1:runs] data('thin', i) title data('thin', i) with lines lw 0.8 lc rgb pale(i), \
       for [i=1:runs] data('line', i) title data('line', i) with lines lw 1.8 dt dashes(i) \

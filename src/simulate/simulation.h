@@ -35,7 +35,7 @@ struct SimulationOptions {
   // none (exchange/kernels/default_merge_rule.h).
   MergeRuleConfig rule = {.name = "", .parameters = {}};
   bool scales = false;  // Topology.scaling is "linear"
-  // Workers scale their learning rate (solver/rate_scale.h). Set where the default rule says so.
+  // Workers scale their learning rate (solver/rate_scale.h). The default rule sets it.
   bool scales_rate = false;
   CodecConfig codec = {};
   Codec position_codec = Codec::kFloat32;  // kBfloat16 or kInt8: ExchangeConfig::position_codec

@@ -18,8 +18,7 @@ namespace millrace::inline solver {
 // Thread-safe.
 class RateScale {
  public:
-  // `warmup`: least number of global iterations after which Factor returns the whole factor; it
-  // takes at least kWarmup for each unit of the factor.
+  // `warmup`: see Warmup.
   explicit RateScale(int64_t warmup = 0) : warmup_(warmup) {}
 
   // The warm-up of a run of so many global iterations.
@@ -39,17 +38,26 @@ class RateScale {
   static constexpr float kWarmup = 100;
   // Limit of the factor: larger rates made cifar10_quick diverge.
   static constexpr double kMaxFactor = 8;
-  // The factor, at least 1, for the mean of `nodes` >= 1. `staleness`: iterations of all nodes
-  // together between two exchanges of a chunk; 0: not known yet, and the factor is 1. `solvers`:
+  // The factor, at least 1, for the mean of `nodes` >= 1 where exchanges are fresh. `solvers`:
   // those of a node that add to its weights without waiting for each other: the weights move by the
   // sum of their steps.
+  static double FreshFactorOf(const std::string& solver_type, double nodes, int solvers = 1) {
+    const double by_nodes = IsByRoot(solver_type) ? std::sqrt(nodes) : nodes;
+    return std::max(1.0, std::min(kMaxFactor, by_nodes) / solvers);
+  }
+  // The same with a `staleness`: iterations of all nodes together between two exchanges of a chunk;
+  // 0: not known yet, and the factor is 1.
   static float FactorOf(const std::string& solver_type, double nodes, double staleness,
                         int solvers = 1) {
     if (staleness <= 0) return 1;
-    const double most = std::min(kMaxFactor, IsByRoot(solver_type) ? std::sqrt(nodes) : nodes);
-    const double whole = std::max(1.0, most / solvers);
     const double own = staleness / nodes;  // iterations of one node between two exchanges
-    return static_cast<float>(std::clamp(kMaxProgress / own, 1.0, whole));
+    return static_cast<float>(
+        std::clamp(kMaxProgress / own, 1.0, FreshFactorOf(solver_type, nodes, solvers)));
+  }
+  // Global iterations after which Factor returns the whole factor: `warmup` of the constructor, at
+  // least kWarmup for each unit of the factor.
+  float Warmup(float factor) const {
+    return std::max(static_cast<float>(warmup_), kWarmup * factor);
   }
 
   // Sets the whole factor, at least 1.
@@ -57,7 +65,7 @@ class RateScale {
   // The factor at global iteration `iteration` >= 0.
   float Factor(int64_t iteration) const {
     const float whole = factor_.load(std::memory_order_relaxed);
-    const float warmup = std::max(static_cast<float>(warmup_), kWarmup * whole);
+    const float warmup = Warmup(whole);
     const auto passed = static_cast<float>(iteration);
     return passed >= warmup ? whole : 1 + (whole - 1) * passed / warmup;
   }

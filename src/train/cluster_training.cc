@@ -2,7 +2,7 @@
 
 #include <glog/logging.h>
 
-#include <algorithm>
+#include <cmath>
 #include <exception>
 #include <functional>
 #include <optional>
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "solver/strategy_registry.h"
+#include "train/connect_ranks.h"
 
 namespace millrace::inline train {
 namespace {
@@ -133,22 +133,19 @@ void ClusterTraining::ScaleRate() {
 
 // Solvers of this node that add to its weights without waiting for each other.
 int ClusterTraining::AddingSolvers() const {
-  const std::string& strategy = setup_.config.param.strategy().type();
-  return Strategies().Find("strategy", strategy).synchronous ? 1 : setup_.solvers();
+  return IsSynchronous(setup_.config) ? 1 : setup_.solvers();
 }
 
 void ClusterTraining::LogScaling() {
   if (!setup_.node_config->plan.scales_rate) return;
-  const caffe::SolverParameter& solver = setup_.config.param;
-  LOG(INFO) << "The nodes average their progress, at a learning rate of the solver file's times "
-            << (RateScale::IsByRoot(solver.type()) ? "the root of " : "") << "their number (now "
-            << cluster().members() << "; at most " << RateScale::kMaxFactor << " times)"
-            << (AddingSolvers() > 1 ? " over that of the solvers of a node" : "")
-            << ", in full from iteration "
-            << std::max(RateScale::WarmupOf(solver.max_iter()),
-                        static_cast<int64_t>(RateScale::kWarmup) * cluster().members())
-            << " on, and less while exchanges are stale; scaling: \"none\" in the topology turns "
-            << "this off";
+  const auto nodes = static_cast<double>(setup_.node_config->topology.nodes.size());
+  const double factor =
+      RateScale::FreshFactorOf(setup_.config.param.type(), nodes, AddingSolvers());
+  LOG(INFO) << "The " << nodes << " nodes of the cluster average their progress, at up to "
+            << factor << " times the learning rate of the solver file: in full from iteration "
+            << std::lround(setup_.rate_scale.Warmup(static_cast<float>(factor)))
+            << " on, less while nodes are absent or exchanges are stale; scaling: \"none\" in the "
+            << "topology turns this off";
 }
 
 void ClusterTraining::CompareSettings() {

@@ -67,6 +67,8 @@ TEST(StalenessWatch, LooksOnceASecond) {
   for (int i = 1; i < 20; ++i) {
     EXPECT_FALSE(segment.watch().Update(i * kSecond / 20, segment.counts()));
   }
+  segment.watch().Update(kSecond, segment.counts());
+  EXPECT_EQ(segment.watch().iterations(), 100);
 }
 
 TEST(StalenessEstimate, IsKnownAfterTheFirstWindowAndFollowsChanges) {

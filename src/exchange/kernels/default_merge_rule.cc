@@ -21,16 +21,17 @@ double Within(const MergeRuleDescriptor& rule, const char* name, double value) {
 
 DefaultMergeRule DefaultMergeRuleFor(int members, bool alone, bool scales) {
   DefaultMergeRule chosen;
-  const bool many = members > kMostAdditiveMembers;
-  if (members >= kMinAveragingMembers && !many && alone && scales) {
+  const bool averages = members >= kMinAveragingMembers && members <= kMaxAveragingMembers;
+  if (averages && alone && scales) {
     chosen.rule.name = "average";
     chosen.damping = false;
     chosen.scales_rate = true;
-    chosen.reason =
-        StrCat("average, at a learning rate times the number of members: the default for ",
-               kMinAveragingMembers, " to ", kMostAdditiveMembers, ", of which there are ", members);
+    chosen.reason = StrCat(
+        "average, at a learning rate times the number of members: the default for ",
+        kMinAveragingMembers, " to ", kMaxAveragingMembers, ", of which there are ", members);
     return chosen;
   }
+  const bool many = members > kMaxAdditiveMembers;
   if (many && alone) {
     const MergeRuleDescriptor& outer = *MergeRuleRegistry::Get().Find("outer");
     const double rate = Within(outer, "rate", kRate / members);
@@ -39,16 +40,16 @@ DefaultMergeRule DefaultMergeRuleFor(int members, bool alone, bool scales) {
                    {{"rate", rate}, {"momentum", kMomentum}, {"nesterov", 1}, {"delay", delay}}};
     chosen.damping = false;
     chosen.reason = StrCat("outer with Nesterov momentum, rate ", rate, " and delay ", delay,
-                           ", undamped: the default for more than ", kMostAdditiveMembers,
+                           ", undamped: the default for more than ", kMaxAdditiveMembers,
                            " members, of which there are ", members);
     return chosen;
   }
   chosen.rule.name = "additive";
-  chosen.reason =
-      many ? StrCat("additive: the default for ", members,
-                    " members would be outer, but another segment shares weights "
-                    "with this one")
-           : StrCat("additive: the default for up to ", kMostAdditiveMembers, " members");
+  chosen.reason = many
+                      ? StrCat("additive: the default for ", members,
+                               " members would be outer, but another segment shares weights "
+                               "with this one")
+                      : StrCat("additive: the default for up to ", kMaxAdditiveMembers, " members");
   return chosen;
 }
 

@@ -11,10 +11,11 @@ namespace millrace::inline exchange {
 
 // The largest segment for which plain addition, with damping, holds the accuracy of one solver
 // (docs/learning.md). In larger ones damping makes it learn more slowly.
-inline constexpr int kMostAdditiveMembers = 8;
+inline constexpr int kMaxAdditiveMembers = 8;
 
-// The smallest segment whose members average their progress, at as many times the learning rate.
-inline constexpr int kMinAveragingMembers = 3;
+// The smallest and the largest segment whose members average their progress, at as many times the
+// learning rate (docs/benchmarks/learning.md).
+inline constexpr int kMinAveragingMembers = 3, kMaxAveragingMembers = 8;
 
 // Whether this value of Topology.scaling multiplies the learning rate. None: it is not one of
 // kScalings.
