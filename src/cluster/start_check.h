@@ -1,12 +1,13 @@
-// Logs the expected exchange time of each segment at the start of a run, and finds runs whose nodes
-// cannot learn from each other. One node's finding ends all nodes
-// (TerminationDetector::PublishTooShort).
+// Logs the expected exchange time of each segment at the start of a run, how much sooner its nodes
+// are expected to learn than one, and what would help; and finds runs whose nodes cannot learn from
+// each other. One node's finding ends all nodes (TerminationDetector::PublishTooShort).
 //
 // StartCheck is pure logic and not thread-safe.
 #ifndef MILLRACE_CLUSTER_START_CHECK_H_
 #define MILLRACE_CLUSTER_START_CHECK_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct ExpectedSegment {
   bool damping = true;  // stale progress is damped
   std::string codec;    // name of its codec (exchange/kernels/codec_config.h)
   std::string position_codec = "float32";  // of that for its positions
+  std::string rule = "additive";           // name of its merge rule
+  bool alone = true;         // no other segment of this node exchanges the same weights
+  bool scales_rate = false;  // the nodes average at a scaled learning rate (solver/rate_scale.h)
 };
 
 // The facts about the solvers that the check uses.
@@ -35,7 +39,22 @@ struct ExpectedSolvers {
   bool look_ahead = true;  // with Nesterov look-ahead (solver/sgd.h)
   // Solvers train on weights of their own and merge them at times (strategy local).
   bool local = false;
+  // Factor of the learning rate (solver/rate_scale.h), for all solvers of a node together, where so
+  // many nodes average and `staleness` iterations of all nodes lie between two exchanges.
+  std::function<double(double nodes, double staleness)> rate_factor = [](double, double) {
+    return 1.0;
+  };
 };
+
+// How many times as soon as one node those of a segment are expected to reach its accuracy, if all
+// are as fast: from what bench/learning has measured (docs/benchmarks/learning.md).
+struct ExpectedSpeedup {
+  double least = 1, most = 1;
+};
+
+// `iterations`: of all nodes together during one exchange.
+ExpectedSpeedup SpeedupOf(const ExpectedSegment& segment, const ExpectedSolvers& solvers,
+                          double iterations);
 
 // The segments of `node`, whose weight array has `weights` floats. Throws Error as RateOf does.
 std::vector<ExpectedSegment> ExpectSegments(const Topology& topology, const NodePlan& node,

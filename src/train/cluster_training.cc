@@ -18,6 +18,11 @@ namespace {
 // Interval at which other nodes' settings are read.
 constexpr int64_t kCompareNs = 200'000'000;
 
+// Solvers of this node that add to its weights without waiting for each other.
+int AddingSolversOf(const RunSetup& setup) {
+  return IsSynchronous(setup.config) ? 1 : setup.solvers();
+}
+
 StartCheck MakeStartCheck(const RunSetup& setup) {
   const caffe::SolverParameter& solver = setup.config.param;
   const bool momentum = solver.type() == "SGD" || solver.type() == "Nesterov";
@@ -25,7 +30,12 @@ StartCheck MakeStartCheck(const RunSetup& setup) {
   StartCheck check(ExpectSegments(node.topology, node.plan, setup.weights->size()),
                    {.momentum = momentum ? solver.momentum() : 0,
                     .look_ahead = solver.type() == "Nesterov" || solver.momentum_lookahead(),
-                    .local = solver.strategy().type() == "local"});
+                    .local = solver.strategy().type() == "local",
+                    .rate_factor = [type = solver.type(), adding = AddingSolversOf(setup)](
+                                       double nodes, double staleness) -> double {
+                      return RateScale::FactorOf(type, nodes, staleness, adding) *
+                             static_cast<float>(adding);
+                    }});
   for (const std::string& line : check.Lines()) LOG(INFO) << line;
   return check;
 }
@@ -127,20 +137,15 @@ void ClusterTraining::Watch(double seconds) {
 }
 
 void ClusterTraining::ScaleRate() {
-  setup_.rate_scale.Set(
-      RateFactor(cluster(), setup_.node_config->plan, setup_.config.param, AddingSolvers()));
-}
-
-// Solvers of this node that add to its weights without waiting for each other.
-int ClusterTraining::AddingSolvers() const {
-  return IsSynchronous(setup_.config) ? 1 : setup_.solvers();
+  setup_.rate_scale.Set(RateFactor(cluster(), setup_.node_config->plan, setup_.config.param,
+                                   AddingSolversOf(setup_)));
 }
 
 void ClusterTraining::LogScaling() {
   if (!setup_.node_config->plan.scales_rate) return;
   const auto nodes = static_cast<double>(setup_.node_config->topology.nodes.size());
   const double factor =
-      RateScale::FreshFactorOf(setup_.config.param.type(), nodes, AddingSolvers());
+      RateScale::FreshFactorOf(setup_.config.param.type(), nodes, AddingSolversOf(setup_));
   LOG(INFO) << "The " << nodes << " nodes of the cluster average their progress, at up to "
             << factor << " times the learning rate of the solver file: in full from iteration "
             << std::lround(setup_.rate_scale.Warmup(static_cast<float>(factor)))

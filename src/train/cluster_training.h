@@ -59,7 +59,6 @@ class ClusterTraining {
   void CheckStart(double seconds);
   void LogScaling();
   void ScaleRate();
-  int AddingSolvers() const;
   void CompareSettings();
   void UseMergedWeights(Tester* tester);
   void DistributeEvaluation(Tester* tester);

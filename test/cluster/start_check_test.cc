@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "test/support/support.h"
 
@@ -47,7 +49,8 @@ TEST(StartCheck, CountsTheIterationsOfAnExchangeOnceTheyAreKnown) {
   // All nodes together: 20 iterations per second.
   EXPECT_EQ(check.Check({2, 40, 200, 10, 1'000'000}),
             Lines{"Segment lan: an exchange takes at least 40 iterations of the cluster; stale "
-                  "progress is damped"});
+                  "progress is damped; its 2 nodes are expected to learn 1.3 to 2 times as soon as "
+                  "one"});
   EXPECT_EQ(check.Check({2, 80, 160, 8, 1}), Lines{});  // reported only once
 }
 
@@ -69,15 +72,19 @@ TEST(StartCheck, JudgesByTheProgressOfAllNodesWhateverThisOneDoes) {
 
 TEST(StartCheck, SaysNothingOfDampingWhereExchangesAreFresh) {
   StartCheck check({kSlow});
-  EXPECT_EQ(check.Check({1, 20, 40, 20, 1'000'000}),
-            Lines{"Segment lan: an exchange takes at least 4 iterations of the cluster"});
+  EXPECT_EQ(
+      check.Check({1, 20, 40, 20, 1'000'000}),
+      Lines{"Segment lan: an exchange takes at least 4 iterations of the cluster; its 2 nodes "
+            "are expected to learn 1.3 to 2 times as soon as one"});
 }
 
 TEST(StartCheck, SaysNothingOfDampingWhereItIsOff) {
   ExpectedSegment undamped = kSlow;
   undamped.damping = false;
-  EXPECT_EQ(StartCheck({undamped}).Check({2, 100, 200, 10, 1'000'000}),
-            Lines{"Segment lan: an exchange takes at least 40 iterations of the cluster"});
+  EXPECT_EQ(
+      StartCheck({undamped}).Check({2, 100, 200, 10, 1'000'000}),
+      Lines{"Segment lan: an exchange takes at least 40 iterations of the cluster; its 2 nodes "
+            "are expected to learn 1 to 2 times as soon as one"});
 }
 
 TEST(StartCheck, WarnsOfPlainMomentumOnStaleWeights) {
@@ -92,6 +99,68 @@ TEST(StartCheck, WarnsOfPlainMomentumOnStaleWeights) {
                 .Check({1, 20, 40, 20, 1'000'000})
                 .size(),
             1u);
+}
+
+// Solvers of type SGD at a scaled rate, as solver/rate_scale.h has it: limited by staleness.
+const ExpectedSolvers kScaledSolvers{.rate_factor = [](double nodes, double staleness) {
+  return std::clamp(14 * nodes / staleness, 1.0, nodes);
+}};
+
+// Four nodes that average, 40 iterations of the cluster per second.
+Lines LinesOfAverages(ExpectedSegment segment) {
+  segment.members = 4;
+  segment.rule = "average";
+  segment.damping = false;
+  segment.scales_rate = true;
+  return StartCheck({segment}, kScaledSolvers).Check({1, 100, 400, 10, 1'000'000});
+}
+
+TEST(StartCheck, SaysHowMuchSoonerNodesLearnThatAverage) {
+  ExpectedSegment segment = kSlow;
+  segment.seconds = 0.2;
+  EXPECT_EQ(
+      LinesOfAverages(segment),
+      Lines{"Segment lan: an exchange takes at least 8 iterations of the cluster; its 4 nodes "
+            "are expected to learn 2.3 to 4 times as soon as one"});
+}
+
+TEST(StartCheck, AdvisesCodecsWhereTheyAllowALargerRate) {
+  ExpectedSegment segment = kSlow;
+  segment.seconds = 0.35;
+  EXPECT_EQ(LinesOfAverages(segment).size(), 1u);  // the full rate already
+  segment.seconds = 0.5;
+  const Lines slow = LinesOfAverages(segment);
+  ASSERT_EQ(slow.size(), 2u);
+  EXPECT_CONTAINS(slow[0], "1.9 to 2.8 times as soon as one");
+  EXPECT_EQ(slow[1],
+            "Segment lan: with codec \"int8\" and position_codec \"int8\" up to 4 times as soon");
+  segment.codec = segment.position_codec = "int8";
+  EXPECT_EQ(LinesOfAverages(segment).size(), 1u);
+}
+
+TEST(StartCheck, AdvisesAnOuterOptimizerWhereExchangesAreRare) {
+  ExpectedSegment segment = kSlow;
+  segment.seconds = 10;
+  const Lines lines = LinesOfAverages(segment);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_CONTAINS(lines[0], "are expected to learn 1 times as soon as one");
+  EXPECT_CONTAINS(lines[1], "exchanges are too rare for a larger learning rate");
+  EXPECT_CONTAINS(lines[1], "the merge rule \"outer\"");
+}
+
+TEST(StartCheck, AdvisesAveragesWhereThreeAndMoreNodesAdd) {
+  ExpectedSegment segment = kSlow;
+  segment.members = 4;
+  segment.seconds = 0.2;
+  const auto lines = [&] {
+    return StartCheck({segment}, kScaledSolvers).Check({1, 100, 400, 10, 1'000'000});
+  };
+  ASSERT_EQ(lines().size(), 2u);
+  EXPECT_EQ(
+      lines()[1],
+      "Segment lan: with scaling: \"linear\" and without a merge rule 2.3 to 4 times as soon");
+  segment.alone = false;  // a tree adds
+  EXPECT_EQ(lines().size(), 1u);
 }
 
 // 20 iterations per second on both nodes: 8 s are 160 iterations.
