@@ -2,7 +2,7 @@
 
 #include "millrace/device.h"
 #include "nn/gpu/gpu_library.h"
-#include "nn/onednn/sgemm.h"
+#include "nn/onednn/matrix_product.h"
 
 namespace millrace::inline nn {
 namespace {
@@ -17,7 +17,7 @@ void PrepareMultiply(Queue& queue) {
 
 void Multiply(Queue& queue, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
               const float* a, const float* b, bool add, float* c) {
-  if (OnHost(queue)) return onednn::Sgemm(transpose_a, transpose_b, m, n, k, a, b, add, c);
+  if (OnHost(queue)) return onednn::Multiply(transpose_a, transpose_b, m, n, k, a, b, add, c);
   GpuLibraryOf(queue).Multiply(transpose_a, transpose_b, m, n, k, a, b, add, c);
 }
 

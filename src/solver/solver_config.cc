@@ -18,6 +18,7 @@
 #include "nn/boxes/detection_scores.h"
 #include "nn/net_text.h"
 #include "proto/parse.h"
+#include "proto/upgrade_solver.h"
 #include "solver/lr_policy.h"
 #include "solver/solver_warnings.h"
 #include "solver/stop_conditions.h"
@@ -76,38 +77,13 @@ void Normalize(SolverParameter* param) {
   if (param->test_interval() < 0) param->set_test_interval(0);
 }
 
-const char* LegacyTypeName(SolverParameter::SolverType type) {
-  switch (type) {
-    case SolverParameter::SGD:
-      return "SGD";
-    case SolverParameter::NESTEROV:
-      return "Nesterov";
-    case SolverParameter::ADAGRAD:
-      return "AdaGrad";
-    case SolverParameter::RMSPROP:
-      return "RMSProp";
-    case SolverParameter::ADADELTA:
-      return "AdaDelta";
-    case SolverParameter::ADAM:
-      return "Adam";
-  }
-  return "";
-}
-
 void ResolveType(SolverParameter* param) {
-  if (!param->has_solver_type()) {
-    param->set_type(param->type());
-    UpdateRuleRegistry::Get().CheckKnown(param->type());
-    return;
-  }
-  if (param->has_type()) {
-    throw FieldError("solver_type", "given beside `type`, whose old form it is; keep `type`");
-  }
-  param->set_type(LegacyTypeName(param->solver_type()));
-  param->clear_solver_type();
+  const bool upgraded = UpgradeSolver(param);
+  param->set_type(param->type());
   try {
     UpdateRuleRegistry::Get().CheckKnown(param->type());
   } catch (const FieldError& error) {
+    if (!upgraded) throw;
     throw FieldError("solver_type", error.what());
   }
 }

@@ -1,7 +1,5 @@
 #include "topology/topology.h"
 
-#include <glog/logging.h>
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -14,7 +12,6 @@
 #include "millrace/transport_registry.h"
 #include "proto/parse.h"
 #include "proto/topology.pb.h"
-#include "topology/deprecated_fields.h"
 #include "topology/reachability.h"
 #include "topology/read_fields.h"
 
@@ -162,10 +159,6 @@ Topology ParseTopology(const std::string& text, const std::string& name,
   Topology topology;
   ParseText(text, name, &file, &topology.source);
   try {
-    for (const DeprecatedField& field : ReplaceDeprecatedFields(&file)) {
-      topology.warnings.push_back(StrCat(topology.source.Where(field.path), ": ", field.path,
-                                         " is deprecated, use ", field.name));
-    }
     CheckName("name", file.has_name(), file.name());
     topology.name = file.name();
     topology.shard_data = file.shard_data();
@@ -185,9 +178,7 @@ Topology ParseTopology(const std::string& text, const std::string& name,
 
 Topology LoadTopology(const std::string& path, const std::vector<std::string>& transports,
                       bool scales) {
-  Topology topology = ParseTopology(ReadFile(path), path, transports, scales);
-  for (const std::string& warning : topology.warnings) LOG(WARNING) << warning;
-  return topology;
+  return ParseTopology(ReadFile(path), path, transports, scales);
 }
 
 uint64_t RunId(const Topology& topology, size_t segment) {

@@ -80,8 +80,6 @@ struct Topology {
   bool shard_data = true;
   bool scales_rate = false;  // the nodes' learning rate (exchange/kernels/default_merge_rule.h)
   bool distributed_evaluation = true;
-  // Warnings on deprecated fields of the file, each with its file and line.
-  std::vector<std::string> warnings;
   // Identifies the file's content, independent of its formatting, so that nodes with different
   // files detect the mismatch. 64-bit FNV-1a over the message in binary form.
   uint64_t digest = 0;
@@ -92,7 +90,7 @@ struct Topology {
 // themselves, also those that this build lacks.
 std::vector<std::string> TransportsForTopologies();
 
-// Reads and checks a file, and logs its warnings. Throws Error with one line: file, line, field,
+// Reads and checks a file. Throws Error with one line: file, line, field,
 // and expected value. `transports`: the accepted values of a segment's `transport`, all registered.
 // `scales`: the caller scales its learning rate where Topology::scales_rate; false: as if the file
 // had scaling: "none".

@@ -208,8 +208,8 @@ TEST(SolverConfig, UpgradesTheOldSolverType) {
     EXPECT_EQ(Parse(kBasic + kNet + "solver_type: " + old_name).param.type(), name);
   }
   EXPECT_EQ(Refusal(kBasic + kNet + "type: 'SGD'\nsolver_type: SGD"),
-            "dir/solver.prototxt:6: solver_type: given beside `type`, whose old form it is; keep "
-            "`type`");
+            "dir/solver.prototxt:6: solver_type: SGD given beside type: \"SGD\", expected one of "
+            "them");
 }
 
 TEST(SolverConfig, RefusesAnUnknownRuleAndListsTheKnownOnes) {
