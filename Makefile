@@ -45,7 +45,7 @@ VERBS ?= auto
 # Targets that use no rule of the part that builds: they build nothing, or install packages and call
 # make again for what they build. For them that part is not read, because it asks the compiler and
 # other programs, which may not be installed yet.
-no_build := deps quickstart cluster-demo cluster-accuracy time-to-accuracy test asan tsan bench accuracy \
+no_build := deps quickstart cluster-demo cluster-accuracy time-to-accuracy check test asan tsan bench accuracy \
   fuzz chaos soak scale test-rdma bench-rdma caffe-check mutants nightly layers links pictures format clean
 ifneq ($(filter-out $(no_build),$(or $(MAKECMDGOALS),all)),)
 
@@ -456,6 +456,10 @@ dist: all
 tests: all $(test_binaries) $(chaos_programs) $(fuzz_binaries) $(if $(emulated),$(rdma_tests)) $(if $(SANITIZE),,$(plain_bench_binaries) $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_linked))))
 runtest: tests
 	@BUILD=$(BUILD) tools/run-tests $(test_names) $(emulated)
+# What one runs while working: no namespaces, emulated machines, fuzzers or bundles; 1,000 seeds.
+.PHONY: quick-tests
+quick-tests: all $(filter-out $(BUILD)/test/netns_test,$(test_binaries))
+	@BUILD=$(BUILD) SEEDS=1000 FUZZ_RUNS=0 GTEST_FILTER='-*Bundle*:*Bare*:*Install*' tools/run-tests $(filter-out netns,$(test_names))
 # What other targets build after they have installed its packages.
 .PHONY: chaos-programs bench-programs rdma-tests rdma-bench-programs
 chaos-programs: all $(chaos_programs)
@@ -490,7 +494,10 @@ time-to-accuracy: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@BUILD=$(BUILD) tools/time-to-accuracy
 
-.PHONY: test asan tsan
+.PHONY: check test asan tsan
+check: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) quick-tests
+	@$(MAKE) --no-print-directory layers links
 test: deps
 	@$(if $(filter off 0,$(VERBS)),,tools/install-deps --rdma || echo "test: goes on without what could not be installed")
 	@$(MAKE) --no-print-directory -j$$(nproc) tests

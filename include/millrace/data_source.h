@@ -57,7 +57,8 @@ class MILLRACE_API DataSourceRegistry {
 
   static DataSourceRegistry& Get();
 
-  // `name`: lower-case letters, digits and '_'; replaces a type of the same name.
+  // `name`: lower-case letters, digits and '_'. Keeps the first type of a name. A second one, or
+  // another name, is an error when plugins are loaded and when a session starts.
   void Register(const std::string& name, Factory factory);
   // Opens "NAME:PATH". Null if `source` does not begin with a registered name and ':'.
   std::shared_ptr<DataSource> Open(const std::string& source) const;

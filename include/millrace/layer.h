@@ -212,6 +212,8 @@ class MILLRACE_API LayerRegistry {
       std::function<std::unique_ptr<Layer>(const caffe::LayerParameter&, const LayerContext&)>;
   static LayerRegistry& Get();
 
+  // Keeps the first layer of a type and device. A second one is an error when plugins are loaded
+  // and when a session starts.
   void Register(const std::string& type, std::optional<DeviceType> device, Factory factory);
   // Creates the layer for context.device. Throws FieldError("type", ...) that lists the known
   // types, or the devices that a known type runs on.

@@ -147,7 +147,8 @@ class MILLRACE_API UpdateRuleRegistry {
   using Factory = std::function<std::unique_ptr<UpdateRule>(const UpdateContext&)>;
   static UpdateRuleRegistry& Get();
 
-  // Replaces a rule of the same name.
+  // Keeps the first rule of a name and device. A second one is an error when plugins are loaded and
+  // when a session starts.
   void Register(const std::string& name, DeviceType device, Factory factory);
   // Throws FieldError("type", ...) that lists the known rules, unless some device has this one.
   void CheckKnown(const std::string& name) const;

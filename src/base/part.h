@@ -39,10 +39,10 @@ class PartRegistry {
   // (base/registration.h).
   void Register(Entry entry) {
     const std::string name = entry.part.name;
-    std::string problem = ProblemOf(entry.part);
+    const std::string problem = ProblemOf(entry.part);
     if (problem.empty()) {
-      if (entries_.emplace(name, std::move(entry)).second) return;
-      problem = "two of them have this name, expected one";
+      if (!entries_.emplace(name, std::move(entry)).second) ReportSecondRegistration(kind_, name);
+      return;
     }
     ReportBadRegistration(StrCat(kind_, " ", name, ": ", problem));
   }

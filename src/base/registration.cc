@@ -26,6 +26,10 @@ void ReportBadRegistration(const std::string& line) {
   mistakes.lines.push_back(line);
 }
 
+void ReportSecondRegistration(const std::string& kind, const std::string& name) {
+  ReportBadRegistration(StrCat(kind, " ", name, ": two of them have this name, expected one"));
+}
+
 void CheckRegistrations() {
   Mistakes& mistakes = Mistakes::Get();
   std::lock_guard<std::mutex> lock(mistakes.mutex);

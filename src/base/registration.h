@@ -13,6 +13,9 @@ namespace millrace::inline base {
 
 // Records a mistake, in one line.
 void ReportBadRegistration(const std::string& line);
+// Records that a second part of this kind has the same name: "layer type Conv: two of them have
+// this name, expected one".
+void ReportSecondRegistration(const std::string& kind, const std::string& name);
 // Throws the first recorded mistake as Error, in every call.
 MILLRACE_API void CheckRegistrations();
 // Returns all mistakes and forgets them; for tests.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/names.h"
+#include "base/registration.h"
 
 namespace millrace {
 
@@ -22,9 +23,13 @@ DataSourceRegistry& DataSourceRegistry::Get() {
 }
 
 void DataSourceRegistry::Register(const std::string& name, Factory factory) {
-  if (!IsName(name)) throw Error("data source type '", name, "': expected ", kExpectedName);
+  if (!IsName(name)) {
+    return ReportBadRegistration(StrCat("data source type '", name, "': expected ", kExpectedName));
+  }
   std::lock_guard lock(table_->mutex);
-  table_->factories[name] = std::move(factory);
+  if (!table_->factories.emplace(name, std::move(factory)).second) {
+    ReportSecondRegistration("data source type", name);
+  }
 }
 
 std::shared_ptr<DataSource> DataSourceRegistry::Open(const std::string& source) const {

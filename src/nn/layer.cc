@@ -4,6 +4,7 @@
 
 #include "base/names.h"
 #include "base/quoted.h"
+#include "base/registration.h"
 #include "proto/custom_param.h"
 
 namespace millrace {
@@ -23,7 +24,9 @@ LayerRegistry& LayerRegistry::Get() {
 
 void LayerRegistry::Register(const std::string& type, std::optional<DeviceType> device,
                              Factory factory) {
-  factories_[type][device] = std::move(factory);
+  if (!factories_[type].emplace(device, std::move(factory)).second) {
+    ReportSecondRegistration("layer type", type);
+  }
 }
 
 std::string LayerRegistry::WhyNot(const std::string& type, const Device& device) const {

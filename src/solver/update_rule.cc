@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/locked_blocks.h"
+#include "base/registration.h"
 #include "nn/net.h"
 #include "proto/custom_param.h"
 #include "solver/hogwild_update.h"
@@ -114,7 +115,9 @@ UpdateRuleRegistry& UpdateRuleRegistry::Get() {
 }
 
 void UpdateRuleRegistry::Register(const std::string& name, DeviceType device, Factory factory) {
-  factories_[name][device] = std::move(factory);
+  if (!factories_[name].emplace(device, std::move(factory)).second) {
+    ReportSecondRegistration("update rule", name);
+  }
 }
 
 void UpdateRuleRegistry::CheckKnown(const std::string& name) const {

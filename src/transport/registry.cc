@@ -8,15 +8,6 @@
 #include "transport/check_descriptor.h"
 
 namespace millrace {
-namespace {
-
-void ReportSecond(const std::string& name) {
-  ReportBadRegistration(
-      StrCat("transport ", name, ": two transports have this name, expected one"));
-}
-
-}  // namespace
-
 TransportRegistry& TransportRegistry::Get() {
   static TransportRegistry registry;
   return registry;
@@ -26,11 +17,13 @@ void TransportRegistry::Register(TransportDescriptor descriptor) {
   const std::string problem = ProblemOf(descriptor);
   if (!problem.empty()) return ReportBadRegistration(problem);
   const std::string name = descriptor.name;
-  if (!descriptors_.emplace(name, std::move(descriptor)).second) ReportSecond(name);
+  if (!descriptors_.emplace(name, std::move(descriptor)).second)
+    ReportSecondRegistration("transport", name);
 }
 
 void TransportRegistry::Register(const std::string& name, Factory factory) {
-  if (!factories_.emplace(name, std::move(factory)).second) ReportSecond(name);
+  if (!factories_.emplace(name, std::move(factory)).second)
+    ReportSecondRegistration("transport", name);
 }
 
 const TransportDescriptor* TransportRegistry::Find(const std::string& name) const {

@@ -211,9 +211,9 @@ std::string MistakeOf(MergeRuleDescriptor descriptor, MergeRuleFactory make) {
 TEST(SpanRuleRegistration, KeepsTheFirstOfTwoRulesOfOneName) {
   const MergeRuleDescriptor* const first = MergeRuleRegistry::Get().Find("elastic");
   EXPECT_EQ(MistakeOf({.name = "elastic"}, FactoryOf(Merging::kDecay)),
-            "merge rule elastic: two rules have this name, expected one");
+            "merge rule elastic: two of them have this name, expected one");
   EXPECT_EQ(MistakeOf({.name = "additive"}, FactoryOf(Merging::kDecay)),
-            "merge rule additive: two rules have this name, expected one");
+            "merge rule additive: two of them have this name, expected one");
   EXPECT_EQ(MergeRuleRegistry::Get().Find("elastic"), first);
   EXPECT_EQ(first->parameters.size(), 2u);
 }

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/registration.h"
 #include "proto/parse.h"
 #include "solver/solver_config.h"
 #include "test/support/support.h"
@@ -162,7 +163,7 @@ TEST(OwnUpdateRule, ChangesWeightsInBlocksUnderALock) {
   for (const float weight : weights) ASSERT_EQ(weight, -2);
 }
 
-TEST(OwnUpdateRule, ReplacesARuleOfTheSameName) {
+TEST(OwnUpdateRule, OfANameThatThereIsAlreadyIsReported) {
   class Doubled : public SumsRule {
    public:
     using SumsRule::SumsRule;
@@ -170,15 +171,18 @@ TEST(OwnUpdateRule, ReplacesARuleOfTheSameName) {
       SumsRule::Apply(2 * rate, together, gradients, weights);
     }
   };
-  const RegisterUpdateRule<SumsRule> sums("TestReplaced", DeviceType::kCpu);
-  const RegisterUpdateRule<Doubled> doubled("TestReplaced", DeviceType::kCpu);
+  const RegisterUpdateRule<SumsRule> sums("TestTwice", DeviceType::kCpu);
+  const RegisterUpdateRule<Doubled> doubled("TestTwice", DeviceType::kCpu);
+  EXPECT_EQ(
+      TakeBadRegistrations(),
+      std::vector<std::string>{"update rule TestTwice: two of them have this name, expected one"});
   caffe::SolverParameter param = Parsed("").param;
-  param.set_type("TestReplaced");
+  param.set_type("TestTwice");
   const auto rule = UpdateRuleRegistry::Get().Create(param, {{"w", {1}, 0, 1, 1, 1}}, 1);
   const float gradient = 1;
   float weight = 0;
   rule->Apply(1, false, &gradient, &weight);
-  EXPECT_EQ(weight, -2);
+  EXPECT_EQ(weight, -1);  // the first one
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST_F(PluginCluster, RefusesTwoMergeRulesOfOneName) {
   std::filesystem::copy(plugin, second);
   ExpectRefused({"--plugins=" + plugin + "," + second},
                 {"--plugins: ",
-                 "second.so: merge rule elastic: two rules have this name, expected "
+                 "second.so: merge rule elastic: two of them have this name, expected "
                  "one"});
 }
 
@@ -146,7 +146,7 @@ TEST_F(PluginCluster, RefusesTwoTransportsOfOneName) {
   const std::string plugin = Plugin("unix_transport"), second = folder_ / "second.so";
   std::filesystem::copy(plugin, second);
   ExpectRefused({"--plugins=" + plugin + "," + second},
-                {"second.so: transport unix: two transports have this name, expected one"});
+                {"second.so: transport unix: two of them have this name, expected one"});
 }
 
 }  // namespace

@@ -303,13 +303,13 @@ TEST(Session, IsRefusedIfARegistrationWasWrong) {
   Workspace work;
   const std::string solver = work.Write("run", Workspace::Solver(7));
   alignas(64) std::array<float, 16> weights{};
-  ReportBadRegistration("merge rule x: two rules have this name, expected one");
+  ReportBadRegistration("merge rule x: two of them have this name, expected one");
   const std::vector<std::string> errors = {
       ErrorOf([&] { Session::Open(solver); }),
       ErrorOf([&] { Session::OpenText(ReadFile(solver), "run.prototxt"); }),
       ErrorOf([&] { ClusterMember({.topology = "none", .node = "a"}, weights); })};
   for (const std::string& error : errors) {
-    EXPECT_EQ(error, "merge rule x: two rules have this name, expected one");
+    EXPECT_EQ(error, "merge rule x: two of them have this name, expected one");
   }
   EXPECT_EQ(TakeBadRegistrations().size(), 1u);
   Session::Open(solver);

@@ -199,7 +199,7 @@ TEST(TransportRegistry, KeepsTheFirstOfTwoTransportsOfOneName) {
   second.name = "udp";
   const RegisterTransport again(second, [](const TransportConfig&) { return nullptr; });
   EXPECT_EQ(ErrorOf([] { CheckRegistrations(); }),
-            "transport udp: two transports have this name, expected one");
+            "transport udp: two of them have this name, expected one");
   EXPECT_EQ(TakeBadRegistrations().size(), 2u);
   EXPECT_EQ(TransportRegistry::Get().Find("udp")->description, description);
   EXPECT_NE(TransportRegistry::Get().Create(

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/registration.h"
 
 namespace millrace::inline exchange {
 
@@ -12,7 +13,9 @@ CudaRuleRegistry& CudaRuleRegistry::Get() {
 }
 
 void CudaRuleRegistry::Register(const std::string& name, Maker maker) {
-  makers_.emplace(name, std::move(maker));
+  if (!makers_.emplace(name, std::move(maker)).second) {
+    ReportSecondRegistration("kernel of merge rule", name);
+  }
 }
 
 ExchangeLaunch CudaRuleRegistry::Make(const MergeRuleConfig& rule) const {

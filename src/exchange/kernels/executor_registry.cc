@@ -1,6 +1,7 @@
 #include "exchange/kernels/executor_registry.h"
 
 #include "base/error.h"
+#include "base/registration.h"
 
 namespace millrace::inline exchange {
 
@@ -9,7 +10,11 @@ ExecutorRegistry& ExecutorRegistry::Get() {
   return registry;
 }
 
-void ExecutorRegistry::Register(DeviceType type, Maker maker) { makers_[type] = maker; }
+void ExecutorRegistry::Register(DeviceType type, Maker maker) {
+  if (!makers_.emplace(type, maker).second) {
+    ReportSecondRegistration("exchange executor for devices of type", DeviceTypeName(type));
+  }
+}
 
 std::unique_ptr<ChunkExecutor> ExecutorRegistry::Make(Device& device, const ReplicaArrays& arrays,
                                                       const CodecConfig& codec,

@@ -59,12 +59,14 @@ MergeRuleRegistry& MergeRuleRegistry::Get() {
 void MergeRuleRegistry::Register(MergeRuleDescriptor descriptor, HostMaker make_host_executor,
                                  RuleReach reach, bool needs_sparse, bool merges_own) {
   const std::string name = descriptor.name;
-  std::string problem = ProblemOf(descriptor);
+  const std::string problem = ProblemOf(descriptor);
   if (problem.empty()) {
     Entry entry{std::move(descriptor), std::move(make_host_executor), reach, needs_sparse,
                 merges_own};
-    if (entries_.emplace(name, std::move(entry)).second) return;
-    problem = "two rules have this name, expected one";
+    if (!entries_.emplace(name, std::move(entry)).second) {
+      ReportSecondRegistration("merge rule", name);
+    }
+    return;
   }
   ReportBadRegistration(StrCat("merge rule ", name, ": ", problem));
 }
