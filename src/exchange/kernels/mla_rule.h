@@ -8,8 +8,8 @@
 //   v' = momentum v + rate (d_1 + ... + d_delay)
 //   w' - w = (x' + ahead v') - (x + ahead v) = v' + ahead (v' - v)
 // of which each diff adds rate d_j and the last one the rest, momentum v + ahead (v' - v). Were the
-// look-ahead added with each diff, late diffs would meet their own look-ahead (bench/learning
-// diverges). ahead = momentum is outer with nesterov. momentum + ... + momentum^k looks k rounds
+// look-ahead added with each diff, training would diverge at lower rates, as the diffs of a round
+// answer to it late. ahead = momentum is outer with nesterov. momentum + ... + momentum^k looks k rounds
 // ahead.
 //
 // State: v, rate times the sum of this round's diffs so far, and their number. All begin with 0 at
