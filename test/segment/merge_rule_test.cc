@@ -76,7 +76,7 @@ TEST(MergeRuleText, IsRefusedByLineWhereItIsWrong) {
       ParseError("merge_rule: 'mean'"),
       "f:7: segment[0].merge_rule: \"mean\" given, expected one of additive, average, cgad, "
       "decayed, delay_compensated, easgd, elastic_test, elastic_test_spans, gap_aware, heavy_ball, "
-      "heavy_ball_spans, heloco, mla, none, outer, refusing, staleness");
+      "heavy_ball_spans, heloco, mla, none, outer, refusing and 1 more");
   const auto error = [](const std::string& param) {
     return ParseError("merge_rule: 'heavy_ball'\nmerge_rule_param { " + param + " }");
   };

@@ -84,7 +84,7 @@ TEST_F(SimulationTest, LearnsWithEachMergeRule) {
       {{"staleness", {}}},
       {{"delay_compensated", {}}},
       {{"gap_aware", {}}},
-      {{"cgad", {}}, "float32", false},
+      {{"cgad", {{"rate", 5e-4}}}, "float32", false},
       {{"heloco", {}}, "float32", false},
       {{"mla", {{"rate", 0.0875}, {"momentum", 0.5}, {"ahead", 0.75}, {"delay", 8}}},
        "float32",
