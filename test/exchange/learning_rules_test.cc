@@ -2,15 +2,22 @@
 // every instruction set and in kernels, through all codecs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "exchange/kernels/average_rule.h"
+#include "exchange/kernels/cgad_rule.h"
 #include "exchange/kernels/codec_config.h"
 #include "exchange/kernels/decayed_rule.h"
 #include "exchange/kernels/delay_compensated_rule.h"
 #include "exchange/kernels/easgd_rule.h"
+#include "exchange/kernels/gap_aware_rule.h"
+#include "exchange/kernels/heloco_rule.h"
 #include "exchange/kernels/host_executor.h"
+#include "exchange/kernels/mla_rule.h"
 #include "exchange/kernels/outer_rule.h"
 #include "exchange/kernels/staleness_rule.h"
 #include "exchange/kernels/stream_executor.h"
@@ -117,7 +124,7 @@ Case StalenessCase(double power, double grace) {
 
 Case CompensatedCase() {
   Case compensated{{"delay_compensated", {{"strength", 0.5}}}, {}, {}};
-  compensated.model.compensate = [](float u, float moved) {
+  compensated.model.compensate = [](float u, float moved, float*) {
     const float factor = 1 - (0.5f * u) * moved;
     if (!(factor > 0)) return u * 0;
     return factor < 2 ? u * factor : u * 2;
@@ -134,10 +141,105 @@ Case DecayedCase() {
   return decayed;
 }
 
+Case GapAwareCase() {
+  Case gap_aware{{"gap_aware", {{"memory", 0.75}}}, {}, {}};
+  gap_aware.model.state_floats = 1;
+  gap_aware.model.compensate = [](float u, float moved, float* state) {
+    if (!std::isfinite(u)) return u;
+    state[0] = state[0] == 0 ? std::fabs(u) : 0.75f * state[0] + 0.25f * std::fabs(u);
+    return moved == 0 ? u : u * (state[0] / (state[0] + std::fabs(moved)));
+  };
+  gap_aware.make_kernel = KernelOf(MakeGapAwareRule, gap_aware.config);
+  return gap_aware;
+}
+
+// Adam with its bias correction, as textbooks have it, but for the powers of beta.
+Case CgadCase(double cutoff) {
+  Case cgad{{"cgad",
+             {{"rate", 0.25},
+              {"beta1", 0.75},
+              {"beta2", 0.875},
+              {"epsilon", 0.125},
+              {"decay", 0.25},
+              {"cutoff", cutoff}}},
+            {},
+            {}};
+  cgad.model.zero_changes_nothing = false;
+  cgad.model.state_floats = 4;
+  cgad.model.merge = [cutoff](float w, float d, float* state, uint32_t staleness) {
+    const double gate = staleness < cutoff ? 0.5 * (1 + std::cos(M_PI * staleness / cutoff)) : 0;
+    const float g = static_cast<float>(std::exp(-0.25 * staleness) * gate) * d;
+    state[0] = 0.75f * state[0] + 0.25f * g;
+    state[1] = 0.875f * state[1] + 0.125f * (g * g);
+    state[2] = 0.75f * state[2] + 0.25f;
+    state[3] = 0.875f * state[3] + 0.125f;
+    return w + 0.25f * (state[0] / state[2] / (std::sqrt(state[1] / state[3]) + 0.125f));
+  };
+  cgad.make_kernel = KernelOf(MakeCgadRule, cgad.config);
+  return cgad;
+}
+
+Case HelocoCase(double keep) {
+  Case heloco{{"heloco",
+               {{"rate", 0.25},
+                {"momentum", 0.75},
+                {"keep", keep},
+                {"turn", 0.5},
+                {"shrink", 2},
+                {"cap", 0.875},
+                {"kappa", 0.5}}},
+              {},
+              {}};
+  heloco.model.zero_changes_nothing = false;
+  heloco.model.state_floats = 1;
+  heloco.model.align = [keep](float dm, float dd, float mm) -> std::pair<float, float> {
+    const float d = std::sqrt(dd), m = std::sqrt(mm), cosine = dm / (d * m);
+    // Payloads of arbitrary bits have norms that overflow or vanish.
+    if (!(d * m > 1e-30f && d * m < 1e30f) || cosine >= static_cast<float>(keep)) return {1, 0};
+    const float confidence = d / (d + 0.5f * m);
+    if (cosine < 0) return {1, -std::min(2 * -cosine * confidence, 0.875f) * cosine * d / m};
+    const float t = std::min(0.5f * (1 - cosine) * confidence, 1.0f), rest = 1 - t;
+    const float length = std::sqrt(rest * rest + t * t + 2 * (rest * t) * cosine);
+    return {rest / length, t * d / (length * m)};
+  };
+  heloco.model.merge = [](float w, float g, float* state, uint32_t) {
+    state[0] = 0.75f * state[0] + 0.25f * g;
+    return w + 0.25f * (g + 0.75f * state[0]);
+  };
+  heloco.make_kernel = KernelOf(MakeHelocoRule, heloco.config);
+  return heloco;
+}
+
+// Counts the diffs of a round, and keeps the velocity.
+Case MlaCase(int delay, float ahead) {
+  Case mla{{"mla",
+            {{"rate", 0.25},
+             {"momentum", 0.75},
+             {"ahead", ahead},
+             {"delay", static_cast<double>(delay)}}},
+           {},
+           {}};
+  mla.model.zero_changes_nothing = false;
+  mla.model.state_floats = 3;
+  mla.model.merge = [delay, ahead](float w, float d, float* state, uint32_t) {
+    state[1] += 0.25f * d;
+    state[2] += 1;
+    if (state[2] < static_cast<float>(delay)) return w + 0.25f * d;
+    const float old = state[0];
+    state[0] = 0.75f * old + state[1];
+    state[1] = state[2] = 0;
+    return (w + 0.25f * d) + (0.75f * old + ahead * (state[0] - old));
+  };
+  mla.make_kernel = KernelOf(MakeMlaRule, mla.config);
+  return mla;
+}
+
 std::vector<Case> Cases() {
   return {EasgdCase(),         OuterCase(false, 1), OuterCase(true, 1),    OuterCase(true, 3),
           OuterCase(false, 4), StalenessCase(1, 1), StalenessCase(0.5, 0), CompensatedCase(),
-          DecayedCase(),       AverageCase()};
+          DecayedCase(),       AverageCase(),       GapAwareCase(),        CgadCase(2),
+          CgadCase(64),        HelocoCase(0),       HelocoCase(1),         MlaCase(1, 0),
+          MlaCase(3, 1.5f)};
 }
 
 std::string NameOf(const Case& rule) {
@@ -275,6 +377,156 @@ TEST(AverageRule, MergesAMastersOwnProgressAsThatOfAnother) {
   EXPECT_EQ(weights(), (std::vector<float>{4, 7, 2}));
 }
 
+TEST(GapAwareRule, DividesProgressByOnePlusTheGapInMeanSteps) {
+  GapAwareRule rule;
+  rule.memory = 0.5f;
+  float mean = 0;
+  EXPECT_EQ(rule.Compensate(2.0f, 0.0f, &mean), 2);
+  EXPECT_EQ(mean, 2);
+  EXPECT_EQ(rule.Compensate(-2.0f, 2.0f, &mean), -1);  // a gap of one mean step
+  EXPECT_EQ(rule.Compensate(2.0f, -6.0f, &mean), 0.5f);
+  EXPECT_EQ(rule.Compensate(4.0f, 3.0f, &mean), 2);  // in which this step counts
+  EXPECT_EQ(mean, 3);
+  EXPECT_EQ(rule.Compensate(0.0f, 3.0f, &mean), 0);
+  EXPECT_EQ(mean, 1.5f);
+  for (const float u : {-3.0f, -1e-3f, 0.0f, 1e-3f, 3.0f, 3e38f}) {
+    for (const float moved : {-1e30f, -1.0f, -1e-6f, 0.0f, 1e-6f, 1.0f, 1e30f}) {
+      float state = 0;
+      const float changed = rule.Compensate(u, moved, &state);
+      EXPECT_TRUE(std::isfinite(changed));
+      EXPECT_GE(changed * u, 0) << u << ' ' << moved;
+      EXPECT_LE(std::fabs(changed), std::fabs(u)) << u << ' ' << moved;
+    }
+  }
+}
+
+// Passes over a chunk that look for the largest element, or choose some, leave the mean step alone.
+TEST(GapAwareRule, CountsATakeOnceInTheMeanStep) {
+  for (const CodecConfig& codec : test::kAllCodecConfigs) {
+    SCOPED_TRACE(CodecName(codec));
+    test::Replica replica(100, 100);
+    const ReplicaArrays& a = replica.arrays;
+    const auto executor = MakeHostExecutor(a, codec, {"gap_aware", {{"memory", 0.5}}});
+    std::vector<std::byte> out(MaxPayloadBytes(100));
+    ChunkOp take{.kind = ChunkOpKind::kTake, .codec = codec.codec};
+    take.out = out.data();
+    for (int i = 0; i < 100; ++i) a.weights[i] = a.base[i] + 4;
+    take.out_bytes = static_cast<uint32_t>(out.size());
+    executor->Run({&take, 1});
+    for (int i = 0; i < 100; ++i) a.weights[i] = a.base[i] + 2;
+    take.out_bytes = static_cast<uint32_t>(out.size());
+    executor->Run({&take, 1});
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(a.rule_state[i], 3) << i;
+  }
+}
+
+TEST(CgadRule, IsAdamWithoutStaleness) {
+  Rng rng(test::Seed(), {5});
+  const RuleParameters given = {{"rate", 0.01}, {"beta1", 0.9}, {"beta2", 0.99}};
+  const CgadRule rule = MakeCgadRule(MergeRuleRegistry::Get().Find("cgad")->WithDefaults(given));
+  float w = 1, state[4] = {};
+  double expected = 1, mean = 0, square = 0;
+  for (int k = 1; k <= 50; ++k) {
+    const float d = rng.Gaussian();
+    w = rule.Apply(w, d, state, 0);
+    mean = 0.9 * mean + 0.1 * d;
+    square = 0.99 * square + 0.01 * d * d;
+    expected += 0.01 * (mean / (1 - std::pow(0.9, k))) /
+                (std::sqrt(square / (1 - std::pow(0.99, k))) + 1e-8);
+    EXPECT_NEAR(w, expected, 1e-5) << k;
+  }
+}
+
+TEST(CgadRule, TakesLessOfOldDiffsAndNothingFromTheCutoffOn) {
+  const RuleParameters given = {{"decay", 0.125}, {"cutoff", 8}};
+  const CgadRule rule = MakeCgadRule(MergeRuleRegistry::Get().Find("cgad")->WithDefaults(given));
+  EXPECT_EQ(rule.factors.Of(0), 1);
+  EXPECT_FLOAT_EQ(rule.factors.Of(4), std::exp(-0.5f) / 2);
+  for (uint32_t i = 1; i < 8; ++i) EXPECT_LT(rule.factors.Of(i), rule.factors.Of(i - 1)) << i;
+  EXPECT_GT(rule.factors.Of(7), 0);
+  for (const uint32_t old : {8u, 9u, 63u, 1000u}) EXPECT_EQ(rule.factors.Of(old), 0) << old;
+}
+
+// A diff of two weights, with the momentum (0, m).
+std::vector<float> CorrectedByHeloco(HelocoRule rule, const std::vector<float>& d, float m) {
+  rule.kappa = 0;
+  const HelocoRule aligned = rule.Aligned(d[1] * m, d[0] * d[0] + d[1] * d[1], m * m);
+  std::vector<float> corrected;
+  for (size_t i = 0; i < 2; ++i) {
+    float state = i == 0 ? 0 : m;
+    corrected.push_back(aligned.Apply(0.0f, d[i], &state, 0));
+  }
+  return corrected;
+}
+
+TEST(HelocoRule, CorrectsWhatIsAgainstTheMomentum) {
+  HelocoRule rule;  // without momentum, an Apply() adds the corrected diff
+  rule.keep = 0.5f;
+  rule.turn = 1;
+  rule.shrink = 4;
+  rule.cap = 1;
+  using Diff = std::vector<float>;
+  EXPECT_EQ(CorrectedByHeloco(rule, {3, 4}, 0.25f), (Diff{3, 4}));  // a cosine of 0.8
+  EXPECT_EQ(CorrectedByHeloco(rule, {3, 4}, 0), (Diff{3, 4}));
+  EXPECT_EQ(CorrectedByHeloco(rule, {0, 0}, 0.25f), (Diff{0, 0}));
+  EXPECT_EQ(CorrectedByHeloco(rule, {3, -4}, 0.25f), (Diff{3, 0}));  // all of it is removed
+  rule.cap = 0.5f;
+  EXPECT_EQ(CorrectedByHeloco(rule, {3, -4}, 0.25f), (Diff{3, -2}));
+  const Diff turned = CorrectedByHeloco(rule, {5, 0}, 0.25f);  // at right angles: all the way
+  EXPECT_EQ(turned, (Diff{0, 5}));
+  rule.turn = 0.5f;
+  const Diff half = CorrectedByHeloco(rule, {5, 0}, 0.25f);
+  EXPECT_FLOAT_EQ(half[0], 5 / std::sqrt(2.0f));
+  EXPECT_FLOAT_EQ(half[1], 5 / std::sqrt(2.0f));
+}
+
+// Squares that overflow or vanish leave a diff as it is.
+TEST(HelocoRule, LeavesDiffsWithoutADirectionAsTheyAre) {
+  const HelocoRule rule = MakeHelocoRule(MergeRuleRegistry::Get().Find("heloco")->WithDefaults({}));
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<std::vector<float>> sums = {
+      {0, 0, 0}, {-inf, inf, inf}, {std::nanf(""), inf, inf}, {-1e-42f, 1e-45f, 1e-38f}};
+  for (const auto& each : sums) {
+    const HelocoRule aligned = rule.Aligned(each[0], each[1], each[2]);
+    EXPECT_EQ(aligned.own, 1);
+    EXPECT_EQ(aligned.along, 0);
+  }
+}
+
+// The weights of a master are those of momentum, extrapolated.
+TEST(MlaRule, ExtrapolatesTheWeightsOfMomentumByTheVelocity) {
+  Rng rng(test::Seed(), {6});
+  for (const double ahead : {0.0, 0.9, 2.5}) {
+    for (const int delay : {1, 2, 5}) {
+      const MlaRule rule = MakeMlaRule({{"rate", 0.3},
+                                        {"momentum", 0.9},
+                                        {"ahead", ahead},
+                                        {"delay", static_cast<double>(delay)}});
+      float w = 1, state[3] = {};
+      double weight = 1, velocity = 0;
+      for (int round = 0; round < 20; ++round) {
+        double sum = 0;
+        for (int i = 0; i < delay; ++i) {
+          const float d = rng.Gaussian();
+          w = rule.Apply(w, d, state, 0);
+          sum += 0.3 * d;
+        }
+        velocity = 0.9 * velocity + sum;
+        weight += velocity;
+        EXPECT_NEAR(w, weight + ahead * velocity, 1e-4) << ahead << ' ' << delay << ' ' << round;
+      }
+    }
+  }
+}
+
+TEST(MlaRule, RefusesWhatIsNoNumberOfDiffs) {
+  test::Replica replica(10, 10);
+  EXPECT_EQ(test::ErrorOf([&] {
+              MakeHostExecutor(replica.arrays, {}, {"mla", {{"delay", 1.5}}});
+            }),
+            "merge rule mla: delay is 1.5: expected a whole number of diffs");
+}
+
 TEST(OuterRule, RefusesWhatIsNoNumberOfDiffsAndNoSwitch) {
   const auto error = [](const RuleParameters& parameters) {
     test::Replica replica(10, 10);
@@ -297,12 +549,14 @@ TEST(StalenessRule, DividesByTheStalenessByDefault) {
   EXPECT_EQ(rule.Apply(1.0f, 63.0f, none, 1000), 2);
 }
 
+float* const kNoState = nullptr;
+
 TEST(DelayCompensatedRule, CorrectsAGradientToFirstOrder) {
   // A gradient g at w_then, sent as u = -rate g; the weights have moved on.
   const double rate = 0.1, lambda = 0.5, g = 0.8, moved = 0.3;
   const DelayCompensatedRule rule = MakeDelayCompensatedRule({{"strength", lambda / rate}});
   const double corrected = g + lambda * g * g * moved;
-  EXPECT_NEAR(rule.Compensate(static_cast<float>(-rate * g), static_cast<float>(moved)),
+  EXPECT_NEAR(rule.Compensate(static_cast<float>(-rate * g), static_cast<float>(moved), kNoState),
               -rate * corrected, 1e-6);
 }
 
@@ -311,7 +565,7 @@ TEST(DelayCompensatedRule, NeitherChangesASignNorMoreThanDoubles) {
   rule.strength = 1000;
   for (const float u : {-3.0f, -1e-3f, 0.0f, 1e-3f, 3.0f, 1e30f}) {
     for (const float moved : {-1e30f, -1.0f, -1e-6f, 0.0f, 1e-6f, 1.0f, 1e30f}) {
-      const float changed = rule.Compensate(u, moved);
+      const float changed = rule.Compensate(u, moved, kNoState);
       EXPECT_TRUE(std::isfinite(changed));
       EXPECT_GE(changed * u, 0) << u << ' ' << moved;
       EXPECT_LE(std::fabs(changed), 2 * std::fabs(u)) << u << ' ' << moved;

@@ -67,9 +67,9 @@ TEST(MergeRuleRegistry, RefusesWhatNoRuleTakes) {
   };
   EXPECT_EQ(
       error({"mean", {}}),
-      "unknown merge rule mean: expected one of additive, average, decayed, delay_compensated, "
-      "easgd, elastic, elastic_test, heavy_ball, outer, span_damped, span_decay, span_momentum, "
-      "staleness");
+      "unknown merge rule mean: expected one of additive, average, cgad, decayed, "
+      "delay_compensated, easgd, elastic, elastic_test, gap_aware, heavy_ball, heloco, mla, outer, "
+      "span_damped, span_decay, span_momentum, staleness");
   EXPECT_EQ(error({"additive", {{"pull", 1}}}), "merge rule additive: it has no parameter pull");
   for (const double bad : {-0.1, 0.9, std::nan("")}) {
     EXPECT_EQ(error({"heavy_ball", {{"keep", bad}}}),

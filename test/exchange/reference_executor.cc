@@ -187,7 +187,10 @@ void ReferenceExecutor::Move(ChunkOp* op, const float* position, bool take, bool
   std::vector<float> u(n), d(n);
   for (int64_t i = 0; i < n; ++i) {
     u[i] = w[i] - base[i];
-    if (take) u[i] = rule_.compensate(u[i], position[i] - base[i]);
+    if (!take) continue;
+    u[i] = WithState(op->chunk, i, [&](float* state) {
+      return rule_.compensate(u[i], position[i] - base[i], state);
+    });
   }
   if (take) {
     const auto offer = [&](float x) { return op->share * rule_.offer(x); };
@@ -222,6 +225,33 @@ void ReferenceExecutor::ClearState(const ChunkOp& op) {
   }
 }
 
+float ReferenceExecutor::WithState(uint32_t chunk, int64_t i,
+                                   const std::function<float(float*)>& change) {
+  const int64_t element = chunk * arrays_.chunk_floats + i;
+  float state[kMostStateFloats];
+  const auto at = [&](int k) -> float& { return arrays_.rule_state[k * arrays_.size + element]; };
+  for (int k = 0; k < rule_.state_floats; ++k) state[k] = at(k);
+  const float result = change(state);
+  for (int k = 0; k < rule_.state_floats; ++k) at(k) = state[k];
+  return result;
+}
+
+void ReferenceExecutor::Align(uint32_t chunk, std::vector<float>* d) {
+  const float* const s = arrays_.rule_state + chunk * arrays_.chunk_floats;
+  float ds = 0, dd = 0, ss = 0;
+  for (size_t lane = 0; lane < 32; ++lane) {
+    float lane_ds = 0, lane_dd = 0, lane_ss = 0;
+    for (size_t i = lane; i < d->size(); i += 32) {
+      lane_ds += (*d)[i] * s[i];
+      lane_dd += (*d)[i] * (*d)[i];
+      lane_ss += s[i] * s[i];
+    }
+    ds += lane_ds, dd += lane_dd, ss += lane_ss;
+  }
+  const auto [own, along] = rule_.align(ds, dd, ss);
+  for (size_t i = 0; i < d->size(); ++i) (*d)[i] = own * (*d)[i] + along * s[i];
+}
+
 void ReferenceExecutor::RunOne(ChunkOp* op) {
   const int64_t begin = op->chunk * arrays_.chunk_floats, n = arrays_.floats_of(op->chunk);
   float *w = arrays_.weights + begin, *base = arrays_.base + begin;
@@ -239,14 +269,9 @@ void ReferenceExecutor::RunOne(ChunkOp* op) {
   }
   const float share = rule_.takes_share ? op->share : 1;
   const auto merged = [&](int64_t i, float before, float d, uint32_t staleness) {
-    float state[kMostStateFloats];
-    const auto at = [&](int k) -> float& {
-      return arrays_.rule_state[k * arrays_.size + begin + i];
-    };
-    for (int k = 0; k < rule_.state_floats; ++k) state[k] = at(k);
-    const float after = rule_.merge(before, share * d, state, staleness);
-    for (int k = 0; k < rule_.state_floats; ++k) at(k) = state[k];
-    return after;
+    return WithState(op->chunk, i, [&](float* state) {
+      return rule_.merge(before, share * d, state, staleness);
+    });
   };
   switch (op->kind) {
     case ChunkOpKind::kRead:
@@ -260,6 +285,7 @@ void ReferenceExecutor::RunOne(ChunkOp* op) {
     case ChunkOpKind::kEncodePending:
       return Write(op->codec, {pending, pending + n}, op);
     case ChunkOpKind::kMerge:
+      if (rule_.align) Align(op->chunk, &in);
       for (int64_t i = 0; i < n; ++i) {
         const bool present = op->codec != Codec::kSparse ||
                              (static_cast<unsigned>(op->in[i / 8]) >> (i % 8) & 1) != 0;

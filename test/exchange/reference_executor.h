@@ -5,6 +5,7 @@
 #define MILLRACE_TEST_EXCHANGE_REFERENCE_EXECUTOR_H_
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "exchange/kernels/chunk_op.h"
@@ -22,8 +23,11 @@ struct ReferenceRule {
   bool changes_unsent = false;
   // Of a diff in which some element is not 0; without one, all of u stays.
   std::function<float(float, float)> keep = [](float u, float d) { return u - d; };
-  // Of u, when the base moves by `moved`.
-  std::function<float(float, float)> compensate = [](float u, float) { return u; };
+  // The progress in place of u when the base moves by `moved`. Changes the state.
+  std::function<float(float, float, float*)> compensate = [](float u, float, float*) { return u; };
+  // From the sums over the chunk of d s, d d and s s, where s is the first float of state: the diff
+  // that is merged is first * d + second * s. None: d.
+  std::function<std::pair<float, float>(float, float, float)> align = nullptr;
   std::function<float(float, float, float*, uint32_t)> merge = [](float w, float d, float*,
                                                                   uint32_t) { return w + d; };
 };
@@ -62,6 +66,10 @@ class ReferenceExecutor : public ChunkExecutor {
   void Move(ChunkOp* op, const float* position, bool take, bool acknowledged);
   void Write(Codec codec, const std::vector<float>& d, ChunkOp* op);
   void ClearState(const ChunkOp& op);
+  // Calls `change` with the state of element i of the chunk, which it may change.
+  float WithState(uint32_t chunk, int64_t i, const std::function<float(float*)>& change);
+  // Replaces a decoded diff by the one that is merged.
+  void Align(uint32_t chunk, std::vector<float>* d);
 
   const ReplicaArrays arrays_;
   const CodecConfig codec_;

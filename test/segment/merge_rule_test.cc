@@ -74,9 +74,9 @@ TEST(MergeRuleText, IsReadWithItsParametersAndDefaults) {
 TEST(MergeRuleText, IsRefusedByLineWhereItIsWrong) {
   EXPECT_EQ(
       ParseError("merge_rule: 'mean'"),
-      "f:7: segment[0].merge_rule: \"mean\" given, expected one of additive, average, decayed, "
-      "delay_compensated, easgd, elastic_test, elastic_test_spans, heavy_ball, heavy_ball_spans, "
-      "none, outer, refusing, staleness");
+      "f:7: segment[0].merge_rule: \"mean\" given, expected one of additive, average, cgad, "
+      "decayed, delay_compensated, easgd, elastic_test, elastic_test_spans, gap_aware, heavy_ball, "
+      "heavy_ball_spans, heloco, mla, none, outer, refusing and 1 more");
   const auto error = [](const std::string& param) {
     return ParseError("merge_rule: 'heavy_ball'\nmerge_rule_param { " + param + " }");
   };
@@ -133,9 +133,9 @@ TEST(NetSegmentRule, IsRefusedByNameIfThereIsNone) {
   LoopbackHub hub(LoopbackOptions{});
   std::vector<float> weights(kFloats);
   EXPECT_EQ(ErrorOf([&] { NetSegment(config, hub.Connect(0), weights.data(), kFloats); }),
-            "segment lan: unknown merge rule mean: expected one of additive, average, decayed, "
-            "delay_compensated, easgd, elastic_test, elastic_test_spans, heavy_ball, "
-            "heavy_ball_spans, none, outer, refusing, staleness");
+            "segment lan: unknown merge rule mean: expected one of additive, average, cgad, "
+            "decayed, delay_compensated, easgd, elastic_test, elastic_test_spans, gap_aware, "
+            "heavy_ball, heavy_ball_spans, heloco, mla, none, outer, refusing, staleness");
 }
 
 TEST(NetSegmentRule, MayRefuseItsParameters) {

@@ -83,6 +83,12 @@ TEST_F(SimulationTest, LearnsWithEachMergeRule) {
        false},
       {{"staleness", {}}},
       {{"delay_compensated", {}}},
+      {{"gap_aware", {}}},
+      {{"cgad", {{"rate", 5e-4}}}, "float32", false},
+      {{"heloco", {}}, "float32", false},
+      {{"mla", {{"rate", 0.0875}, {"momentum", 0.5}, {"ahead", 0.75}, {"delay", 8}}},
+       "float32",
+       false},
       {{"decayed", {}}, "topk:0.1"},
       {{"additive", {}}, "random:0.25"}};
   const auto solver = Workspace::Tested(Workspace::Solver(800), 800);

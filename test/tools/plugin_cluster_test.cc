@@ -73,8 +73,8 @@ TEST_F(PluginCluster, RefusesAMergeRuleByFileAndLine) {
   const std::string plugin = "--plugins=" + Plugin("elastic_rule");
   ExpectRefused({WriteUdp("merge_rule: 'elastic'")},
                 {"topology.prototxt:4: segment[0].merge_rule: \"elastic\" given, expected one of "
-                 "additive, average, decayed, "
-                 "delay_compensated, easgd, outer, staleness"});
+                 "additive, average, cgad, decayed, delay_compensated, easgd, gap_aware, heloco, "
+                 "mla, outer, staleness"});
   ExpectRefused(
       {plugin, WriteUdp("merge_rule: 'elastic'\nmerge_rule_param { key: 'push' }")},
       {"topology.prototxt:5: segment[0].merge_rule_param[0].key: \"push\" given, expected "

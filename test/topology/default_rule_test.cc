@@ -156,6 +156,7 @@ TEST(DefaultMergeRule, DampsNoRuleThatCorrectsHeldBackProgressAgain) {
   };
   EXPECT_TRUE(damping("merge_rule: 'additive'"));
   EXPECT_FALSE(damping("merge_rule: 'delay_compensated'"));
+  EXPECT_FALSE(damping("merge_rule: 'gap_aware'"));
   EXPECT_TRUE(damping("merge_rule: 'delay_compensated' damping: true"));
 }
 

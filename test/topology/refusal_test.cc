@@ -229,8 +229,8 @@ TEST(TopologyRefusal, KnowsCodecsAndTheirThreshold) {
               StrCat("threshold: ", bad, " given, expected a number above 0"));
   }
   EXPECT_EQ(UdpError("merge_rule: 'elastic'"),
-            "merge_rule: \"elastic\" given, expected one of additive, average, decayed, "
-            "delay_compensated, easgd, outer, staleness");
+            "merge_rule: \"elastic\" given, expected one of additive, average, cgad, decayed, "
+            "delay_compensated, easgd, gap_aware, heloco, mla, outer, staleness");
   EXPECT_EQ(
       UdpError("merge_rule: 'decayed' codec: 'int8'"),
       "merge_rule: \"decayed\" given, but codec \"int8\" leaves nothing unsent; expected codec "

@@ -53,6 +53,8 @@ DefaultMergeRule DefaultMergeRuleFor(int members, bool alone, bool scales) {
   return chosen;
 }
 
-bool IsDampedByDefault(const std::string& rule) { return rule != "delay_compensated"; }
+bool IsDampedByDefault(const std::string& rule) {
+  return rule != "delay_compensated" && rule != "gap_aware";
+}
 
 }  // namespace millrace::inline exchange

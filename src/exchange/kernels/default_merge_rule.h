@@ -39,8 +39,8 @@ struct DefaultMergeRule {
 // file.
 DefaultMergeRule DefaultMergeRuleFor(int members, bool alone = true, bool scales = false);
 
-// Whether a segment that names this rule, and not `damping`, is damped. delay_compensated is not:
-// every position would correct the progress that is held back once more.
+// Whether a segment that names this rule, and not `damping`, is damped. delay_compensated and
+// gap_aware are not: every position would correct the progress that is held back once more.
 bool IsDampedByDefault(const std::string& rule);
 
 }  // namespace millrace::inline exchange

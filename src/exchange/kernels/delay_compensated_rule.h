@@ -25,7 +25,7 @@ struct DelayCompensatedRule : AdditiveRule {
   float strength = 0;
 
   template <typename T>
-  MILLRACE_HOST_DEVICE T Compensate(T u, T moved) const {
+  MILLRACE_HOST_DEVICE T Compensate(T u, T moved, T* /*state*/) const {
     T factor = 1.0f - (strength * u) * moved;
     factor = factor > 0.0f ? factor : T{};
     factor = factor < 2.0f ? factor : T{} + 2.0f;

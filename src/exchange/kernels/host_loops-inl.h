@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "exchange/kernels/alignment.h"
 #include "exchange/kernels/codec.h"
 #include "exchange/kernels/host_codecs-inl.h"
 #include "exchange/kernels/host_types.h"
@@ -36,13 +37,33 @@ HWY_INLINE auto Progress(D d, const ChunkSpan& chunk, int64_t i) {
   return LoadFloats(d, chunk.weights + i) - LoadFloats(d, chunk.base + i);
 }
 
+template <typename Rule, class D, typename Floats>
+HWY_INLINE void LoadState(D d, const ChunkSpan& chunk, int64_t i, Floats* state) {
+  for (int k = 0; k < Rule::kStateFloats; ++k) {
+    state[k] = LoadFloats(d, chunk.rule_state + k * chunk.state_stride + i);
+  }
+}
+
+template <typename Rule, class D, typename Floats>
+HWY_INLINE void StoreState(D d, const ChunkSpan& chunk, int64_t i, const Floats* state) {
+  for (int k = 0; k < Rule::kStateFloats; ++k) {
+    StoreFloats(d, state[k], chunk.rule_state + k * chunk.state_stride + i);
+  }
+}
+
 // The progress from element i on of which a diff is taken when the base moves to `position`.
-template <class D, typename Rule>
+// `kTakes`: it is taken now, and the rule's state changes.
+template <bool kTakes = false, class D, typename Rule>
 HWY_INLINE auto MovedProgress(D d, const Rule& rule, const ChunkSpan& chunk, const float* position,
                               int64_t i) {
   const auto u = Progress(d, chunk, i);
   if constexpr (kCompensates<Rule>) {
-    return rule.Compensate(u, LoadFloats(d, position + i) - LoadFloats(d, chunk.base + i));
+    std::remove_const_t<decltype(u)> state[kStateRoom<Rule>] = {};
+    LoadState<Rule>(d, chunk, i, state);
+    const auto moved = LoadFloats(d, position + i) - LoadFloats(d, chunk.base + i);
+    const auto compensated = rule.Compensate(u, moved, state);
+    if constexpr (kTakes) StoreState<Rule>(d, chunk, i, state);
+    return compensated;
   } else {
     return u;
   }
@@ -113,7 +134,7 @@ HWY_NOINLINE MoveResult HogwildExchangeMove(Target, const Rule& shared_rule,
     auto pending = decltype(rest){};
     if constexpr (kPending == Pending::kHeld) pending = LoadFloats(d, chunk.pending + i);
     if constexpr (kPending == Pending::kTaken) {
-      const auto u = MovedProgress(d, rule, chunk, position, i);
+      const auto u = MovedProgress<true>(d, rule, chunk, position, i);
       const auto selected = Sendable(rule.Select(u), encoder.codec.overflow());
       pending = Encode(d, &encoder, selected, i);
       taken.Of(d).Any(pending);
@@ -141,20 +162,6 @@ HWY_NOINLINE void DecodeAll(Target, Payload from, int64_t count, float* to) {
   ForEachVector(Widest(), count, [&](auto d, int64_t i) MILLRACE_STEP {
     StoreFloats(d, Decode(d, from, i), to + i);
   });
-}
-
-template <typename Rule, class D, typename Floats>
-HWY_INLINE void LoadState(D d, const ChunkSpan& chunk, int64_t i, Floats* state) {
-  for (int k = 0; k < Rule::kStateFloats; ++k) {
-    state[k] = LoadFloats(d, chunk.rule_state + k * chunk.state_stride + i);
-  }
-}
-
-template <typename Rule, class D, typename Floats>
-HWY_INLINE void StoreState(D d, const ChunkSpan& chunk, int64_t i, const Floats* state) {
-  for (int k = 0; k < Rule::kStateFloats; ++k) {
-    StoreFloats(d, state[k], chunk.rule_state + k * chunk.state_stride + i);
-  }
 }
 
 // The master's weights, into which the rule merges diffs.
@@ -205,6 +212,24 @@ HWY_NOINLINE void HogwildExchangeMergeOwn(Target, const Rule& shared_rule,
     StoreFloats(d, decltype(u){}, chunk.pending + i);
     if (to != nullptr) StoreFloats(d, merged, to + i);
     StoreState<Rule>(d, chunk, i, state);
+  });
+}
+
+template <typename Payload>
+HWY_NOINLINE void SumAlignment(Target, const ChunkSpan& shared_chunk, const Payload& diff,
+                               AlignmentSums* sums) {
+  const ChunkSpan chunk = shared_chunk;
+  const Payload from = diff;
+  ForEachVector(Widest(), chunk.count, [&](auto d, int64_t i) MILLRACE_STEP {
+    const auto x = Decode(d, from, i);
+    const auto s = LoadFloats(d, chunk.rule_state + i);
+    const auto lane = i % kAlignmentLanes;
+    const auto add = [&](auto product, float* to) MILLRACE_STEP {
+      StoreFloats(d, LoadFloats(d, to + lane) + product, to + lane);
+    };
+    add(x * s, sums->ds);
+    add(x * x, sums->dd);
+    add(s * s, sums->ss);
   });
 }
 

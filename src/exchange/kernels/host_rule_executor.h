@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "exchange/kernels/alignment.h"
 #include "exchange/kernels/codec.h"
 #include "exchange/kernels/host_loops.h"
 #include "exchange/kernels/host_payload.h"
@@ -324,8 +325,24 @@ class HostRuleExecutor : public ChunkExecutor {
 
   template <typename Target, typename Payload>
   bool MergeAhead(Target target, const ChunkOp& op, const Payload& diff, const Payload& next) {
-    return HogwildExchangeMergeAhead(target, Merging(rule_, op.share), SpanOf(op), diff,
+    const ChunkSpan chunk = SpanOf(op);
+    return HogwildExchangeMergeAhead(target, MergingRule(target, op, chunk, diff), chunk, diff,
                                      op.staleness, next);
+  }
+
+  // The rule that merges this diff.
+  template <typename Target, typename Payload>
+  Rule MergingRule([[maybe_unused]] Target target, const ChunkOp& op,
+                   [[maybe_unused]] const ChunkSpan& chunk,
+                   [[maybe_unused]] const Payload& diff) const {
+    const Rule rule = Merging(rule_, op.share);
+    if constexpr (kAligns<Rule>) {
+      static_assert(!Rule::kZeroChangesNothing);
+      AlignmentSums sums = {};
+      SumAlignment(target, chunk, diff, &sums);
+      return AlignedBy(rule, sums);
+    }
+    return rule;
   }
 
   template <typename Target>
@@ -333,7 +350,8 @@ class HostRuleExecutor : public ChunkExecutor {
     op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_);
     if (op->result != 0) return;
     const auto merge = [&](const auto& diff) {
-      HogwildExchangeMerge(target, Merging(rule_, op->share), chunk, diff, op->staleness);
+      HogwildExchangeMerge(target, MergingRule(target, *op, chunk, diff), chunk, diff,
+                           op->staleness);
     };
     if (op->codec == Codec::kBfloat16) return merge(Bfloat16Payload(op->in));
     if (op->codec == Codec::kInt8) return merge(Int8Payload(op->in));

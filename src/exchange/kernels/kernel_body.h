@@ -20,6 +20,7 @@
 #define MILLRACE_EXCHANGE_KERNELS_KERNEL_BODY_H_
 
 #include "base/host_device.h"
+#include "exchange/kernels/alignment.h"
 #include "exchange/kernels/kernel_op.h"
 #include "exchange/kernels/merge_rule.h"
 #include "exchange/kernels/sparse_choice.h"
@@ -56,6 +57,20 @@ class KernelBody {
  private:
   enum Flag : uint32_t { kTaken = 1, kRemains = 2 };
   enum class Pending { kTaken, kCleared, kHeld };
+
+  // The floats of state of the chunk's elements.
+  struct States {
+    float* floats;
+    int64_t stride;
+
+    MILLRACE_HOST_DEVICE void Load(int64_t i, float* state) const {
+      for (int k = 0; k < Rule::kStateFloats; ++k) state[k] = floats[k * stride + i];
+    }
+    MILLRACE_HOST_DEVICE void Store(int64_t i, const float* state) const {
+      for (int k = 0; k < Rule::kStateFloats; ++k) floats[k * stride + i] = state[k];
+    }
+  };
+  MILLRACE_HOST_DEVICE States StatesOf() const { return {state_, batch_.state_stride}; }
 
   MILLRACE_HOST_DEVICE void RunChain(uint32_t first) {
     for (uint32_t index = first; index != kNoOp;) {
@@ -221,10 +236,19 @@ class KernelBody {
     return rule.Residual(u, d);
   }
 
-  // The progress of which a diff is taken when the base of an element moves to `position`.
+  // The progress of which a diff is taken when the base of element i moves to `position`. `kTakes`:
+  // it is taken now, and the rule's state changes.
+  template <bool kTakes = false>
   static MILLRACE_HOST_DEVICE float MovedProgress(const Rule& rule, float w, float base,
-                                                  float position) {
-    if constexpr (kCompensates<Rule>) return rule.Compensate(w - base, position - base);
+                                                  float position, [[maybe_unused]] States states,
+                                                  [[maybe_unused]] int64_t i) {
+    if constexpr (kCompensates<Rule>) {
+      float state[kStateRoom<Rule>] = {};
+      states.Load(i, state);
+      const float compensated = rule.Compensate(w - base, position - base, state);
+      if constexpr (kTakes) states.Store(i, state);
+      return compensated;
+    }
     return w - base;
   }
 
@@ -233,9 +257,10 @@ class KernelBody {
                                              int32_t overflow) {
     const float *const w = w_, *const base = base_;
     const Rule rule = rule_;
+    const States states = StatesOf();
     const float share = op.share;
     const int32_t largest = team_.Max(op.count, [=](int64_t i) {
-      const float u = MovedProgress(rule, Live(w + i), base[i], position[i]);
+      const float u = MovedProgress(rule, Live(w + i), base[i], position[i], states, i);
       const float selected = Selected(rule, share, u, overflow);
       return Magnitude(selected);
     });
@@ -275,11 +300,12 @@ class KernelBody {
     const float *const w = w_, *const base = base_;
     auto* const keys = reinterpret_cast<ChoiceWord*>(pending_);
     const Rule rule = rule_;
+    const States states = StatesOf();
     const float share = op.share;
     const uint32_t seed = op.seed;
     const SparseChoice choice = batch_.codec.choice;
     team_.ForEach(op.count, [=](int64_t i) {
-      const float u = MovedProgress(rule, Live(w + i), base[i], position[i]);
+      const float u = MovedProgress(rule, Live(w + i), base[i], position[i], states, i);
       const float selected = Selected(rule, share, u, kInfinityBits);
       keys[i] = ChoiceKey(choice, seed, i, Magnitude(selected));
     });
@@ -341,6 +367,7 @@ class KernelBody {
   MILLRACE_HOST_DEVICE void Move(KernelOp& op, const ElementCodec& codec, const float* position) {
     float *const w = w_, *const base = base_, *const pending = pending_, *const d_out = Staged();
     const Rule rule = rule_;
+    const States states = StatesOf();
     const float share = op.share;
     const bool drop_rest = op.drop_rest;
     const uint32_t flags = team_.Or(op.count, [=](int64_t i) {
@@ -350,7 +377,7 @@ class KernelBody {
       const float live = Live(w + i);
       float rest = live - base[i];
       if constexpr (kPending == Pending::kTaken) {
-        const float u = MovedProgress(rule, live, base[i], pos);
+        const float u = MovedProgress<true>(rule, live, base[i], pos, states, i);
         p = d = RoundOne(codec, Selected(rule, share, u, codec.overflow()), i);
         d_out[i] = d;
         rest = drop_rest ? 0.0f : Remains(rule, share, u, d);
@@ -460,48 +487,75 @@ class KernelBody {
   MILLRACE_HOST_DEVICE void MergeSparse(const KernelOp& op) {
     const KernelWord *const bits = Bits(op), *const offsets = Offsets(op);
     const float* const values = Staged() + words_;
-    const Merged to = {w_, base_, state_};
-    const int64_t stride = batch_.state_stride;
+    const auto value = [=](int64_t i) {
+      const uint32_t word = bits[i / 32], bit = 1u << i % 32;
+      return word & bit ? values[offsets[i / 32] + CountBits(word & (bit - 1))] : 0.0f;
+    };
+    if constexpr (!Rule::kZeroChangesNothing) return MergeEach(op, value);
+    const Merged to = MergedArrays();
     const Rule rule = Merging(rule_, op.share);
     const uint32_t staleness = op.staleness;
     team_.ForEach(op.count, [=](int64_t i) {
-      const uint32_t word = bits[i / 32], bit = 1u << i % 32;
-      const bool present = word & bit;
-      if (Rule::kZeroChangesNothing && !present) return;
-      const float d = present ? values[offsets[i / 32] + CountBits(word & (bit - 1))] : 0.0f;
-      MergeOne(rule, to, stride, d, staleness, i);
+      if (bits[i / 32] >> i % 32 & 1) MergeOne(rule, to, value(i), staleness, i);
     });
   }
 
   template <typename Value>
   MILLRACE_HOST_DEVICE void MergeEach(const KernelOp& op, Value value) {
-    const Merged to = {w_, base_, state_};
-    const int64_t stride = batch_.state_stride;
-    const Rule rule = Merging(rule_, op.share);
+    const Merged to = MergedArrays();
+    const Rule rule = MergingRule(op, value);
     const uint32_t staleness = op.staleness;
-    team_.ForEach(op.count, [=](int64_t i) { MergeOne(rule, to, stride, value(i), staleness, i); });
+    team_.ForEach(op.count, [=](int64_t i) { MergeOne(rule, to, value(i), staleness, i); });
+  }
+
+  // The rule that merges a diff of these values.
+  template <typename Value>
+  MILLRACE_HOST_DEVICE Rule MergingRule(const KernelOp& op, [[maybe_unused]] Value value) {
+    const Rule rule = Merging(rule_, op.share);
+    if constexpr (kAligns<Rule>) {
+      static_assert(!Rule::kZeroChangesNothing);
+      auto* const sums = reinterpret_cast<AlignmentSums*>(team_.stage() + StageSumsAt(op.count));
+      const float* const state = state_;
+      const uint32_t count = op.count;
+      team_.ForEach(kAlignmentLanes, [=](int64_t lane) {
+        float ds = 0, dd = 0, ss = 0;
+        for (int64_t i = lane; i < count; i += kAlignmentLanes) {
+          const float d = value(i), s = state[i];
+          ds += d * s;
+          dd += d * d;
+          ss += s * s;
+        }
+        sums->ds[lane] = ds;
+        sums->dd[lane] = dd;
+        sums->ss[lane] = ss;
+      });
+      return AlignedBy(rule, *sums);
+    }
+    return rule;
   }
 
   // The arrays that a merge changes.
   struct Merged {
-    float *w, *base, *states;
+    float *w, *base;
+    States states;
   };
+  MILLRACE_HOST_DEVICE Merged MergedArrays() const { return {w_, base_, StatesOf()}; }
 
   // Apply() with the state of element i.
-  static MILLRACE_HOST_DEVICE float Applied(const Rule& rule, float* states, int64_t stride,
-                                            float before, float d, uint32_t staleness, int64_t i) {
+  static MILLRACE_HOST_DEVICE float Applied(const Rule& rule, States states, float before, float d,
+                                            uint32_t staleness, int64_t i) {
     float state[kStateRoom<Rule>] = {};
-    for (int k = 0; k < Rule::kStateFloats; ++k) state[k] = states[k * stride + i];
+    states.Load(i, state);
     const float merged = rule.Apply(before, d, state, staleness);
-    for (int k = 0; k < Rule::kStateFloats; ++k) states[k * stride + i] = state[k];
+    states.Store(i, state);
     return merged;
   }
 
-  static MILLRACE_HOST_DEVICE void MergeOne(const Rule& rule, const Merged& to, int64_t stride,
-                                            float d, uint32_t staleness, int64_t i) {
+  static MILLRACE_HOST_DEVICE void MergeOne(const Rule& rule, const Merged& to, float d,
+                                            uint32_t staleness, int64_t i) {
     const float live = Live(to.w + i);
     const float before = kMergesOwn<Rule> ? to.base[i] : live;
-    const float merged = Applied(rule, to.states, stride, before, d, staleness, i);
+    const float merged = Applied(rule, to.states, before, d, staleness, i);
     if constexpr (kMergesOwn<Rule>) {
       to.w[i] = live == before ? merged : live + (merged - before);
       to.base[i] = merged;
@@ -511,14 +565,14 @@ class KernelBody {
   }
 
   MILLRACE_HOST_DEVICE void MergeOwn(KernelOp& op) {
-    float *const w = w_, *const base = base_, *const pending = pending_, *const states = state_;
-    const int64_t stride = batch_.state_stride;
+    float *const w = w_, *const base = base_, *const pending = pending_;
+    const States states = StatesOf();
     const Rule rule = Merging(rule_, op.share);
     auto* const out = reinterpret_cast<float*>(op.out);
     team_.ForEach(op.count, [=](int64_t i) {
       const float live = Live(w + i), before = base[i] - pending[i], u = live - before;
       const bool is_finite = Magnitude(u) < kInfinityBits;
-      const float merged = Applied(rule, states, stride, before, is_finite ? u : 0.0f, 0, i);
+      const float merged = Applied(rule, states, before, is_finite ? u : 0.0f, 0, i);
       w[i] = is_finite ? merged : live;
       base[i] = merged;
       pending[i] = 0;

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "exchange/kernels/alignment.h"
 #include "exchange/kernels/codec.h"
 
 namespace millrace::inline exchange {
@@ -70,12 +71,15 @@ MILLRACE_HOST_DEVICE constexpr uint32_t LongestPayloadBytes(int64_t floats) {
   return static_cast<uint32_t>(4 * floats) + SparseBitmapBytes(floats) + kInt8ScaleBytes;
 }
 
-// Scratch of a block: a payload, then two words per bitmap word.
+// Scratch of a block: a payload, then two words per bitmap word, then the sums of an alignment.
 MILLRACE_HOST_DEVICE constexpr uint32_t StageWordsAt(int64_t floats) {
   return (LongestPayloadBytes(floats) + 15) / 16 * 16;
 }
-MILLRACE_HOST_DEVICE constexpr uint32_t StageBytes(int64_t floats) {
+MILLRACE_HOST_DEVICE constexpr uint32_t StageSumsAt(int64_t floats) {
   return StageWordsAt(floats) + 2 * 4 * SparseWords(floats);
+}
+MILLRACE_HOST_DEVICE constexpr uint32_t StageBytes(int64_t floats) {
+  return StageSumsAt(floats) + sizeof(AlignmentSums);
 }
 
 // Maximum number of elements per chunk. The scratch must fit the shared memory of a thread block on

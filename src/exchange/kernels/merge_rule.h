@@ -31,9 +31,16 @@
 //                                     Apply()
 //   static constexpr bool kNeedsSparse = true     the rule has an effect only where a codec leaves
 //                                     elements unsent; refused with all others
-//   T Compensate(T u, T moved)        worker: the progress in place of u, of which a diff is taken
+//   T Compensate(T u, T moved, T* state)
+//                                     worker: the progress in place of u, of which a diff is taken
 //                                     with a position that moves the base by `moved`; u if that is
-//                                     0
+//                                     0. May change the state, once for each take; then Apply()
+//                                     does not use it
+//   Rule Aligned(float ds, float dd, float ss)
+//                                     master: the rule that merges a diff of which ds, dd and ss
+//                                     are the sums over the chunk of d s, d d and s s, where s is
+//                                     state[0] before the diff (alignment.h). kZeroChangesNothing
+//                                     is false
 // Parameters of a rule are data members. An element is not taken (d = 0) if the result of Select()
 // is not finite or rounds to a value that is not finite.
 //
@@ -63,7 +70,11 @@ concept MergeRuleType = requires(const Rule& rule, float x, float* state, uint32
 // The optional members.
 template <typename Rule>
 inline constexpr bool kCompensates = requires(const Rule& rule, float x) {
-  rule.Compensate(x, x);
+  rule.Compensate(x, x, &x);
+};
+template <typename Rule>
+inline constexpr bool kAligns = requires(const Rule& rule, float x) {
+  rule.Aligned(x, x, x);
 };
 template <typename Rule>
 inline constexpr bool kChangesUnsent = requires {

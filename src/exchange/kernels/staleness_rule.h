@@ -2,7 +2,7 @@
 // Distributed Deep Learning", IJCAI 2016, which divides by the staleness):
 //   Apply(w, d) = w + d / max(1, 1 + staleness - grace)^power
 // staleness: positions of the chunk that the master has sent since the one from which the diff was
-// computed; more than kMostStaleness count as that many. grace = 1, power = 1 is the paper's
+// computed; more than 63 count as 63. grace = 1, power = 1 is the paper's
 // 1 / max(1, staleness). The part that is not taken is dropped.
 //
 // No state. Worker: Select(u) = u, Residual(u, d) = u - d. Fixed point: u = 0.
@@ -15,27 +15,25 @@
 
 #include "base/host_device.h"
 #include "exchange/kernels/additive_rule.h"
+#include "exchange/kernels/staleness_factors.h"
 #include "millrace/merge_rule.h"
 
 namespace millrace::inline exchange {
 
 struct StalenessRule : AdditiveRule {
-  static constexpr uint32_t kMostStaleness = 63;
-  // By staleness; computed once, because pow() differs between processors.
-  float factors[kMostStaleness + 1] = {};
+  StalenessFactors factors;
 
   template <typename T>
   MILLRACE_HOST_DEVICE T Apply(T w, T d, T* /*state*/, uint32_t staleness) const {
-    return w + factors[staleness < kMostStaleness ? staleness : kMostStaleness] * d;
+    return w + factors.Of(staleness) * d;
   }
 };
 
 inline StalenessRule MakeStalenessRule(const RuleParameters& parameters) {
   const double power = parameters.at("power"), grace = parameters.at("grace");
   StalenessRule rule;
-  for (uint32_t i = 0; i <= StalenessRule::kMostStaleness; ++i) {
-    rule.factors[i] = static_cast<float>(std::pow(std::max(1.0, 1 + i - grace), -power));
-  }
+  rule.factors = StalenessFactors(
+      [&](uint32_t staleness) { return std::pow(std::max(1.0, 1 + staleness - grace), -power); });
   return rule;
 }
 
