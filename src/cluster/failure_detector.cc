@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "cluster/read_gossip.h"
+#include "proto/run_end.pb.h"
+
 namespace millrace::inline cluster {
 namespace {
 
@@ -34,18 +37,27 @@ void FailureDetector::Listen() {
       if (frames > activity.frames) activity.last_ns = now;
       activity.frames = frames;
       const int64_t timeout_ns = net.peer_timeout_ns();
-      const bool unresponsive = now - activity.last_ns >= timeout_ns;
-      if (unresponsive == std::exchange(activity.unresponsive, unresponsive)) continue;
-      if (unresponsive) {
-        LOG(INFO) << "Node " << net.NameOf(node) << " is unresponsive on segment " << net.name()
-                  << ": no frame for " << static_cast<double>(timeout_ns) * 1e-9
-                  << " s; the run goes on without it";
+      const bool silent = now - activity.last_ns >= timeout_ns;
+      if (silent == std::exchange(activity.silent, silent)) continue;
+      const bool left = std::exchange(activity.left, silent && HasLeft(node));
+      const std::string name = StrCat("Node ", net.NameOf(node), " ");
+      if (activity.left) {
+        LOG(INFO) << name << "has left segment " << net.name();
+      } else if (silent) {
+        LOG(INFO) << name << "is unresponsive on segment " << net.name() << ": no frame for "
+                  << static_cast<double>(timeout_ns) * 1e-9 << " s; the run goes on without it";
       } else {
-        LOG(INFO) << "Node " << net.NameOf(node) << " is responsive again on segment "
+        LOG(INFO) << name << (left ? "has returned to" : "is responsive again on") << " segment "
                   << net.name();
       }
     }
   }
+}
+
+bool FailureDetector::HasLeft(NodeId node) const {
+  const auto ends = ReadGossip<RunEnd>(cluster_.Read(GossipKey::kEnd));
+  const auto found = ends.find(node);
+  return found != ends.end() && found->second.gone();
 }
 
 std::vector<NodeId> FailureDetector::ResponsivePeers(Recency recency) {
@@ -53,7 +65,7 @@ std::vector<NodeId> FailureDetector::ResponsivePeers(Recency recency) {
   const int64_t now = clock_.NowNs();
   std::vector<NodeId> nodes;
   for (const auto& [of, activity] : activity_) {
-    if (activity.unresponsive) continue;
+    if (activity.silent) continue;
     const NetSegment& net = *cluster_.segments()[of.first].net;
     if (recency == Recency::kLately && now - activity.last_ns >= LatelyNs(net)) continue;
     nodes.push_back(of.second);

@@ -24,12 +24,12 @@ enum class Recency {
 // Not thread-safe.
 class FailureDetector {
  public:
-  // Both pointers outlive this object.
+  // Both pointers outlive this object. The cluster has gossip.
   FailureDetector(const Cluster* cluster, const Clock* clock);
 
   // Samples the frame counts of all peers, at most every 100 ms, and logs peers that become
-  // unresponsive or responsive again. Call it regularly: frames that arrived since the previous
-  // sample count as received now.
+  // unresponsive or responsive again, and those that have left. Call it regularly: frames that
+  // arrived since the previous sample count as received now.
   void Listen();
   // Responsive peers on this node's segments, ascending (accuracy: the interval between Listen
   // calls, at least 100 ms).
@@ -38,9 +38,13 @@ class FailureDetector {
  private:
   struct PeerActivity {
     uint64_t frames = 0;
-    int64_t last_ns = 0;        // when `frames` last grew
-    bool unresponsive = false;  // no frames for the peer timeout
+    int64_t last_ns = 0;  // when `frames` last grew
+    bool silent = false;  // no frames for the peer timeout
+    bool left = false;    // silent, after it had published that it leaves
   };
+
+  // Whether the newest end state that `node` has published says that it leaves.
+  bool HasLeft(NodeId node) const;
 
   const Cluster& cluster_;
   const Clock& clock_;

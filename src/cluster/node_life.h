@@ -63,7 +63,7 @@ class NodeLife {
   void PublishStopped() { termination_.UpdateStopped(peers_.is_leader(), false); }
   // kTraining: the end of the run before its schedule's, by a stop condition of the leader
   // (TerminationDetector::FindEarlyEnd).
-  std::optional<TerminationDetector::EarlyEnd> FindEarlyEnd() const {
+  std::optional<TerminationDetector::EarlyEnd> FindEarlyEnd() {
     return termination_.FindEarlyEnd();
   }
   void PublishEarlyEnd(const TerminationDetector::EarlyEnd& end) {
@@ -71,8 +71,9 @@ class NodeLife {
   }
   // From any phase: a node has found that the schedule is too short
   // (TerminationDetector::PublishTooShort).
-  std::optional<std::string> FindTooShort() const { return termination_.FindTooShort(); }
+  std::optional<std::string> FindTooShort() { return termination_.FindTooShort(); }
   void PublishTooShort(const std::string& line);
+  bool IsTooShortHeard() { return termination_.IsTooShortHeard(); }
   // Longest iteration of this node's solvers, which have ended.
   void SetLongest(int64_t longest_ns) { termination_.SetLongest(longest_ns); }
 

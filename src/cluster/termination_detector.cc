@@ -9,7 +9,6 @@
 #include "base/node_bits.h"
 #include "base/utf8.h"
 #include "cluster/peer_failures.h"
-#include "cluster/read_gossip.h"
 
 namespace millrace::inline cluster {
 namespace {
@@ -115,15 +114,17 @@ void TerminationDetector::PublishEarlyEnd(const EarlyEnd& end) {
   Publish(true);
 }
 
-std::optional<TerminationDetector::EarlyEnd> TerminationDetector::FindEarlyEnd() const {
-  std::map<NodeId, RunEnd> known = ReadGossip<RunEnd>(peers_.Read(GossipKey::kEnd));
-  known[peers_.self()] = own_;
+std::optional<TerminationDetector::EarlyEnd> TerminationDetector::FindEarlyEnd() {
   std::optional<EarlyEnd> first;
-  for (const auto& [node, end] : known) {
-    if (!end.has_end_iteration()) continue;
+  const auto consider = [&](const RunEnd& end) {
+    if (!end.has_end_iteration()) return;
     const auto iteration = static_cast<int64_t>(std::min<uint64_t>(end.end_iteration(), INT64_MAX));
     if (!first || iteration < first->iteration) first = EarlyEnd{iteration, end.end_reason()};
+  };
+  for (const auto& [node, end] : ReadEnds()) {
+    if (node != peers_.self()) consider(end);
   }
+  consider(own_);
   return first;
 }
 
@@ -152,11 +153,21 @@ void TerminationDetector::PublishTooShort(const std::string& line) {
   PublishGone();
 }
 
-std::optional<std::string> TerminationDetector::FindTooShort() const {
-  for (const auto& [node, end] : ReadGossip<RunEnd>(peers_.Read(GossipKey::kEnd))) {
+std::optional<std::string> TerminationDetector::FindTooShort() {
+  for (const auto& [node, end] : ReadEnds()) {
     if (node != peers_.self() && end.has_too_short()) return end.too_short();
   }
   return std::nullopt;
+}
+
+bool TerminationDetector::IsTooShortHeard() {
+  if (peers_.all_acked()) return true;
+  const std::map<NodeId, RunEnd>& ends = ReadEnds();
+  const std::vector<NodeId> peers = peers_.ResponsivePeers(Recency::kInTime);
+  return std::all_of(peers.begin(), peers.end(), [&](NodeId node) {
+    const auto found = ends.find(node);
+    return found != ends.end() && (found->second.has_too_short() || found->second.gone());
+  });
 }
 
 void TerminationDetector::PublishPeerFailures(
@@ -194,7 +205,7 @@ void TerminationDetector::Publish(bool at_once) {
 // Leaving nodes are not reachable; if this node is `stopped` too, those that may still become final
 // snapshot owner are.
 void TerminationDetector::ReadPeers(bool stopped) {
-  statements_ = ReadGossip<RunEnd>(peers_.Read(GossipKey::kEnd));
+  statements_ = ReadEnds();
   statements_[peers_.self()] = own_;
   std::vector<NodeId> leaving;
   for (const auto& [node, end] : statements_) {

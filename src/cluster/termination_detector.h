@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "cluster/cluster_peers.h"
+#include "cluster/read_gossip.h"
 #include "millrace/node_id.h"
 #include "proto/run_end.pb.h"
 #include "weights/weight_reader.h"
@@ -85,7 +86,7 @@ class TerminationDetector {
   void PublishEarlyEnd(const EarlyEnd& end);
   // The end that this node or another has published; of several, as two leaders may publish them,
   // the one with the smallest iteration.
-  std::optional<EarlyEnd> FindEarlyEnd() const;
+  std::optional<EarlyEnd> FindEarlyEnd();
   // Publishes that this node, as leader, has saved the model and finished the last test.
   void PublishDone();
   // Publishes that this node leaves, so that the others do not wait for it.
@@ -99,7 +100,10 @@ class TerminationDetector {
   static constexpr size_t kMaxTooShortBytes = 800;
   void PublishTooShort(const std::string& line);
   // The line that another node has published; of several, that of the first node.
-  std::optional<std::string> FindTooShort() const;
+  std::optional<std::string> FindTooShort();
+  // After PublishTooShort: every living node will end, too. The other members have acknowledged the
+  // line, or all responsive peers have published it or that they leave.
+  bool IsTooShortHeard();
 
   // Publishes which other nodes ended with a non-finite loss, if that has changed: their node ids
   // and incarnations, of which kMostFailedPeers count.
@@ -127,6 +131,8 @@ class TerminationDetector {
 
  private:
   void Publish(bool at_once);
+  // End states of all nodes as published, by node.
+  const std::map<NodeId, RunEnd>& ReadEnds() { return reader_.Read(peers_.Read(GossipKey::kEnd)); }
   void ReadPeers(bool stopped);
   void ComputeChecksum(int64_t now);
   State Evaluate();
@@ -148,6 +154,7 @@ class TerminationDetector {
   std::string published_;       // last published message
   int64_t published_ns_ = 0;    // when it was published
   std::vector<NodeId> responsive_nodes_;  // sent frames since this node was stopped; ascending
+  GossipReader<RunEnd> reader_;
   std::map<NodeId, RunEnd> statements_;
   std::vector<NodeId> reachable_;
   std::vector<uint32_t> moving_;  // checksums of reachable_ at their last change

@@ -138,25 +138,30 @@ bool ClusterSession::Join() {
   return true;
 }
 
-void ClusterSession::ThrowIfTooShort() const {
+void ClusterSession::ThrowIfTooShort() {
   const std::optional<std::string> line = life_.FindTooShort();
   if (line) throw ScheduleTooShort(OneLine(*line));
 }
 
 void ClusterSession::PublishFailed(std::exception_ptr error, bool wait) {
+  bool too_short = false;
   try {
     std::rethrow_exception(std::move(error));
   } catch (const ScheduleTooShort& found) {
+    too_short = true;
     life_.PublishTooShort(found.what());
   } catch (const NonFiniteLoss& loss) {
     life_.PublishFailed(loss.what(), true);
   } catch (const std::exception& other) {
     life_.PublishFailed(other.what(), false);
   }
-  for (const int64_t end = clock_.NowNs() + kPublishNs;
-       wait && !cluster_->all_acked() && clock_.NowNs() < end;) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(kStepMs));
-  }
+  const int64_t begin = clock_.NowNs();
+  const auto waits = [&] {
+    const int64_t waited = clock_.NowNs() - begin;
+    if (!too_short || commands_.stopped_ns()) return waited < kPublishNs && !cluster_->all_acked();
+    return waited < kTooShortNs && !life_.IsTooShortHeard();
+  };
+  while (wait && waits()) std::this_thread::sleep_for(std::chrono::milliseconds(kStepMs));
 }
 
 void ClusterSession::LogFailures() {

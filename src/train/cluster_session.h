@@ -50,7 +50,9 @@ class ClusterSession {
   ClusterSession(const NodeConfig& node_config, const ClusterReplica& replica,
                  const WeightReader& reader, CommandReader* commands);
 
-  static constexpr int64_t kPublishNs = 300'000'000;
+  // Longest waits for the acknowledgements of a failure, and of the finding that the schedule is
+  // too short: nodes that do not learn of it would train on.
+  static constexpr int64_t kPublishNs = 300'000'000, kTooShortNs = 30'000'000'000;
 
   Cluster& cluster() { return *cluster_; }
   FailureDetector& failure_detector() { return failure_detector_; }
@@ -60,11 +62,12 @@ class ClusterSession {
   // Throws Error if the other nodes refuse this node.
   bool Join();
   // Throws ScheduleTooShort if another node has found that the schedule is too short.
-  void ThrowIfTooShort() const;
+  void ThrowIfTooShort();
   // The state of this node's life.
   NodeLife& life() { return life_; }
   // Publishes that this node has failed with `error`. With `wait`, blocks until the others have
-  // acknowledged it, at most kPublishNs.
+  // acknowledged it, at most kPublishNs, or kTooShortNs for a ScheduleTooShort unless a command
+  // stops the run.
   void PublishFailed(std::exception_ptr error, bool wait);
   // Logs the failures that other nodes have published since the last call. The leader also tells
   // them to nodes that join later.

@@ -4,13 +4,17 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/crc32c.h"
 #include "cluster/peer_failures.h"
 #include "test/sim/fake_peers.h"
 #include "test/sim/gossip_board.h"
+#include "test/sim/gossip_cluster.h"
 #include "test/support/fake_clock.h"
 
 namespace millrace::test {
@@ -118,6 +122,89 @@ TEST_F(TerminationDetectors, TellThatTheScheduleIsTooShort) {
   EXPECT_EQ(nodes_[1]->reachable(), (std::vector<NodeId>{1}));
   nodes_[1]->PublishTooShort(std::string(5000, 'x'));
   EXPECT_LE(gossip_.Read(1, GossipKey::kEnd).at(1).bytes.size(), kMaxGossipBytes);
+}
+
+// The failure detector counts all frames of all nodes; the exchange's membership counts frames of
+// members alone. Each may know a node that the other does not.
+TEST_F(TerminationDetectors, WaitForPeersThatRespondWhetherTheyAreMembersOrNot) {
+  uint32_t members = 1;
+  End(0, {1});
+  peers_[0]->on_members = [&] { return members; };
+  // Node 1 sends frames, and the view has dropped it or not taken it yet.
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Update(0), State::kTraining);
+  // It is still a member, and sends no frames.
+  responsive_[0].clear();
+  members = 2;
+  EXPECT_EQ(Update(0), State::kQuiescent);
+}
+
+// The state of nodes' ends over real gossip on links that lose frames.
+class GossipPeers : public sim::FakePeers {
+ public:
+  // A node without links of its own has left. Both outlive this object.
+  GossipPeers(NodeId self, sim::GossipCluster* gossip, const std::vector<NodeId>* living)
+      : FakePeers(self), gossip_(*gossip), living_(*living) {}
+  void Publish(GossipKey key, std::span<const std::byte> bytes) override {
+    gossip_.store(self()).Publish(key, bytes);
+  }
+  std::vector<GossipMessage> Read(GossipKey key) const override {
+    return gossip_.store(self()).Read(key);
+  }
+  // Nodes that have left stay members for a while.
+  bool all_acked() const override {
+    const Gossip& link = gossip_.link(self());
+    for (NodeId node = 0; node < kNodes; ++node) {
+      if (node != self() && !link.Has(node, gossip_.store(self()).changes())) return false;
+    }
+    return true;
+  }
+  std::vector<NodeId> ResponsivePeers(Recency) override {
+    std::vector<NodeId> peers = living_;
+    std::erase(peers, self());
+    return peers;
+  }
+  static constexpr NodeId kNodes = 4;
+
+ private:
+  sim::GossipCluster& gossip_;
+  const std::vector<NodeId>& living_;
+};
+
+TEST(TooShortSchedule, EndsAllNodesWhateverTheLinksLose) {
+  constexpr NodeId kNodes = GossipPeers::kNodes;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    SCOPED_TRACE(seed);
+    sim::GossipCluster gossip(sim::FlatShape(kNodes), {.loss = 0.8}, 300, seed);
+    gossip.StartAll();
+    FakeClock clock;
+    std::vector<NodeId> living = {0, 1, 2, 3};
+    std::vector<std::unique_ptr<GossipPeers>> peers;
+    std::vector<std::unique_ptr<TerminationDetector>> nodes;
+    for (NodeId node = 0; node < kNodes; ++node) {
+      peers.push_back(std::make_unique<GossipPeers>(node, &gossip, &living));
+      nodes.push_back(std::make_unique<TerminationDetector>(peers.back().get(),
+                                                            std::span<const float>(), &clock));
+    }
+    nodes[0]->PublishTooShort("an exchange takes 9 s");
+    std::set<NodeId> heard = {0};
+    for (int ms = 0; ms < 600'000 && !living.empty(); ms += 5) {
+      gossip.Run(5);
+      clock.AdvanceNs(5'000'000);
+      for (const NodeId node : std::vector(living)) {
+        if (!heard.contains(node)) {
+          const std::optional<std::string> line = nodes[node]->FindTooShort();
+          if (!line) continue;
+          nodes[node]->PublishTooShort(*line);
+          heard.insert(node);
+        }
+        if (!nodes[node]->IsTooShortHeard()) continue;
+        std::erase(living, node);
+        gossip.Stop(node);
+      }
+    }
+    EXPECT_EQ(heard.size(), kNodes);
+    EXPECT_TRUE(living.empty());
+  }
 }
 
 TEST_F(TerminationDetectors, TellWhatChangesAllTheTimeFiftyTimesASecond) {

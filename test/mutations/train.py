@@ -120,6 +120,18 @@ MUTANTS = [
 """, """\
       const int64_t timeout_ns = 2'000'000'000;
 """)]),
+    ("a-peer-that-has-left-is-unresponsive", [(DETECTOR, """\
+  return found != ends.end() && found->second.gone();
+""", """\
+  return false;
+""")]),
+    ("the-finder-ends-before-others-know-that-the-schedule-is-too-short", [(TERMINATION, """\
+  if (peers_.all_acked()) return true;
+  const std::map<NodeId, RunEnd>& ends = ReadEnds();
+""", """\
+  if (true) return true;
+  const std::map<NodeId, RunEnd>& ends = ReadEnds();
+""")]),
     ("a-peer-that-has-just-died-may-save", [(DETECTOR, """\
     if (recency == Recency::kLately && now - activity.last_ns >= LatelyNs(net)) continue;
 """, """\
