@@ -4,6 +4,7 @@
 #   make              build/millrace (packages must be present: tools/install-deps)
 #   make install      PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR=: program, library, headers
 #   make bench        side-by-side measurements      make accuracy   the accuracy table
+#   make check        the part of the suite that one runs while working
 #   make asan tsan    the suite under sanitizers     make layers     the dependency rule
 #   make links        the links between the documents
 #   make pictures     docs/images/architecture.svg, from the table of make layers (graphviz)

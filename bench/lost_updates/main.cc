@@ -47,7 +47,7 @@ namespace millrace {
 namespace {
 
 constexpr float kUnits[] = {1, 4096};
-constexpr int64_t kMostPasses = 2000;  // whole numbers up to 2^24 are exact
+constexpr int64_t kMaxPasses = 2000;  // whole numbers up to 2^24 are exact
 
 void Nap() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
@@ -182,7 +182,7 @@ class Run {
     if (FLAGS_locks) rule->LockWith(&holder);
     const std::vector<float> gradients(layout_.size(), -1);
     const int slot = node.iterations.RegisterSolver();
-    while (!stop_ && node.passes < kMostPasses) {
+    while (!stop_ && node.passes < kMaxPasses) {
       if (FLAGS_train) {
         net.ClearGradients();
         net.Forward();
@@ -193,7 +193,7 @@ class Run {
       node.iterations.Done(slot);
     }
     node.iterations.ReleaseSolver(slot);
-    if (node.passes >= kMostPasses) stop_ = true;
+    if (node.passes >= kMaxPasses) stop_ = true;
   }
 
   const ParamLayout layout_;

@@ -10,7 +10,7 @@
 namespace udp_bench {
 namespace {
 
-constexpr size_t kBatch = 32, kMostSegments = 64, kMostPayload = 65507, kCoalesced = 1 << 16;
+constexpr size_t kBatch = 32, kMaxSegments = 64, kMaxPayload = 65507, kCoalesced = 1 << 16;
 
 void SetInt(int fd, int level, int name, int value) {
   setsockopt(fd, level, name, &value, sizeof(value));
@@ -32,7 +32,7 @@ struct Messages {
 }  // namespace
 
 void SendRaw(int fd, size_t bytes, bool segmented, const std::atomic<bool>& stop) {
-  const size_t segments = segmented ? std::min(kMostSegments, kMostPayload / bytes) : 1;
+  const size_t segments = segmented ? std::min(kMaxSegments, kMaxPayload / bytes) : 1;
   Messages messages(segmented ? 1 : kBatch, segments * bytes);
   if (segmented) SetInt(fd, IPPROTO_UDP, UDP_SEGMENT, static_cast<int>(bytes));
   while (!stop) sendmmsg(fd, messages.headers.data(), messages.headers.size(), 0);

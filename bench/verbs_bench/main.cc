@@ -130,8 +130,8 @@ class TransportNodes : public Nodes {
   }
 
  private:
-  static constexpr size_t kMostBytes = 4096;
-  const std::vector<std::byte> memory_ = std::vector<std::byte>(kMostBytes);
+  static constexpr size_t kMaxBytes = 4096;
+  const std::vector<std::byte> memory_ = std::vector<std::byte>(kMaxBytes);
   std::vector<std::unique_ptr<Transport>> ends_;
 };
 

@@ -18,7 +18,7 @@ constexpr size_t kBatch = 32;
 // The queue key of rdma_cm's datagrams.
 constexpr uint32_t kKey = 0x01234567;
 constexpr int kPort = 7900;
-constexpr int kMostSleepMs = 50;  // after that it looks whether it is to stop
+constexpr int kMaxSleepMs = 50;  // after that it looks whether it is to stop
 
 ibv_gid GidOf(const InetAddress& address) {
   ibv_gid gid{};
@@ -159,7 +159,7 @@ void RawVerbs::Sleep(bool sends) {
   Reap();
   if (Take() || (sends && sent_ - done_ + kBatch <= kSends)) return;
   pollfd polled = {queue_.fd(), POLLIN, 0};
-  if (poll(&polled, 1, kMostSleepMs) > 0) queue_.TakeEvents();
+  if (poll(&polled, 1, kMaxSleepMs) > 0) queue_.TakeEvents();
 }
 
 void RawVerbs::Run(const Pattern* pattern, const std::atomic<bool>& stop) {

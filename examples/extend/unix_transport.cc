@@ -26,17 +26,17 @@ using millrace::InFrame;
 using millrace::OutFrame;
 using millrace::SendStatus;
 
-constexpr size_t kBuffers = 256;       // received frames that the caller has not released
-constexpr size_t kMostNameBytes = 96;  // of the option "socket"
+constexpr size_t kBuffers = 256;      // received frames that the caller has not released
+constexpr size_t kMaxNameBytes = 96;  // of the option "socket"
 
 // The abstract name of one node's socket for another.
 class SocketName {
  public:
   SocketName(const std::string& node, millrace::NodeId other) {
     const std::string name = node + "." + std::to_string(other);
-    if (node.empty() || node.size() > kMostNameBytes) {
+    if (node.empty() || node.size() > kMaxNameBytes) {
       throw millrace::Error("transport unix: socket name '", node, "': expected 1 to ",
-                            kMostNameBytes, " bytes");
+                            kMaxNameBytes, " bytes");
     }
     address_.sun_family = AF_UNIX;
     name.copy(address_.sun_path + 1, name.size());  // after a byte of zero
@@ -234,7 +234,7 @@ millrace::TransportDescriptor Descriptor() {
       {.name = "socket",
        .noun = "socket name",
        .expected = "the name of the sockets of $ for",
-       .is_valid = [](const std::string& value) { return value.size() <= kMostNameBytes; }}};
+       .is_valid = [](const std::string& value) { return value.size() <= kMaxNameBytes; }}};
   descriptor.addressing.locate = [](const millrace::AdapterFields& adapter, int) {
     return adapter.Get("socket");
   };

@@ -37,7 +37,7 @@ namespace millrace {
 using RuleParameters = std::map<std::string, double>;
 
 // Largest number of floats of state per element.
-inline constexpr int kMostStateFloats = 4;
+inline constexpr int kMaxStateFloats = 4;
 
 struct RuleParameter {
   std::string name;
@@ -55,7 +55,7 @@ struct MILLRACE_API MergeRuleDescriptor {
   // 0: what remains is dropped at the end of a run, which makes replicas equal; segments that share
   // weights on a node refuse the rule. Called with all parameters.
   std::function<float(const RuleParameters&)> rest_distance = nullptr;
-  // The master keeps this many floats per element, at most kMostStateFloats. They are 0 when it
+  // The master keeps this many floats per element, at most kMaxStateFloats. They are 0 when it
   // becomes the chunk's master, and do not travel.
   int state_floats = 0;
   // Apply() with d = 0 changes neither w, except for the sign of a 0, nor the state. A sparse diff

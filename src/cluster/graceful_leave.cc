@@ -66,7 +66,7 @@ bool GracefulLeave::MustStay(int64_t now) const {
   if (peers_.alone()) return false;
   if (!stopped_) return peers_.has_dependents() && !HasTimedOut(now, kFinishNs);
   if (snapshot_owner_ == FinalSnapshotOwner::kThis) return !HasTimedOut(now, kHandOverNs);
-  return peers_.has_dependents() && now < AfterSignal(kTurnNs, kLeastTurnNs);
+  return peers_.has_dependents() && now < AfterSignal(kTurnNs, kMinTurnNs);
 }
 
 void GracefulLeave::EndGone() {
@@ -98,12 +98,12 @@ bool GracefulLeave::HasReplied() {
   if (!last_ || peers_.idle()) return true;
   const int64_t now = clock_.NowNs();
   if (answering_ns_ < 0) answering_ns_ = now;
-  return now >= std::min(answering_ns_ + kAnswerNs, AfterSignal(kAnswerEndNs, kLeastAnswerNs));
+  return now >= std::min(answering_ns_ + kAnswerNs, AfterSignal(kAnswerEndNs, kMinAnswerNs));
 }
 
 bool GracefulLeave::HasTimedOut(int64_t now, int64_t ns) const {
   const int64_t end = stopped_ ? INT64_MAX : entered_ns_ + ns;
-  return now >= std::min(end, AfterSignal(kHandOverNs, kLeastHandOverNs));
+  return now >= std::min(end, AfterSignal(kHandOverNs, kMinHandOverNs));
 }
 
 int64_t GracefulLeave::AfterSignal(int64_t ns, int64_t least_ns) const {

@@ -32,8 +32,8 @@ class GracefulLeave {
   static constexpr int64_t kTurnNs = 500'000'000, kHandOverNs = 1'500'000'000,
                            kAnswerEndNs = 1'800'000'000;
   // Minimum times from Begin to the same deadlines.
-  static constexpr int64_t kLeastTurnNs = 250'000'000, kLeastHandOverNs = 500'000'000,
-                           kLeastAnswerNs = 800'000'000;
+  static constexpr int64_t kMinTurnNs = 250'000'000, kMinHandOverNs = 500'000'000,
+                           kMinAnswerNs = 800'000'000;
   // Timeouts without a signal: for dependent nodes, for each of the other phases, and for replies
   // to peers.
   static constexpr int64_t kFinishNs = 30'000'000'000, kLeaveNs = 1'500'000'000,

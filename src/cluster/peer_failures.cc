@@ -19,7 +19,7 @@ bool IsComplete(const RunEnd& end) {
 }  // namespace
 
 std::string FailureText(std::string_view error) {
-  return std::string(CutText(error.substr(0, error.find('\n')), kMostFailureBytes));
+  return std::string(CutText(error.substr(0, error.find('\n')), kMaxFailureBytes));
 }
 
 PeerFailures::PeerFailures(const ClusterPeers* peers, std::vector<std::string> names)

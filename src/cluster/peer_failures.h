@@ -17,8 +17,8 @@
 namespace millrace::inline cluster {
 
 // Maximum length of a published error, in bytes.
-inline constexpr size_t kMostFailureBytes = 200;
-// The first line of `error`, truncated to kMostFailureBytes.
+inline constexpr size_t kMaxFailureBytes = 200;
+// The first line of `error`, truncated to kMaxFailureBytes.
 std::string FailureText(std::string_view error);
 
 // Not thread-safe.

@@ -174,7 +174,7 @@ void TerminationDetector::PublishPeerFailures(
     const std::vector<std::pair<NodeId, uint32_t>>& peers) {
   RunEnd failed;
   for (const auto& [node, incarnation] : peers) {
-    if (static_cast<size_t>(failed.failed_peer_size()) == kMostFailedPeers) break;
+    if (static_cast<size_t>(failed.failed_peer_size()) == kMaxFailedPeers) break;
     failed.add_failed_peer()->set_node(node);
     failed.mutable_failed_peer()->rbegin()->set_incarnation(incarnation);
   }
@@ -258,13 +258,13 @@ int64_t TerminationDetector::StillTimeout() const {
 // Nodes that have not yet published their longest iteration are assumed to be as fast as this node.
 // A node that exceeds the longest iteration kIterations times counts as stuck.
 int64_t TerminationDetector::TrainingTimeout() const {
-  constexpr uint64_t kMost = kMostTrainNs / kIterations;
+  constexpr uint64_t kMax = kMaxTrainNs / kIterations;
   auto longest = static_cast<uint64_t>(longest_ns_);
   for (const NodeId node : Training()) {
     const auto found = statements_.find(node);
     if (found != statements_.end()) longest = std::max(longest, found->second.iteration_ns());
   }
-  return std::max(kTrainNs, kIterations * static_cast<int64_t>(std::min(longest, kMost)));
+  return std::max(kTrainNs, kIterations * static_cast<int64_t>(std::min(longest, kMax)));
 }
 
 std::vector<NodeId> TerminationDetector::Outstanding() const {

@@ -46,14 +46,14 @@ class TerminationDetector {
   };
   // Timeouts of a node that has ended. For the other nodes' last iterations: kTrainNs, or
   // kIterations times the longest iteration of the nodes that still train if that is longer, at
-  // most kMostTrainNs. Then for equal weights, since the last change of any node's checksum:
+  // most kMaxTrainNs. Then for equal weights, since the last change of any node's checksum:
   // kStillNs and kPasses of the longest passes over the weights, as a pass that has begun before
   // the change is followed by one with the result; or kOutstandingNs, if that is longer, while a
   // node has progress outstanding, as a lost frame of a slow link is sent again only after seconds.
   // In all at most kMoveNs. Equal weights count after kStillNs though a node has progress
   // outstanding.
   static constexpr int64_t kTrainNs = 30'000'000'000, kIterations = 3,
-                           kMostTrainNs = 14'400'000'000'000, kStillNs = 3'000'000'000,
+                           kMaxTrainNs = 14'400'000'000'000, kStillNs = 3'000'000'000,
                            kOutstandingNs = 60'000'000'000, kMoveNs = 1'800'000'000'000,
                            kPasses = 2;
 
@@ -106,8 +106,8 @@ class TerminationDetector {
   bool IsTooShortHeard();
 
   // Publishes which other nodes ended with a non-finite loss, if that has changed: their node ids
-  // and incarnations, of which kMostFailedPeers count.
-  static constexpr size_t kMostFailedPeers = 32;
+  // and incarnations, of which kMaxFailedPeers count.
+  static constexpr size_t kMaxFailedPeers = 32;
   void PublishPeerFailures(const std::vector<std::pair<NodeId, uint32_t>>& peers);
 
   // As of the last Update, ascending and including this node: all reachable nodes; those with

@@ -22,7 +22,7 @@ constexpr int kStride = 64;
 constexpr float kStep = 1.0f / 1024;
 constexpr int64_t kPauseNs = 200'000;
 constexpr int64_t kPausePerWork = 20;
-constexpr int64_t kMostPauseNs = 100'000'000;  // longer pauses would leave sweeps without progress
+constexpr int64_t kMaxPauseNs = 100'000'000;  // longer pauses would leave sweeps without progress
 constexpr int64_t kOffPauseNs = 5'000'000;
 
 // The step for weights that only kernels can access: merges the same sparse diff into every chunk.
@@ -32,7 +32,7 @@ class DeviceStep {
   DeviceStep(const ReplicaDevice& replica_device, float* weights, int64_t count)
       : arrays_{.weights = weights,
                 .size = count,
-                .chunk_floats = std::min(count, kMostKernelFloats)},
+                .chunk_floats = std::min(count, kMaxKernelFloats)},
         executor_(replica_device.make_executor(arrays_, {}, {})),
         payloads_(executor_->payload_memory(), 2 * room()),
         ops_(static_cast<size_t>(arrays_.chunks())) {
@@ -120,7 +120,7 @@ void LoadGenerator::Run() {
         iterations_.Done(slot_);
         ++steps_;
         const int64_t work = PosixClockNs(step_.clock) - begin;
-        pause = std::clamp(work * kPausePerWork, kPauseNs, kMostPauseNs);
+        pause = std::clamp(work * kPausePerWork, kPauseNs, kMaxPauseNs);
       } else {
         pause = kOffPauseNs;
       }

@@ -8,7 +8,7 @@
 namespace millrace::inline linktest {
 namespace {
 
-constexpr double kRestSeconds = 1, kMostMovingSeconds = 10;
+constexpr double kRestSeconds = 1, kMaxMovingSeconds = 10;
 
 EndReading ReadEnd(const NetSegment& segment) {
   const SegmentMetrics& metrics = segment.metrics();
@@ -108,7 +108,7 @@ bool QuiescenceDetector::IsQuiescent(uint64_t moved, double now_seconds) {
     moving_since_ = now_seconds;
     return true;
   }
-  return now_seconds - moving_since_ >= kMostMovingSeconds;
+  return now_seconds - moving_since_ >= kMaxMovingSeconds;
 }
 
 }  // namespace millrace::inline linktest

@@ -20,7 +20,7 @@ void ReportReader::Take(NodeId node, const BenchStatus& status) {
   Partial& partial = partials_[node];
   if (partial.broken || reports_.count(node) > 0) return;
   if (partial.next == 0) partial.pages = status.pages();
-  if (status.pages() != partial.pages || status.pages() > kMostReportPages) {
+  if (status.pages() != partial.pages || status.pages() > kMaxReportPages) {
     partial.broken = true;
     return;
   }

@@ -20,7 +20,7 @@
 namespace millrace::inline linktest {
 
 inline constexpr size_t kReportPageBytes = 800;
-inline constexpr size_t kMostReportPages = 1000;
+inline constexpr size_t kMaxReportPages = 1000;
 
 // The reporting node's side.
 class ReportWriter {

@@ -14,8 +14,8 @@ namespace millrace::inline linktest {
 namespace {
 
 constexpr double kMega = 1e6, kGiga = 1e9;
-constexpr int kMostDrops = 100;
-constexpr size_t kMostReasonBytes = 40;
+constexpr int kMaxDrops = 100;
+constexpr size_t kMaxReasonBytes = 40;
 
 bool AreAmounts(std::initializer_list<double> values) {
   return std::all_of(values.begin(), values.end(),
@@ -23,7 +23,7 @@ bool AreAmounts(std::initializer_list<double> values) {
 }
 
 bool IsReason(const std::string& text) {
-  return !text.empty() && text.size() <= kMostReasonBytes &&
+  return !text.empty() && text.size() <= kMaxReasonBytes &&
          std::all_of(text.begin(), text.end(),
                      [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
 }
@@ -42,7 +42,7 @@ bool EndFits(const BenchEnd& end, NodeId node, const Topology& topology) {
   for (const BenchPeer& peer : end.peer()) {
     if (!PeerFits(peer, node, segment) || !peers.insert(peer.node()).second) return false;
   }
-  return end.drop_size() <= kMostDrops &&
+  return end.drop_size() <= kMaxDrops &&
          std::all_of(end.drop().begin(), end.drop().end(),
                      [](const BenchDrop& drop) { return IsReason(drop.reason()); });
 }

@@ -164,9 +164,9 @@ std::optional<Point> Mean(const Curve& curve, size_t begin, size_t end) {
 }  // namespace
 
 Curve Smooth(const Curve& curve, int parts) {
-  constexpr size_t kMost = 1000;
+  constexpr size_t kMax = 1000;
   Curve means;
-  const size_t buckets = std::min(curve.size(), kMost);
+  const size_t buckets = std::min(curve.size(), kMax);
   for (size_t b = 0; b < buckets; ++b) {
     const auto mean = Mean(curve, curve.size() * b / buckets, curve.size() * (b + 1) / buckets);
     if (mean) means.push_back(*mean);

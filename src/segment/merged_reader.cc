@@ -9,7 +9,7 @@ namespace {
 
 // Maximum chunks visited per step: a chunk that needs no copy costs little, but large models have
 // many.
-constexpr uint32_t kMostRows = 1 << 14;
+constexpr uint32_t kMaxRows = 1 << 14;
 
 size_t BatchOf(const ChunkExecutor& executor) {
   const size_t one = MaxPayloadBytes(executor.arrays().chunk_floats);
@@ -60,7 +60,7 @@ bool MergedReader::Step() {
   const uint32_t chunks = exchange_.table().size();
   const size_t chunk_bytes = MaxPayloadBytes(executor_.arrays().chunk_floats);
   size_t copied = 0;
-  for (uint32_t rows = 0; next_ < chunks && rows < kMostRows && copied < kPortionBytes; ++next_) {
+  for (uint32_t rows = 0; next_ < chunks && rows < kMaxRows && copied < kPortionBytes; ++next_) {
     ++rows;
     if (!HasMerged(next_)) continue;
     ChunkOp& op = ops_.emplace_back();

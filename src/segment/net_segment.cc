@@ -10,7 +10,7 @@ namespace millrace::inline segment {
 namespace {
 
 // Maximum receive or send batches in one pass, so that both directions make progress.
-constexpr int kMostBatches = 8;
+constexpr int kMaxBatches = 8;
 // Received frames in one pass from which on the next pass follows at once: about as many have
 // arrived meanwhile.
 constexpr size_t kBusyFrames = 64;
@@ -19,7 +19,7 @@ constexpr size_t kSendBatch = 64;
 constexpr uint32_t kForeignSlot = UINT32_MAX;
 // Minimum budget of a fetch from the exchange, in frames, if any is left: some replies of the
 // exchange take three frames. The pacer compensates for the excess.
-constexpr double kLeastFrames = 4;
+constexpr double kMinFrames = 4;
 // Retry interval of a full transport, in case it does not report free room.
 constexpr int64_t kTryAgainNs = 1'000'000;
 // How long unsent gossip frames are retried. New frames replace them after that, because the store
@@ -113,7 +113,7 @@ NetSegment::Next NetSegment::HoldBack(JoinVerdict verdict, int64_t now_ns) {
                  << config_.filter.handshake.give_up_ns / 1'000'000'000 << " s";
   }
   size_t received = 1;
-  for (int batch = 0; batch < kMostBatches && received > 0; ++batch) {
+  for (int batch = 0; batch < kMaxBatches && received > 0; ++batch) {
     TakeBatch(now_ns, &received);
     transport_->Release();
   }
@@ -160,7 +160,7 @@ size_t NetSegment::TakeBatch(int64_t now_ns, size_t* received) {
 // Returns whether more frames may be available.
 bool NetSegment::Receive(int64_t now_ns) {
   size_t all = 0;
-  for (int batch = 0; batch < kMostBatches; ++batch) {
+  for (int batch = 0; batch < kMaxBatches; ++batch) {
     size_t received;
     const size_t entered = TakeBatch(now_ns, &received);
     // Also without frames, to report the time.
@@ -188,7 +188,7 @@ bool NetSegment::Send(int64_t now_ns) {
   if (gossip_) SendGossip(now_ns);
   Offer();
   FinishReceived(now_ns);
-  for (int batch = 0; batch < kMostBatches && !busy_; ++batch) {
+  for (int batch = 0; batch < kMaxBatches && !busy_; ++batch) {
     const size_t before = held_.size();
     Fetch(now_ns);
     const size_t fetched = held_.size() - before;
@@ -299,7 +299,7 @@ size_t NetSegment::Affordable(int64_t now_ns) {
   if (!pacer_.limited()) return kSendBatch;
   const double frames = pacer_.Available(now_ns) / most_wire_bytes_;
   if (frames < 1) return 0;
-  return static_cast<size_t>(std::clamp(frames, kLeastFrames, 1e6));
+  return static_cast<size_t>(std::clamp(frames, kMinFrames, 1e6));
 }
 
 uint64_t NetSegment::WireBytes(NodeId to, size_t frame_bytes) const {

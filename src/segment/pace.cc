@@ -11,7 +11,7 @@ namespace {
 // Weight of a new period in smoothed numbers.
 constexpr double kNew = 0.25;
 // Maximum factors by which the duty rises and falls in one period.
-constexpr double kMostRise = 1.25, kMostFall = 0.6;
+constexpr double kMaxRise = 1.25, kMaxFall = 0.6;
 // Cost of the solver cache contents that the segment evicts, relative to the lost processor time.
 // Measured 0.5 to 0.8, by images trained per second of processor time (docs/benchmarks/cluster.md).
 constexpr double kCacheCost = 0.6;
@@ -43,7 +43,7 @@ void Pace::Update(int64_t now_ns, const PaceCounters& counters) {
   since.iterations -= std::min(since.iterations, last_.iterations);
   last_ = counters;
   if (first || elapsed <= 0 || config_.share >= 1) return;
-  duty_ = std::clamp(Wanted(elapsed, since), kLeastDuty, 1.0);
+  duty_ = std::clamp(Wanted(elapsed, since), kMinDuty, 1.0);
 }
 
 bool Pace::TakeUncounted() {
@@ -64,13 +64,13 @@ double Pace::Wanted(int64_t elapsed_ns, const PaceCounters& since) {
   taken_ += kNew * (taken - taken_);
   // The square root makes a part of the correction; its effect is measured before the rest is made.
   const double share = std::max(taken, config_.share / 100);
-  double factor = std::clamp(std::sqrt(config_.share / share), kMostFall, kMostRise);
+  double factor = std::clamp(std::sqrt(config_.share / share), kMaxFall, kMaxRise);
   // Without an exchange in the period, staleness is at least the period's iterations.
   const auto iterations = static_cast<double>(since.iterations);
   const double stale = iterations / std::max(since.exchanges, 1e-3);
   stale_ += kNew * (stale - stale_);
   if (stale_ > config_.stale_iterations) {
-    factor = std::max(factor, std::min(stale_ / config_.stale_iterations, kMostRise));
+    factor = std::max(factor, std::min(stale_ / config_.stale_iterations, kMaxRise));
   }
   return duty_ * factor;
 }
@@ -87,7 +87,7 @@ int64_t Pace::RestNs(int64_t now_ns, int64_t cpu_ns) {
   level_ns_ = std::min(level_ns_ + duty_ * static_cast<double>(elapsed), kBurstNs);
   level_ns_ = std::max(level_ns_ - static_cast<double>(used), -duty_ * kMaxDebtNs);
   if (level_ns_ >= 0) return 0;
-  return std::min(static_cast<int64_t>(-level_ns_ / duty_), kMostRestNs);
+  return std::min(static_cast<int64_t>(-level_ns_ / duty_), kMaxRestNs);
 }
 
 }  // namespace millrace::inline segment

@@ -48,9 +48,9 @@ class Pace {
  public:
   // Interval between updates of the duty.
   static constexpr int64_t kPeriodNs = 100'000'000;
-  static constexpr double kLeastDuty = 0.005;
+  static constexpr double kMinDuty = 0.005;
   // Longest rest at once, so that the thread still serves heartbeats and signals.
-  static constexpr int64_t kMostRestNs = 20'000'000;
+  static constexpr int64_t kMaxRestNs = 20'000'000;
   // Periods with solvers and without any processor time of theirs after which the system counts
   // none.
   static constexpr int kUncountedPeriods = 10;

@@ -65,10 +65,10 @@ std::span<const double> StateReader::Numbers(const std::string& name, size_t cou
 }
 
 std::vector<int64_t> StateReader::Counts(const std::string& name, size_t count) const {
-  constexpr double kMost = 9007199254740992;  // 2^53
+  constexpr double kMax = 9007199254740992;  // 2^53
   std::vector<int64_t> counts;
   for (const double value : Numbers(name, count)) {
-    if (!(value >= 0 && value <= kMost && value == std::floor(value))) {
+    if (!(value >= 0 && value <= kMax && value == std::floor(value))) {
       throw Error(what_, ".", name, ": ", value, " stored, expected a whole number >= 0");
     }
     counts.push_back(static_cast<int64_t>(value));

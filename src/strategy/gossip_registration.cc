@@ -25,8 +25,8 @@ StrategyMaker MakeGossip(const StrategyContext& context) {
   };
   if (context.in_cluster) refuse("topology");
   if (context.weights_are_shared) refuse("weights that processes share (--shm)");
-  if (context.solvers > PairTeam::kMostSolvers) {
-    throw FieldError("strategy.type", "is gossip, which has at most ", PairTeam::kMostSolvers,
+  if (context.solvers > PairTeam::kMaxSolvers) {
+    throw FieldError("strategy.type", "is gossip, which has at most ", PairTeam::kMaxSolvers,
                      " solvers, ", context.solvers, " given");
   }
   const auto team = std::make_shared<PairTeam>(context.weights, context.solvers,

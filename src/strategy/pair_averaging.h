@@ -33,9 +33,9 @@ namespace millrace::inline strategy {
 // The arrays of all solvers. Thread-safe. Memory: one array of weights for each solver.
 class PairTeam {
  public:
-  static constexpr int kMostSolvers = RangeLockTable::kExclusive;
+  static constexpr int kMaxSolvers = RangeLockTable::kExclusive;
 
-  // Copies `weights`, the run's, which outlive this object. `solvers`: at most kMostSolvers.
+  // Copies `weights`, the run's, which outlive this object. `solvers`: at most kMaxSolvers.
   // `seed`: of the draws. `state`: of a snapshot that the run continues, with the weights of each
   // solver. Throws Error if these do not fit.
   PairTeam(WeightBuffer* weights, int solvers, uint64_t seed, const ContinuedState& state = {});

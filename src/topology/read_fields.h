@@ -14,7 +14,7 @@
 namespace millrace::inline topology {
 
 // Maximum number of nodes, and of segments.
-inline constexpr int kMostTopologyEntries = 4096;
+inline constexpr int kMaxTopologyEntries = 4096;
 
 // "a, b, c": at most 16 names, then the number of the remaining ones.
 std::string NameList(const std::vector<std::string>& names);

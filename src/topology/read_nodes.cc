@@ -10,7 +10,7 @@
 namespace millrace::inline topology {
 namespace {
 
-constexpr int kMostSolvers = 1024;
+constexpr int kMaxSolvers = 1024;
 
 // Address keys of all transports that are given as options of a node, with their definitions.
 std::map<std::string, AddressKey> OptionKeys() {
@@ -151,20 +151,20 @@ void ReadShards(const topology_file::Topology& file, std::vector<TopologyNode>* 
 }  // namespace
 
 std::string NameList(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 16;
+  constexpr size_t kMax = 16;
   std::string list;
-  for (size_t i = 0; i < names.size() && i < kMost; ++i) list += (i ? ", " : "") + names[i];
-  if (names.size() > kMost) list += StrCat(" and ", names.size() - kMost, " more");
+  for (size_t i = 0; i < names.size() && i < kMax; ++i) list += (i ? ", " : "") + names[i];
+  if (names.size() > kMax) list += StrCat(" and ", names.size() - kMax, " more");
   return list;
 }
 
 bool IsTopologyName(const std::string& text) {
-  constexpr size_t kMostChars = 64;
+  constexpr size_t kMaxChars = 64;
   // Replaces <cctype>: the meaning of a file must not depend on the locale.
   const auto is_letter_or_digit = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   };
-  if (text.empty() || text.size() > kMostChars || !is_letter_or_digit(text[0])) return false;
+  if (text.empty() || text.size() > kMaxChars || !is_letter_or_digit(text[0])) return false;
   return std::all_of(text.begin(), text.end(), [&](char c) {
     return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.';
   });
@@ -184,9 +184,9 @@ void CheckRange(const std::string& field, int64_t value, int64_t least, int64_t 
 
 std::vector<TopologyNode> ReadNodes(const topology_file::Topology& file) {
   if (file.node_size() == 0) throw FieldError("node", "missing, expected at least one");
-  if (file.node_size() > kMostTopologyEntries) {
-    throw FieldError(StrCat("node[", kMostTopologyEntries, "]"), file.node_size(),
-                     " nodes given, expected at most ", kMostTopologyEntries);
+  if (file.node_size() > kMaxTopologyEntries) {
+    throw FieldError(StrCat("node[", kMaxTopologyEntries, "]"), file.node_size(),
+                     " nodes given, expected at most ", kMaxTopologyEntries);
   }
   std::vector<TopologyNode> nodes;
   std::unordered_map<std::string, int> places;
@@ -198,7 +198,7 @@ std::vector<TopologyNode> ReadNodes(const topology_file::Topology& file) {
       throw FieldError(path + ".name", "node[", at->second, "] is named \"", message.name(),
                        "\" already, expected another name");
     }
-    CheckRange(path + ".solvers", message.solvers(), 1, kMostSolvers);
+    CheckRange(path + ".solvers", message.solvers(), 1, kMaxSolvers);
     TopologyNode node;
     node.name = message.name();
     node.solvers = message.solvers();

@@ -14,7 +14,7 @@
 namespace millrace::inline topology {
 namespace {
 
-constexpr int64_t kLeastChunkFloats = 16;
+constexpr int64_t kMinChunkFloats = 16;
 constexpr int64_t kNsPerMs = 1'000'000;
 
 // Quoted names of the transports whose endpoints have ports, for errors.
@@ -379,11 +379,11 @@ void SegmentReader::CutChunks() {
   const int64_t fits = ChunkFloatsIn(room, use);
   const bool on_device = std::any_of(segment_.nodes.begin(), segment_.nodes.end(),
                                      [&](NodeId id) { return !nodes_[id].memory.on_host(); });
-  const int64_t most = on_device ? std::min(fits, kMostKernelFloats) : fits;
+  const int64_t most = on_device ? std::min(fits, kMaxKernelFloats) : fits;
   segment_.chunk_floats = message_->has_chunk_floats() ? message_->chunk_floats() : most;
-  if (segment_.chunk_floats < kLeastChunkFloats || segment_.chunk_floats > most) {
+  if (segment_.chunk_floats < kMinChunkFloats || segment_.chunk_floats > most) {
     throw FieldError(Field("chunk_floats"), segment_.chunk_floats, " given, expected ",
-                     kLeastChunkFloats, " to ", most, ", what ",
+                     kMinChunkFloats, " to ", most, ", what ",
                      most == fits ? StrCat("an mtu of ", segment_.mtu, " leaves room for")
                                   : "the kernels of a device take, where a node has its memory");
   }
@@ -401,9 +401,9 @@ std::string AdapterPath(const TopologyNode& owner, NodeId node, const TopologyAd
 std::vector<TopologySegment> ReadSegments(const topology_file::Topology& file,
                                           const std::vector<TopologyNode>& nodes,
                                           const std::vector<std::string>& transports) {
-  if (file.segment_size() > kMostTopologyEntries) {
-    throw FieldError(StrCat("segment[", kMostTopologyEntries, "]"), file.segment_size(),
-                     " segments given, expected at most ", kMostTopologyEntries);
+  if (file.segment_size() > kMaxTopologyEntries) {
+    throw FieldError(StrCat("segment[", kMaxTopologyEntries, "]"), file.segment_size(),
+                     " segments given, expected at most ", kMaxTopologyEntries);
   }
   SegmentReader reader(file, nodes, transports);
   std::vector<TopologySegment> segments;

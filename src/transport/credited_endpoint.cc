@@ -18,8 +18,8 @@ constexpr int64_t kDevicePauseNs = 50'000;
 
 // Maximum multicast frames fanned out in one run: as many as fit the kernel's largest message.
 size_t RunFrames(size_t frame_bytes) {
-  constexpr size_t kBytes = 65536, kMost = 32;
-  return std::clamp<size_t>(kBytes / frame_bytes, 1, kMost);
+  constexpr size_t kBytes = 65536, kMax = 32;
+  return std::clamp<size_t>(kBytes / frame_bytes, 1, kMax);
 }
 
 // Draws a session id. It distinguishes this endpoint from a predecessor at the same address, and

@@ -76,7 +76,7 @@ class CreditedEndpoint : public Transport, private DatagramLink::Sink {
   };
 
   // Upper bound on link reads per call, so that a call returns however much arrives.
-  static constexpr int kMostLooks = 64;
+  static constexpr int kMaxLooks = 64;
 
   // Sending (credited_send.cc).
   // kBatched: the frame is in the batch. kDone: accepted without a transmission. kBusy: not
@@ -151,7 +151,7 @@ class CreditedEndpoint : public Transport, private DatagramLink::Sink {
   std::vector<Peer> peers_;
   std::vector<size_t> by_node_;  // peer index, by node id
   // Destinations of the frames added to the link since the last Flush: peer indices or kAllPeers.
-  std::array<size_t, DatagramLink::kMostBatch> batch_;
+  std::array<size_t, DatagramLink::kMaxBatch> batch_;
   size_t batch_size_ = 0;
   ReceiveQueue receive_queue_;
   std::vector<StreamName> credits_wanted_;

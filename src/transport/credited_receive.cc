@@ -12,7 +12,7 @@ size_t CreditedEndpoint::Receive(std::span<InFrame> frames) {
   uint64_t bytes = 0;
   for (int looks = 0; count < frames.size();) {
     if (!receive_queue_.waiting()) {
-      if (++looks > kMostLooks || !Poll()) break;
+      if (++looks > kMaxLooks || !Poll()) break;
       continue;
     }
     const ReceiveQueue::Entry& entry = receive_queue_.Take();

@@ -86,7 +86,7 @@ CreditedEndpoint::Taken CreditedEndpoint::TakeMulticast(const OutFrame& frame) {
 bool CreditedEndpoint::HasRoom(StreamName name) {
   SendWindow& window = At(name).send;
   for (int looks = 0; window.Room() == 0; ++looks) {
-    if (looks < kMostLooks && Poll()) continue;
+    if (looks < kMaxLooks && Poll()) continue;
     if (window.Refuse()) SendProbe(name);
     return false;
   }
@@ -163,7 +163,7 @@ void CreditedEndpoint::DropToUnresponsive(StreamName name) {
   counters_.Drop(DropReason::kUnreachable);
   if (!At(name).send.Dropped()) return;
   // Reads the answer to the last probe, for callers that only send.
-  for (int looks = 0; looks < kMostLooks && Poll(); ++looks) {
+  for (int looks = 0; looks < kMaxLooks && Poll(); ++looks) {
   }
   if (At(name).send.unresponsive()) SendProbe(name);
 }

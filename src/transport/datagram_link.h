@@ -72,7 +72,7 @@ class DatagramLink {
   };
 
   // Maximum frames per Flush.
-  static constexpr size_t kMostBatch = 128;
+  static constexpr size_t kMaxBatch = 128;
   // Destination for Add: all peers with one datagram. Only if TransportInfo::multicast is true.
   static constexpr size_t kAllPeers = SIZE_MAX;
 
@@ -101,7 +101,7 @@ class DatagramLink {
   // caller's memory. Always 0 if TransportInfo::copies is true.
   virtual uint64_t Unfinished() { return 0; }
 
-  // Appends a frame to the next Flush; at most kMostBatch frames per Flush. The frame's memory
+  // Appends a frame to the next Flush; at most kMaxBatch frames per Flush. The frame's memory
   // must stay valid through Flush and as long as Unfinished() includes the frame.
   virtual void Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame& frame) = 0;
   // Sends the added frames in order and empties the batch. Frames that it did not process were

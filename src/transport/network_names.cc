@@ -35,14 +35,14 @@ std::optional<NetworkHost> ParseIpv6(const std::string& text) {
 // RFC 1123, and underscores, which some networks use. A name of digits and dots only is a malformed
 // IPv4 address.
 bool IsHostName(const std::string& text) {
-  constexpr size_t kMostChars = 253, kMostLabelChars = 63;
-  if (text.empty() || text.size() > kMostChars) return false;
+  constexpr size_t kMaxChars = 253, kMaxLabelChars = 63;
+  if (text.empty() || text.size() > kMaxChars) return false;
   bool has_letter = false;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find('.', begin), text.size());
     const std::string label = text.substr(begin, end - begin);
     begin = end + 1;
-    if (label.empty() || label.size() > kMostLabelChars) return false;
+    if (label.empty() || label.size() > kMaxLabelChars) return false;
     if (label.front() == '-' || label.back() == '-') return false;
     for (char c : label) {
       if (!IsLetterOrDigit(c) && c != '-' && c != '_') return false;

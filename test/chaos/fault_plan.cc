@@ -45,7 +45,7 @@ constexpr std::array<Shape, kFaultKinds> kShapes = {{
     {kTruncate, "truncate", 1, 4, 0, 0},
 }};
 
-constexpr size_t kMostAtOnce = 4;
+constexpr size_t kMaxAtOnce = 4;
 constexpr double kBetween = 0.3;  // minimum seconds between two process faults of one node
 
 const Shape& ShapeOf(FaultKind kind) { return kShapes[static_cast<size_t>(kind)]; }
@@ -127,7 +127,7 @@ class Planner {
     }
     double first_end = 1e9;
     for (const Fault* each : meanwhile) first_end = std::min(first_end, each->end);
-    if (meanwhile.size() >= kMostAtOnce) return first_end + kBetween;
+    if (meanwhile.size() >= kMaxAtOnce) return first_end + kBetween;
     if (!IsOfProcesses(fault.kind) || of_processes.empty()) return 0;
     first_end = 1e9;
     uint32_t nodes = NodesOf(fault);

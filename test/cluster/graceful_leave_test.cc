@@ -22,7 +22,7 @@ using Nodes = std::vector<int>;
 constexpr int64_t kHandOverMs = GracefulLeave::kHandOverNs / kMs,
                   kTurnMs = GracefulLeave::kTurnNs / kMs,
                   kAnswerEndMs = GracefulLeave::kAnswerEndNs / kMs,
-                  kLeastHandOverMs = GracefulLeave::kLeastHandOverNs / kMs;
+                  kMinHandOverMs = GracefulLeave::kMinHandOverNs / kMs;
 // Longer than any wait limit.
 constexpr int64_t kSlowNs = 60'000 * kMs;
 
@@ -118,7 +118,7 @@ TEST(GracefulLeave, HasTimeLeftAfterALongIteration) {
   cluster.Run(10'000);
   for (int i : {1, 2}) EXPECT_NE(cluster.node(i).left_ns, kNever);
   for (int i : {0, 1, 2}) {
-    EXPECT_LE(cluster.MsAfterSignal(i), 7000 + 20 * i + kLeastHandOverMs);
+    EXPECT_LE(cluster.MsAfterSignal(i), 7000 + 20 * i + kMinHandOverMs);
   }
   EXPECT_EQ(cluster.Last(), Nodes{0});
 }
@@ -147,8 +147,7 @@ TEST(GracefulLeave, IsBoundedInAnyCase) {
       const int64_t iteration_ms = (node.solvers_end_ns - node.signal_ns) / kMs;
       ASSERT_GE(cluster.MsAfterSignal(i), 0) << round;
       // The simulation step is 5 ms.
-      ASSERT_LE(cluster.MsAfterSignal(i),
-                5 + std::max(kHandOverMs, iteration_ms + kLeastHandOverMs))
+      ASSERT_LE(cluster.MsAfterSignal(i), 5 + std::max(kHandOverMs, iteration_ms + kMinHandOverMs))
           << round;
     }
     if (together && !deaths) {

@@ -105,7 +105,7 @@ TEST_F(TerminationDetectors, TellFailuresOfOthersDuringTraining) {
   for (NodeId node = 4; node < 1000; ++node) many.push_back({node, 4'000'000'000});
   nodes_[0]->PublishPeerFailures(many);
   EXPECT_LE(gossip_.Read(0, GossipKey::kEnd).at(0).bytes.size(), 600u);
-  EXPECT_EQ(others.TakeNew().size(), TerminationDetector::kMostFailedPeers);
+  EXPECT_EQ(others.TakeNew().size(), TerminationDetector::kMaxFailedPeers);
 }
 
 TEST_F(TerminationDetectors, TellThatTheScheduleIsTooShort) {
@@ -368,7 +368,7 @@ TEST_F(TerminationDetectors, WaitForIterationsAsLongAsTheNodeThatTrainsHasHad) {
   EXPECT_EQ(GivesUpAfterMs(0, 50'000, false), 150'000);
   // A reported duration is capped.
   EXPECT_EQ(GivesUpAfterMs(INT64_MAX / 1'000'000, 10),
-            TerminationDetector::kMostTrainNs / 1'000'000);
+            TerminationDetector::kMaxTrainNs / 1'000'000);
 }
 
 TEST_F(TerminationDetectors, TakeTheLastStepOfAnIterationThatIsLong) {

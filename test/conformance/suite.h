@@ -161,10 +161,10 @@ TEST_P(TransportTest, RefusesANodeThatIsNoPeer) {
 
 TEST_P(TransportTest, BackPressureLosesNothingAndRecovers) {
   Group group = Make(2, true);
-  constexpr uint64_t kMost = 4096;
-  const uint64_t accepted = Fill(group[0].get(), 1, kMost);
+  constexpr uint64_t kMax = 4096;
+  const uint64_t accepted = Fill(group[0].get(), 1, kMax);
   ASSERT_GT(accepted, 0u);
-  const bool was_busy = accepted < kMost;
+  const bool was_busy = accepted < kMax;
   EXPECT_EQ(group[0]->counters().busy(), was_busy ? 1u : 0u);
   std::set<uint64_t> numbers;
   auto take = [&] {
@@ -185,11 +185,11 @@ TEST_P(TransportTest, BackPressureLosesNothingAndRecovers) {
   while (group[0]->info().lossless && numbers.size() < accepted && guard.Waiting("frames")) take();
   group[0]->Reclaim();
   take();
-  ASSERT_TRUE(SendBytes(group[0].get(), 1, Numbered(kMost)));
+  ASSERT_TRUE(SendBytes(group[0].get(), 1, Numbered(kMax)));
   bool recovered = false;
   while (!recovered && guard.Waiting("the frame after the jam")) {
     for (const Received& frame : Drain(group[1].get())) {
-      recovered |= NumberOf(frame.bytes) == kMost;
+      recovered |= NumberOf(frame.bytes) == kMax;
     }
     group[0]->Reclaim();
   }
@@ -302,9 +302,9 @@ TEST_P(TransportTest, AFrameEndsAWait) {
 
 TEST_P(TransportTest, ReleasedBuffersEndAWaitForRoom) {
   Group group = Make(2, true);
-  constexpr uint64_t kMost = 4096;
+  constexpr uint64_t kMax = 4096;
   for (int round = 0; round < 20; ++round) {
-    if (Fill(group[0].get(), 1, kMost) == kMost) {
+    if (Fill(group[0].get(), 1, kMax) == kMax) {
       // The transport is never busy, so it has to drop frames for which its receiver has no room.
       EXPECT_FALSE(group[0]->info().lossless);
       return;

@@ -133,7 +133,7 @@ class Duel {
     // Small launches, so that a batch needs several.
     executor_ = test::ExecutorOn(device, &fake_, device_.arrays(), codec,
                                  {.launch_ops = 7, .launches = 3, .stage_bytes = 0});
-    payloads_ = Buffer(executor_->payload_memory(), 3 * kMostOps * room_);
+    payloads_ = Buffer(executor_->payload_memory(), 3 * kMaxOps * room_);
     const std::span<const std::byte> memory(payloads_.get<std::byte>(), payloads_.bytes());
     if (shares) {
       EXPECT_TRUE(executor_->RegisterMemory(memory));
@@ -155,9 +155,9 @@ class Duel {
   void RunRandomBatch() {
     std::vector<ChunkOp> ops;
     const auto chunks = static_cast<uint32_t>(host_.arrays.chunks());
-    for (uint32_t chunk = 0; chunk < chunks && ops.size() < kMostOps; ++chunk) {
+    for (uint32_t chunk = 0; chunk < chunks && ops.size() < kMaxOps; ++chunk) {
       if (rng_.Below(3) == 0) {
-        for (uint64_t merges = 1 + rng_.Below(4); merges > 0 && ops.size() < kMostOps; --merges) {
+        for (uint64_t merges = 1 + rng_.Below(4); merges > 0 && ops.size() < kMaxOps; --merges) {
           AddMerge(rng_.Below(4) ? chunk : static_cast<uint32_t>(rng_.Below(chunk + 1)), &ops);
         }
       } else if (!merged_.contains(chunk)) {
@@ -168,7 +168,7 @@ class Duel {
     others_.clear();
     std::vector<ChunkOp> expected = ops;
     for (size_t i = 0; i < ops.size(); ++i) {
-      if (ops[i].out) expected[i].out = PayloadAt(2 * kMostOps + i);
+      if (ops[i].out) expected[i].out = PayloadAt(2 * kMaxOps + i);
     }
     host_executor_->Run(expected);
     executor_->Run(ops);
@@ -180,7 +180,7 @@ class Duel {
   StreamExecutor& executor() { return *executor_; }
 
  private:
-  static constexpr size_t kMostOps = 64;
+  static constexpr size_t kMaxOps = 64;
 
   std::byte* PayloadAt(size_t i) { return payloads_.get<std::byte>() + i * room_; }
   size_t Count(uint32_t chunk) const { return static_cast<size_t>(host_.arrays.floats_of(chunk)); }
@@ -225,7 +225,7 @@ class Duel {
       PerhapsSpoil(Codec::kFloat32, Count(chunk), &position, &rng_);
       SetIn(position, ops->size(), &op);
     }
-    op.out = PayloadAt(kMostOps + ops->size());
+    op.out = PayloadAt(kMaxOps + ops->size());
     op.out_bytes = static_cast<uint32_t>(room_);
     if (codec_.codec == Codec::kFloat32 && op.kind == ChunkOpKind::kTake && rng_.Below(2)) {
       op.out = nullptr;
@@ -305,7 +305,7 @@ TEST_P(Kernels, LeaveTheBitsThatTheHostLeaves) {
 TEST_P(Kernels, CarryTheLongestChunkThatIsAllowed) {
   Rng rng(test::Seed(), {3});
   for (const CodecConfig& codec : test::kAllCodecConfigs) {
-    Duel duel(GetParam(), 2 * kMostKernelFloats, kMostKernelFloats, codec, true, &rng);
+    Duel duel(GetParam(), 2 * kMaxKernelFloats, kMaxKernelFloats, codec, true, &rng);
     for (int round = 0; round < 3; ++round) {
       duel.Progress(1);
       duel.RunRandomBatch();

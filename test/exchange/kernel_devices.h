@@ -74,7 +74,7 @@ inline bool SameFloats(const float* a, const float* b, int64_t count) {
 class DeviceReplica {
  public:
   DeviceReplica(MemorySpace& space, const ReplicaArrays& like)
-      : space_(space), floats_(like.size), memory_(space, 4 * (3 + kMostStateFloats) * like.size) {
+      : space_(space), floats_(like.size), memory_(space, 4 * (3 + kMaxStateFloats) * like.size) {
     float* const at = memory_.get<float>();
     arrays_ = {at, at + floats_, at + 2 * floats_, at + 3 * floats_, like.size, like.chunk_floats};
   }
@@ -86,7 +86,7 @@ class DeviceReplica {
   }
   // Compares all bits, except the payloads of NaNs, which differ between processors.
   bool Equals(const ReplicaArrays& host) const {
-    std::vector<float> own(kMostStateFloats * floats_);
+    std::vector<float> own(kMaxStateFloats * floats_);
     for (auto array : kArrays) {
       space_.CopyToHost(own.data(), arrays_.*array, 4 * FloatsOf(array));
       if (!SameFloats(own.data(), host.*array, FloatsOf(array))) return false;
@@ -99,7 +99,7 @@ class DeviceReplica {
       &ReplicaArrays::weights, &ReplicaArrays::base, &ReplicaArrays::pending,
       &ReplicaArrays::rule_state};
   int64_t FloatsOf(float* ReplicaArrays::*array) const {
-    return array == &ReplicaArrays::rule_state ? kMostStateFloats * floats_ : floats_;
+    return array == &ReplicaArrays::rule_state ? kMaxStateFloats * floats_ : floats_;
   }
 
   MemorySpace& space_;

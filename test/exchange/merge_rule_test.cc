@@ -154,7 +154,7 @@ class Ends {
 
 TEST(MergeRules, ComeToRestWithinTheirDistance) {
   constexpr int64_t kFloats = 100;
-  constexpr int kMostExchanges = 1000;
+  constexpr int kMaxExchanges = 1000;
   Rng rng(test::Seed(), {1});
   for (const MergeRuleConfig& config : AllConfigs()) {
     SCOPED_TRACE(Text(config));
@@ -163,8 +163,8 @@ TEST(MergeRules, ComeToRestWithinTheirDistance) {
     for (int round = 0; round < 20; ++round) {
       for (int64_t i = 0; i < kFloats; ++i) ends.worker_.arrays.weights[i] += rng.Gaussian();
       int exchanges = 0;
-      while (ends.Exchange() && exchanges < kMostExchanges) ++exchanges;
-      ASSERT_LT(exchanges, kMostExchanges);
+      while (ends.Exchange() && exchanges < kMaxExchanges) ++exchanges;
+      ASSERT_LT(exchanges, kMaxExchanges);
       ASSERT_GT(exchanges, 0);
       for (int64_t i = 0; i < kFloats; ++i) {
         const float w = ends.worker_.arrays.weights[i], base = ends.worker_.arrays.base[i];
@@ -187,13 +187,13 @@ TEST(MergeRules, BeginEachMastershipWithoutState) {
     const int floats = MergeRuleRegistry::Get().Check(config).state_floats;
     for (const ChunkOpKind kind : {ChunkOpKind::kDemote, ChunkOpKind::kLoad}) {
       Replica replica(50, 20);
-      std::fill_n(replica.arrays.rule_state, 50 * kMostStateFloats, 3.0f);
+      std::fill_n(replica.arrays.rule_state, 50 * kMaxStateFloats, 3.0f);
       const std::vector<float> position(20, 1.0f);
       ChunkOp op{.kind = kind, .chunk = 1};
       op.in = reinterpret_cast<const std::byte*>(position.data());
       op.in_bytes = 80;
       MakeHostExecutor(replica.arrays, CodecFor(config.name), config)->Run({&op, 1});
-      for (int64_t i = 0; i < 50 * kMostStateFloats; ++i) {
+      for (int64_t i = 0; i < 50 * kMaxStateFloats; ++i) {
         const bool is_cleared = i < 50 * floats && i % 50 >= 20 && i % 50 < 40;
         EXPECT_EQ(replica.arrays.rule_state[i], is_cleared ? 0 : 3) << i;
       }

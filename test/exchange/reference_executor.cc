@@ -228,7 +228,7 @@ void ReferenceExecutor::ClearState(const ChunkOp& op) {
 float ReferenceExecutor::WithState(uint32_t chunk, int64_t i,
                                    const std::function<float(float*)>& change) {
   const int64_t element = chunk * arrays_.chunk_floats + i;
-  float state[kMostStateFloats];
+  float state[kMaxStateFloats];
   const auto at = [&](int k) -> float& { return arrays_.rule_state[k * arrays_.size + element]; };
   for (int k = 0; k < rule_.state_floats; ++k) state[k] = at(k);
   const float result = change(state);

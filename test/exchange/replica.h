@@ -66,7 +66,7 @@ struct Replica {
       : weights(4 * size),
         base(4 * size),
         pending(4 * size),
-        rule_state(4 * kMostStateFloats * size) {
+        rule_state(4 * kMaxStateFloats * size) {
     arrays = {weights.floats(),    base.floats(), pending.floats(),
               rule_state.floats(), size,          chunk_floats};
     memset(weights.data(), 0, 4 * size);

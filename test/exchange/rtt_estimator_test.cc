@@ -6,7 +6,7 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kMs = 1'000'000, kLeast = 20 * kMs;
+constexpr int64_t kMs = 1'000'000, kMin = 20 * kMs;
 
 // Twenty replies per 40 ms: nineteen after 10 ms, the last after 40 ms. The mean and deviation
 // of all samples would decay before the next long one.
@@ -16,8 +16,8 @@ TEST(RetransmitTimer, WaitsForTheLongestOfEachRound) {
     for (int i = 0; i < 20; ++i) {
       trip.Sample((40 * round + 2 * i) * kMs, i == 19 ? 40 * kMs : 10 * kMs);
       if (round > 40) {
-        ASSERT_GE(trip.Timeout(kLeast), 40 * kMs) << "round " << round;
-        ASSERT_LE(trip.Timeout(kLeast), 80 * kMs) << "round " << round;
+        ASSERT_GE(trip.Timeout(kMin), 40 * kMs) << "round " << round;
+        ASSERT_LE(trip.Timeout(kMin), 80 * kMs) << "round " << round;
       }
     }
   }
@@ -25,16 +25,16 @@ TEST(RetransmitTimer, WaitsForTheLongestOfEachRound) {
 
 TEST(RetransmitTimer, IsNeverShorterThanTheLeastAndDoublesUntilAnAnswerComes) {
   RetransmitTimer trip;
-  EXPECT_EQ(trip.Timeout(kLeast), kLeast);
+  EXPECT_EQ(trip.Timeout(kMin), kMin);
   for (int i = 0; i < 50; ++i) trip.Sample(i * kMs, kMs);
-  EXPECT_EQ(trip.Timeout(kLeast), kLeast);
-  trip.TimedOut(100 * kMs, kLeast);
-  trip.TimedOut(101 * kMs, kLeast);  // same timeout period
-  EXPECT_EQ(trip.Timeout(kLeast), 2 * kLeast);
-  trip.TimedOut(140 * kMs, 2 * kLeast);
-  EXPECT_EQ(trip.Timeout(kLeast), 4 * kLeast);
+  EXPECT_EQ(trip.Timeout(kMin), kMin);
+  trip.TimedOut(100 * kMs, kMin);
+  trip.TimedOut(101 * kMs, kMin);  // same timeout period
+  EXPECT_EQ(trip.Timeout(kMin), 2 * kMin);
+  trip.TimedOut(140 * kMs, 2 * kMin);
+  EXPECT_EQ(trip.Timeout(kMin), 4 * kMin);
   trip.Sample(150 * kMs, kMs);
-  EXPECT_EQ(trip.Timeout(kLeast), kLeast);
+  EXPECT_EQ(trip.Timeout(kMin), kMin);
 }
 
 TEST(MasterReplies, ReportByHowMuchADiffIsOvertaken) {
@@ -53,15 +53,15 @@ TEST(MasterReplies, ReportByHowMuchADiffIsOvertaken) {
 // Most replies come after 5 ms. Every 60 ms one reply comes 60 ms behind a diff sent later.
 TEST(MasterReplies, LearnByHowMuchThoseAreOvertakenThatAreNotLost) {
   MasterReplies master;
-  EXPECT_EQ(master.ReorderingWindow(kLeast), kLeast);
+  EXPECT_EQ(master.ReorderingWindow(kMin), kMin);
   for (int64_t sent = 0; sent < 3000 * kMs; sent += 10 * kMs) {
     master.RecordReply(sent + 5 * kMs, sent, sent);
     if (sent % (60 * kMs) == 0 && sent > 0) {
       master.RecordReply(sent + 6 * kMs, sent - 60 * kMs, sent - 60 * kMs);
     }
   }
-  EXPECT_GE(master.ReorderingWindow(kLeast), 60 * kMs);
-  EXPECT_LE(master.ReorderingWindow(kLeast), 120 * kMs);
+  EXPECT_GE(master.ReorderingWindow(kMin), 60 * kMs);
+  EXPECT_LE(master.ReorderingWindow(kMin), 120 * kMs);
 }
 
 int Tries(MasterReplies* master, int64_t now, int64_t pause) {

@@ -62,7 +62,7 @@ TEST(SendPriority, SendsEveryChunkInTheEnd) {
   SendPriority priority;
   priority.Reset(2);
   Sent(&priority, {1, 0}, 100);
-  const auto rounds = static_cast<int>(40 * SendPriority::kMostRounds);
+  const auto rounds = static_cast<int>(40 * SendPriority::kMaxRounds);
   EXPECT_EQ(Sent(&priority, {1, 0}, rounds), (std::vector<int>{rounds, 40}));
 }
 

@@ -272,7 +272,7 @@ TEST(StreamExecutor, JudgesLengthsThatNoPayloadHas) {
 
 TEST(StreamExecutor, RefusesChunksThatAreTooLongForADevice) {
   FakeDevice device;
-  Replica replica(kMostKernelFloats + 1, kMostKernelFloats + 1);
+  Replica replica(kMaxKernelFloats + 1, kMaxKernelFloats + 1);
   const std::string said = test::ErrorOf(
       [&] { StreamExecutor(device, std::make_unique<EmulatedLauncher<>>(), replica.arrays); });
   EXPECT_EQ(said,

@@ -11,7 +11,7 @@
 namespace millrace::fuzz {
 namespace {
 
-constexpr size_t kMostPerStatus = 1024;
+constexpr size_t kMaxPerStatus = 1024;
 
 const Topology& Pair() {
   static const Topology topology = ParseTopology(
@@ -94,7 +94,7 @@ bool Target(const std::string& input) {
   while (rest.size() >= 2) {
     const size_t size = static_cast<uint8_t>(rest[0]) | static_cast<uint8_t>(rest[1]) << 8;
     rest.remove_prefix(2);
-    const std::string bytes(rest.substr(0, std::min(size, kMostPerStatus)));
+    const std::string bytes(rest.substr(0, std::min(size, kMaxPerStatus)));
     rest.remove_prefix(std::min(rest.size(), size));
     peers.Take(1, std::as_bytes(std::span(bytes)), now);
     const BenchPhases::Others others = peers.present(now);
@@ -105,7 +105,7 @@ bool Target(const std::string& input) {
     }
     BenchStatus ours = phases->status();
     reader.Ask(&ours);
-    if (!BenchPhases::Accepts(ours, 2) || ours.ByteSizeLong() > kMostPerStatus) return false;
+    if (!BenchPhases::Accepts(ours, 2) || ours.ByteSizeLong() > kMaxPerStatus) return false;
     now += 1;
   }
   Measurement measurement;

@@ -165,7 +165,7 @@ cycles_[chunk.row].Waits(times.now, times.answer, times.usual, x_.clock) ||
     if (!Measures(first)) return;
 """, "")]),
     ("one-late-answer-is-remembered", [(RTT, """\
-    if (now - round_at_ < std::min(estimator_.mean(), kMostRoundNs)) return false;
+    if (now - round_at_ < std::min(estimator_.mean(), kMaxRoundNs)) return false;
 """, """\
     if (now - round_at_ < estimator_.mean()) return false;
 """)]),
@@ -175,7 +175,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? slots() / 4 :
 void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """)]),
     ("seldom-chunks-never", [(PRIORITY, """\
-    return std::clamp(std::sqrt(row.rate / largest_), 1 / kMostRounds, 1.0f);
+    return std::clamp(std::sqrt(row.rate / largest_), 1 / kMaxRounds, 1.0f);
 """, """\
     return std::clamp(std::sqrt(row.rate / largest_), 0.0f, 1.0f);
 """)]),
@@ -867,7 +867,7 @@ x_.membership.role() != Role::kJoining;
       weights_left_(slots),
 """)]),
     ("no-brake-where-nobody-answers", [(MASTER, """\
-    const bool repeats = !fresh || chunk.unanswered >= kMostUnanswered;
+    const bool repeats = !fresh || chunk.unanswered >= kMaxUnanswered;
 """, """\
     const bool repeats = !fresh;
 """)]),

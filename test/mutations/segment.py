@@ -282,9 +282,9 @@ MUTANTS = [
     op.kind = ChunkOpKind::kRead;
 """)]),
     ("merged-weights-are-read-in-one-pass", [(MERGED, """\
-rows < kMostRows && copied < kPortionBytes; ++next_) {
+rows < kMaxRows && copied < kPortionBytes; ++next_) {
 """, """\
-rows < kMostRows; ++next_) {
+rows < kMaxRows; ++next_) {
 """)]),
     ("a-failed-segment-keeps-readers", [(SEGMENT, """\
     merged_->Close();

@@ -158,7 +158,7 @@ MUTANTS = [
   if (!stopped_) return false;
 """)]),
     ("a-stopped-leader-gives-the-others-no-turn", [(LEAVE, """\
-  return peers_.has_dependents() && now < AfterSignal(kTurnNs, kLeastTurnNs);
+  return peers_.has_dependents() && now < AfterSignal(kTurnNs, kMinTurnNs);
 """, """\
   return false;
 """)]),

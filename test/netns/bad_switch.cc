@@ -21,13 +21,13 @@
 namespace millrace::test {
 namespace {
 
-constexpr size_t kMostBytes = 65536;
-constexpr int kMostOvertakers = 32;
+constexpr size_t kMaxBytes = 65536;
+constexpr int kMaxOvertakers = 32;
 // Poll timeout; when it expires, nothing overtakes the held frames any more and they are sent.
 constexpr int kTimeoutMs = 3;
 // Capacity of the sample for forgeries, and one in how many frames replaces an entry once it is
 // full.
-constexpr size_t kMostCarried = 512;
+constexpr size_t kMaxCarried = 512;
 constexpr uint64_t kCarriedOf = 64;
 
 std::string PortOf(size_t machine) { return StrCat("port", machine); }
@@ -156,7 +156,7 @@ void BadSwitch::ObeyOthers() {
 
 // Forwards by destination MAC address to the machines of the Network; multicast goes to all.
 void BadSwitch::Read(size_t port) {
-  Frame buffer(kMostBytes);
+  Frame buffer(kMaxBytes);
   for (int i = 0; i < 64; ++i) {
     const ssize_t bytes = recv(ports_[port].get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (bytes < static_cast<ssize_t>(sizeof(EthernetHeader))) return;
@@ -194,7 +194,7 @@ void BadSwitch::Harass(const Frame& frame, size_t from, size_t to) {
   const Frame& passes = damaged.empty() ? frame : damaged;
   if (Falls(harm.reorder)) {
     ++counts_.reordered;
-    held_.push_back({passes, to, 1 + static_cast<int>(rng_.Below(kMostOvertakers))});
+    held_.push_back({passes, to, 1 + static_cast<int>(rng_.Below(kMaxOvertakers))});
     return;
   }
   Send(passes, to);
@@ -234,11 +234,11 @@ void BadSwitch::SendHeld(bool all) {
 }
 
 void BadSwitch::Remember(const Frame& frame, size_t to) {
-  if (++seen_ % kCarriedOf != 0 && carried_.size() == kMostCarried) return;
-  if (carried_.size() < kMostCarried) {
+  if (++seen_ % kCarriedOf != 0 && carried_.size() == kMaxCarried) return;
+  if (carried_.size() < kMaxCarried) {
     carried_.push_back({frame, to});
   } else {
-    carried_[rng_.Below(kMostCarried)] = {frame, to};
+    carried_[rng_.Below(kMaxCarried)] = {frame, to};
   }
 }
 

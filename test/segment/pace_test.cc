@@ -97,7 +97,7 @@ TEST_F(PaceTest, TakesItsShareOfAProcessorThatASolverWants) {
   Run({}, 5 * kSecond);
   EXPECT_NEAR(kWithCaches * used_, 0.05, 0.01);
   EXPECT_NEAR(pace_.taken(), 0.05, 0.01);
-  EXPECT_LE(rested_most_, Pace::kMostRestNs);
+  EXPECT_LE(rested_most_, Pace::kMaxRestNs);
 }
 
 TEST_F(PaceTest, TakesTheSameShareOfSeveralSolvers) {
@@ -158,7 +158,7 @@ TEST_F(PaceTest, TakesMoreThanItsShareBeforeExchangesBecomeStale) {
 TEST_F(PaceTest, KeepsItsLeastDutyThoughNothingIsExchanged) {
   Machine machine{.exchanges_per_cpu_second = 0, .iterations_per_second = 0};
   Run(machine, 20 * kSecond);
-  EXPECT_GE(pace_.duty(), Pace::kLeastDuty);
+  EXPECT_GE(pace_.duty(), Pace::kMinDuty);
   EXPECT_LE(pace_.duty(), 0.06);
 }
 

@@ -163,12 +163,12 @@ class FakeLink : public DatagramLink {
     return true;
   }
   bool Read(Sink* sink) override {
-    constexpr int kMost = 16;
+    constexpr int kMax = 16;
     Work();
     FindPeers(sink);
     std::vector<FakeWire::Letter> arrived;
     FakeWire::Letter letter;
-    while (arrived.size() < kMost &&
+    while (arrived.size() < kMax &&
            wire_->Take(node_, kept_.size() + arrived.size() < options_.buffers, &letter)) {
       arrived.push_back(std::move(letter));
     }

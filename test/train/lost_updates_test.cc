@@ -61,12 +61,12 @@ class WholeSolvers {
   void Solve(size_t solver, RangeLock* locks) {
     UpdateLock holder(locks);
     rules_[solver]->LockWith(&holder);
-    for (; !stop_ && own_passes_[solver] < kMostPasses; ++passes_, ++own_passes_[solver]) {
+    for (; !stop_ && own_passes_[solver] < kMaxPasses; ++passes_, ++own_passes_[solver]) {
       rules_[solver]->Apply(step_, false, gradients_.data(), weights_);
     }
   }
 
-  static constexpr int64_t kMostPasses = 1 << 21;  // floats are inexact above 2^24
+  static constexpr int64_t kMaxPasses = 1 << 21;  // floats are inexact above 2^24
   float* const weights_;
   const std::vector<float> gradients_;
   const float step_;

@@ -189,13 +189,13 @@ TEST(LossyControl, ACallEndsHoweverMuchArrives) {
   TwoEnds ends;
   ends.Send(1000);
   ends.wire.Clear(0);
-  constexpr int kMost = 100'000;
+  constexpr int kMax = 100'000;
   int answers = 0;
   ends.wire.seen = [&](NodeId from, NodeId, const Datagram&) {
     // An answer to each answer.
     Datagram probe;
     probe.kind = DatagramKind::kProbe;
-    if (from == 0 && ++answers < kMost) ends.wire.Forge(1, 0, probe);
+    if (from == 0 && ++answers < kMax) ends.wire.Forge(1, 0, probe);
   };
   Datagram probe;
   probe.kind = DatagramKind::kProbe;
@@ -203,7 +203,7 @@ TEST(LossyControl, ACallEndsHoweverMuchArrives) {
   EXPECT_EQ(ends.Send(1), 0u);
   std::array<InFrame, 16> frames;
   EXPECT_EQ(ends.end(0).Receive(frames), 0u);
-  EXPECT_LT(answers, kMost);
+  EXPECT_LT(answers, kMax);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ TEST(PacketWire, PaddingIsNoPartOfAFrame) {
 
 class PacketBatchTest : public testing::Test {
  protected:
-  static constexpr size_t kFrames = PacketBatch::kMostFrames, kBytes = 1000;
+  static constexpr size_t kFrames = PacketBatch::kMaxFrames, kBytes = 1000;
 
   PacketBatchTest() {
     int ends[2];

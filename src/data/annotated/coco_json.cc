@@ -20,9 +20,9 @@ const Value* Find(const Struct& object, const char* key) {
 // The side of an image; 0 if it is not there or none.
 int SideOf(const Struct& image, const char* key) {
   const Value* const value = Find(image, key);
-  constexpr double kMost = 1 << 24;
+  constexpr double kMax = 1 << 24;
   const double side = value == nullptr ? 0 : value->number_value();
-  return side >= 1 && side <= kMost ? static_cast<int>(side) : 0;
+  return side >= 1 && side <= kMax ? static_cast<int>(side) : 0;
 }
 
 // The name of a category: its number in decimal, or a text.
@@ -30,8 +30,8 @@ std::string NameOf(const Value* category) {
   if (category == nullptr) return "";
   if (category->kind_case() == Value::kStringValue) return category->string_value();
   const double number = category->number_value();
-  constexpr double kMost = 1e15;
-  if (category->kind_case() != Value::kNumberValue || !(std::abs(number) < kMost) ||
+  constexpr double kMax = 1e15;
+  if (category->kind_case() != Value::kNumberValue || !(std::abs(number) < kMax) ||
       number != std::floor(number)) {
     return "";
   }

@@ -135,8 +135,8 @@ class VocReader {
   // 0 if it is no size of an image, as in some published files.
   int TakeSide() {
     const float side = TakeNumber();
-    constexpr float kMost = 1 << 24;
-    return side >= 1 && side <= kMost ? static_cast<int>(side) : 0;
+    constexpr float kMax = 1 << 24;
+    return side >= 1 && side <= kMax ? static_cast<int>(side) : 0;
   }
 
   void Fail(const std::string& what) {

@@ -54,12 +54,12 @@ Shape ShapeOf(const std::string& path, const Hdf5Handle& file, const std::string
   hsize_t dims[H5S_MAX_RANK];
   const int axes = space ? H5Sget_simple_extent_dims(space.get(), dims, nullptr) : -1;
   if (axes < 1) throw Error(path, ": dataset '", name, "': expected an array of rows");
-  constexpr hsize_t kMost = hsize_t{1} << 31;
+  constexpr hsize_t kMax = hsize_t{1} << 31;
   hsize_t count = 1;
   for (int i = 0; i < axes; ++i) {
-    if (dims[i] == 0 || dims[i] > kMost || (i > 0 && (count *= dims[i]) > kMost)) {
+    if (dims[i] == 0 || dims[i] > kMax || (i > 0 && (count *= dims[i]) > kMax)) {
       throw Error(path, ": dataset '", name, "': axis ", i, " has the length ", dims[i],
-                  ", expected 1 or more, and at most ", kMost, " values per row");
+                  ", expected 1 or more, and at most ", kMax, " values per row");
     }
   }
   return Shape(dims, dims + axes);

@@ -150,7 +150,7 @@ struct AreaPart {
 };
 
 std::vector<AreaPart> AreaParts(int in, int out) {
-  constexpr double kLeast = 1e-3;  // of a pixel
+  constexpr double kMin = 1e-3;  // of a pixel
   const double scale = 1 / (static_cast<double>(out) / in);
   std::vector<AreaPart> parts;
   for (int at = 0; at < out; ++at) {
@@ -158,13 +158,13 @@ std::vector<AreaPart> AreaParts(int in, int out) {
     const double size = std::min(scale, in - begin);
     const int last = std::min(static_cast<int>(std::floor(end)), in - 1);
     const int first = std::min(static_cast<int>(std::ceil(begin)), last);
-    if (first - begin > kLeast) {
+    if (first - begin > kMin) {
       parts.push_back({at, first - 1, static_cast<float>((first - begin) / size)});
     }
     for (int pixel = first; pixel < last; ++pixel) {
       parts.push_back({at, pixel, static_cast<float>(1 / size)});
     }
-    if (end - last > kLeast) {
+    if (end - last > kMin) {
       const double rest = std::min(std::min(end - last, 1.0), size);
       parts.push_back({at, last, static_cast<float>(rest / size)});
     }

@@ -56,7 +56,7 @@ class Words {
 };
 
 // A float holds such numbers exactly, as it must in a Datum.
-constexpr int32_t kMost = 1 << 24;
+constexpr int32_t kMax = 1 << 24;
 
 }  // namespace
 
@@ -72,16 +72,16 @@ WindowFile ParseWindowFile(std::string_view text, const std::string& file, float
     words.TakeNumber<int32_t>("the image's number", number, number);
     result.images.emplace_back(words.Take("the path of an image"));
     words.TakeNumber<int32_t>("the number of channels", 1, 4);
-    words.TakeNumber<int32_t>("the height of the image", 1, kMost);
-    words.TakeNumber<int32_t>("the width of the image", 1, kMost);
+    words.TakeNumber<int32_t>("the height of the image", 1, kMax);
+    words.TakeNumber<int32_t>("the width of the image", 1, kMax);
     const auto windows = words.TakeNumber<int32_t>("the number of windows", 0, INT32_MAX);
     for (int32_t i = 0; i < windows; ++i) {
       Window window;
       window.image = static_cast<uint32_t>(number);
-      window.label = words.TakeNumber<int32_t>("a class", 0, kMost);
+      window.label = words.TakeNumber<int32_t>("a class", 0, kMax);
       const auto overlap = words.TakeNumber<float>("an overlap", -1e9f, 1e9f);
       for (int32_t* corner : {&window.x1, &window.y1, &window.x2, &window.y2}) {
-        *corner = words.TakeNumber<int32_t>("a corner of a window", -kMost, kMost);
+        *corner = words.TakeNumber<int32_t>("a corner of a window", -kMax, kMax);
       }
       if (overlap >= object_overlap) {
         if (window.label == 0) {

@@ -30,13 +30,13 @@ struct EasgdRule : AdditiveRule {
 
 // The least step of a weight. Half of the last bit of a weight below 128 is at most 3.8e-6; smaller
 // steps change nothing, and exchanges would not end.
-inline constexpr double kLeastElasticStep = 5e-6;
+inline constexpr double kMinElasticStep = 5e-6;
 
 inline EasgdRule MakeEasgdRule(const RuleParameters& parameters) {
   const double step = parameters.at("pull") * parameters.at("rest");
-  if (step < kLeastElasticStep) {
+  if (step < kMinElasticStep) {
     throw Error("merge rule easgd: pull times rest is ", step, ": expected at least ",
-                kLeastElasticStep, ", which moves a weight");
+                kMinElasticStep, ", which moves a weight");
   }
   EasgdRule rule;
   rule.pull = static_cast<float>(parameters.at("pull"));

@@ -84,8 +84,8 @@ MILLRACE_HOST_DEVICE constexpr uint32_t StageBytes(int64_t floats) {
 
 // Maximum number of elements per chunk. The scratch must fit the shared memory of a thread block on
 // every GPU: 48 KiB, less what the block itself needs.
-inline constexpr int64_t kMostKernelFloats = 8192;
-static_assert(StageBytes(kMostKernelFloats) <= 40 * 1024);
+inline constexpr int64_t kMaxKernelFloats = 8192;
+static_assert(StageBytes(kMaxKernelFloats) <= 40 * 1024);
 
 }  // namespace millrace::inline exchange
 

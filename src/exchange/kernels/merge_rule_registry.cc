@@ -14,8 +14,8 @@ namespace {
 // What is wrong with the descriptor; "" if nothing.
 std::string ProblemOf(const MergeRuleDescriptor& rule) {
   if (!IsName(rule.name)) return StrCat("expected a name of ", kExpectedName);
-  if (rule.state_floats < 0 || rule.state_floats > kMostStateFloats) {
-    return StrCat("state_floats is ", rule.state_floats, ", expected 0 to ", kMostStateFloats);
+  if (rule.state_floats < 0 || rule.state_floats > kMaxStateFloats) {
+    return StrCat("state_floats is ", rule.state_floats, ", expected 0 to ", kMaxStateFloats);
   }
   for (const RuleParameter& each : rule.parameters) {
     if (!IsName(each.name)) {

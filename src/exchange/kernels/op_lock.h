@@ -17,7 +17,7 @@ namespace millrace::inline exchange {
 class OpLock {
  public:
   // Maximum size of a locked range. Bounds the time for which a solver may have to wait.
-  static constexpr int64_t kMostFloats = 32768;
+  static constexpr int64_t kMaxFloats = 32768;
 
   // `lock` is the range lock of the array that contains the weights and must outlive this object.
   // Null means that no other thread writes them.
@@ -46,7 +46,7 @@ class OpLock {
 
   __attribute__((noinline)) bool LockFor(std::span<const ChunkOp> ops) {
     Release();
-    const int64_t most = std::max<int64_t>(kMostFloats / arrays_.chunk_floats, 1);
+    const int64_t most = std::max<int64_t>(kMaxFloats / arrays_.chunk_floats, 1);
     int64_t begin = ops[0].chunk, end = begin + 1;
     size_t together = 1;
     for (; alone_ == 0 && together < ops.size(); ++together) {

@@ -23,7 +23,7 @@ struct SpanBlock {
   alignas(64) float d[kBlockFloats];  // also Select(u), before it is rounded
   alignas(64) float rest[kBlockFloats];
   alignas(64) int32_t place[kBlockFloats];  // of present elements in the chunk
-  alignas(64) float state[kMostStateFloats * kBlockFloats];
+  alignas(64) float state[kMaxStateFloats * kBlockFloats];
 };
 
 // Copies refer to the same rule and block: an executor's own.

@@ -11,17 +11,17 @@ namespace millrace::inline exchange {
 
 struct StalenessFactors {
   // A larger staleness counts as this one.
-  static constexpr uint32_t kMostStaleness = 63;
-  float factors[kMostStaleness + 1] = {};
+  static constexpr uint32_t kMaxStaleness = 63;
+  float factors[kMaxStaleness + 1] = {};
 
   StalenessFactors() = default;
   // `factor_of(staleness)` is a double.
   template <typename FactorOf>
   explicit StalenessFactors(FactorOf factor_of) {
-    for (uint32_t i = 0; i <= kMostStaleness; ++i) factors[i] = static_cast<float>(factor_of(i));
+    for (uint32_t i = 0; i <= kMaxStaleness; ++i) factors[i] = static_cast<float>(factor_of(i));
   }
   MILLRACE_HOST_DEVICE float Of(uint32_t staleness) const {
-    return factors[staleness < kMostStaleness ? staleness : kMostStaleness];
+    return factors[staleness < kMaxStaleness ? staleness : kMaxStaleness];
   }
 };
 

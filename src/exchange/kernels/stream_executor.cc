@@ -15,9 +15,9 @@ namespace {
 
 StreamLimits Checked(const StreamLimits& limits, const ReplicaArrays& arrays,
                      const std::string& name) {
-  if (arrays.chunk_floats > kMostKernelFloats) {
+  if (arrays.chunk_floats > kMaxKernelFloats) {
     throw Error(name, ": chunk_floats is ", arrays.chunk_floats, ": expected at most ",
-                kMostKernelFloats, " in the memory of a device");
+                kMaxKernelFloats, " in the memory of a device");
   }
   CHECK_GT(arrays.chunk_floats, 0);
   CHECK_GE(limits.launch_ops, 1u);

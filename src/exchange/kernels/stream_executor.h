@@ -31,7 +31,7 @@ namespace millrace::inline exchange {
 class StreamExecutor : public ChunkExecutor {
  public:
   // `arrays` must be accessible to the device's kernels; they and the device outlive the executor.
-  // A chunk has at most kMostKernelFloats elements; otherwise throws Error. `order`: of the changes
+  // A chunk has at most kMaxKernelFloats elements; otherwise throws Error. `order`: of the changes
   // of the weights, outlives the executor; null if nothing else changes them. Launches that only
   // read weights begin after the changes before them and hold up none behind them.
   StreamExecutor(Device& device, std::unique_ptr<KernelLauncher> launcher,

@@ -79,7 +79,7 @@ class OpBatch {
 
 struct ExchangeContext {
   // Upper bound on any retransmit timeout, in multiples of the peer timeout.
-  static constexpr int64_t kMostPeerTimeouts = 16;
+  static constexpr int64_t kMaxPeerTimeouts = 16;
   // answer_wait(), in multiples of ExchangeConfig::resend_ns.
   static constexpr int64_t kAnswerWaits = 5;
 
@@ -211,7 +211,7 @@ struct ExchangeContext {
   // replies take as long as a sweep. `at_end`: after Flush little is under way, so a timeout that
   // was estimated while all nodes were busy, as much as half a minute, is at most the peer timeout.
   int64_t RetransmitTimeout(const RetransmitTimer& trip, bool at_end = false) const {
-    const int64_t limit = (at_end ? 1 : kMostPeerTimeouts) * config.peer_timeout_ns;
+    const int64_t limit = (at_end ? 1 : kMaxPeerTimeouts) * config.peer_timeout_ns;
     return std::min(trip.Timeout(config.resend_ns), limit);
   }
   // Records that the chunk's pending diff was acknowledged.

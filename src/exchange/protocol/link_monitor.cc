@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kLooksPerTimeout = 32;
 // Capacity of `broken_`.
-constexpr size_t kMostBroken = 256;
+constexpr size_t kMaxBroken = 256;
 
 }  // namespace
 
@@ -19,7 +19,7 @@ LinkMonitor::LinkMonitor(uint16_t node, uint16_t max_nodes, int64_t peer_timeout
       peers_(max_nodes),
       rows_(size_t{max_nodes} * words_),
       excluded_(words_) {
-  broken_.reserve(kMostBroken);
+  broken_.reserve(kMaxBroken);
   vertices_.reserve(max_nodes);
 }
 
@@ -94,7 +94,7 @@ void LinkMonitor::FindBroken(const View& view, std::span<const uint64_t> alive) 
     const std::span<const uint64_t> row = Row(vertex.node);
     if (std::all_of(row.begin(), row.end(), [](uint64_t word) { return word == 0; })) continue;
     for (const Vertex& other : vertices_) {
-      if (!Reports(vertex.node, other.node) || broken_.size() == kMostBroken) continue;
+      if (!Reports(vertex.node, other.node) || broken_.size() == kMaxBroken) continue;
       broken_.push_back({vertex.node, other.node});
     }
   }

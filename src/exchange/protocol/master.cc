@@ -12,7 +12,7 @@ namespace {
 
 // Positions of a chunk without any acknowledgement after which it is sent at the pace of
 // retransmissions only: no member receives them.
-constexpr uint8_t kMostUnanswered = 8;
+constexpr uint8_t kMaxUnanswered = 8;
 // Maximum chunks checked in one Poll while throttled, when most of them wait for a reply or for
 // their turn.
 constexpr uint32_t kScan = 1024;
@@ -234,7 +234,7 @@ void Master::Poll(int64_t now, size_t budget) {
     clean_ = 0;
     // The next position is made when the previous one has left, with the content of that time.
     if (x_.outbox.Holds(chunk.slot, index)) continue;
-    const bool repeats = !fresh || chunk.unanswered >= kMostUnanswered;
+    const bool repeats = !fresh || chunk.unanswered >= kMaxUnanswered;
     if (IsHeldBack(chunk, index, repeats, times)) continue;
     cycles_[chunk.row].Begin(x_.throttled ? ActiveWorkers(chunk) : 0, now, x_.clock);
     priority_.Sent(chunk.row, now - chunk.sent_at);

@@ -40,7 +40,7 @@ class RetransmitTimer {
   bool Sample(int64_t now, int64_t ns) {
     doublings_ = 0;
     estimator_.Measured(ns);
-    if (now - round_at_ < std::min(estimator_.mean(), kMostRoundNs)) return false;
+    if (now - round_at_ < std::min(estimator_.mean(), kMaxRoundNs)) return false;
     round_at_ = now;
     estimator_.EndRound();
     return true;
@@ -49,7 +49,7 @@ class RetransmitTimer {
   // once per `pause`. Frames that were sent twice give no measurement, so until another frame is
   // answered in time only a longer wait can distinguish a lost frame from a late reply.
   void TimedOut(int64_t now, int64_t pause) {
-    if (now - doubled_at_ < pause || doublings_ == kMostDoublings) return;
+    if (now - doubled_at_ < pause || doublings_ == kMaxDoublings) return;
     doubled_at_ = now;
     ++doublings_;
   }
@@ -61,9 +61,9 @@ class RetransmitTimer {
   int64_t Timeout(int64_t least) const { return std::max(least, estimator_.value()) << doublings_; }
 
  private:
-  static constexpr int kMostDoublings = 10;
+  static constexpr int kMaxDoublings = 10;
   // Upper bound on a round, so that one very late reply loses its weight in time.
-  static constexpr int64_t kMostRoundNs = 1'000'000'000;
+  static constexpr int64_t kMaxRoundNs = 1'000'000'000;
 
   RttEstimator estimator_;
   int64_t round_at_ = 0;
@@ -89,7 +89,7 @@ class MasterReplies {
     newest_ = std::max(newest_, first);
     if (!Measures(first)) return;
     if (first != last) {
-      probes_ = std::min(probes_ + 2, kMostProbes);
+      probes_ = std::min(probes_ + 2, kMaxProbes);
       return;
     }
     probes_ = std::min(probes_, kProbes);
@@ -116,7 +116,7 @@ class MasterReplies {
  private:
   // Probes allowed at a time. While only retransmitted diffs are answered, few others are in
   // flight: each such answer permits two more probes.
-  static constexpr int kProbes = 8, kMostProbes = 1024;
+  static constexpr int kProbes = 8, kMaxProbes = 1024;
 
   RttEstimator overtaken_;
   int64_t newest_ = 0;         // latest first transmission of an answered diff

@@ -4,7 +4,7 @@
 // error of r t / 2. Under a bound on the frames per second, the sum of these errors over all chunks
 // is minimal with t proportional to 1 / sqrt(r) (Lagrange: the derivative of r t + q / t with
 // respect to t is 0). So in its rounds over the chunks, a master sends a chunk whose rate is a
-// fraction p of the largest rate with frequency sqrt(p), and at least once in kMostRounds rounds.
+// fraction p of the largest rate with frequency sqrt(p), and at least once in kMaxRounds rounds.
 //
 // Internal to exchange/; not thread-safe.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_SEND_PRIORITY_H_
@@ -20,7 +20,7 @@ namespace millrace::inline exchange {
 
 class SendPriority {
  public:
-  static constexpr float kMostRounds = 4;
+  static constexpr float kMaxRounds = 4;
   // Upper bound on a chunk's magnitudes, so that rates and their quotients are finite. Larger
   // progress is of no use to anybody, and is forgotten within some hundred rounds.
   static constexpr float kMaxMagnitude = 1e12f;
@@ -71,7 +71,7 @@ class SendPriority {
   };
   float Weight(const Row& row) const {
     if (!(largest_ > 0)) return 1;
-    return std::clamp(std::sqrt(row.rate / largest_), 1 / kMostRounds, 1.0f);
+    return std::clamp(std::sqrt(row.rate / largest_), 1 / kMaxRounds, 1.0f);
   }
 
   std::vector<Row> rows_;

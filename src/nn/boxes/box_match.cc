@@ -5,7 +5,7 @@
 namespace millrace::inline nn {
 namespace {
 
-constexpr float kLeastOverlap = 1e-6f;
+constexpr float kMinOverlap = 1e-6f;
 
 struct Pair {
   int box, object;
@@ -33,7 +33,7 @@ BoxMatches MatchBoxes(std::span<const GroundTruth> objects, std::span<const Box>
     }
     for (const int j : meant) {
       const float overlap = Overlap(boxes[i], objects[j].box);
-      if (!(overlap > kLeastOverlap)) continue;
+      if (!(overlap > kMinOverlap)) continue;
       matches.overlap[i] = std::max(matches.overlap[i], overlap);
       pairs.push_back({static_cast<int>(i), j, overlap});
     }

@@ -7,7 +7,7 @@
 namespace millrace::inline nn {
 namespace {
 
-constexpr float kLeastArea = 1e-5f;
+constexpr float kMinArea = 1e-5f;
 
 bool IsBetter(float a, float b) { return std::isnan(b) ? false : std::isnan(a) || a > b; }
 
@@ -60,7 +60,7 @@ std::vector<int> SuppressExamples(std::span<const Box> boxes, std::span<const fl
   KeepFirst(top_k, &indices);
   std::vector<int> kept;
   for (const int i : indices) {
-    if (Area(boxes[i]) < kLeastArea || Overlaps(boxes[i], boxes, kept, threshold)) continue;
+    if (Area(boxes[i]) < kMinArea || Overlaps(boxes[i], boxes, kept, threshold)) continue;
     kept.push_back(i);
   }
   return kept;

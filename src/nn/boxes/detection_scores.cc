@@ -9,7 +9,7 @@
 namespace millrace::inline nn {
 namespace {
 
-constexpr float kLeastStep = 1e-6f;  // of recall
+constexpr float kMinStep = 1e-6f;  // of recall
 
 struct Curve {
   std::vector<float> precision, recall;  // by falling score
@@ -45,7 +45,7 @@ float Integral(const Curve& curve) {
   float sum = 0, last = 0;
   for (size_t i = 0; i < curve.recall.size(); ++i) {
     const float step = curve.recall[i] - last;
-    if (step > kLeastStep) sum += curve.precision[i] * step;
+    if (step > kMinStep) sum += curve.precision[i] * step;
     last = curve.recall[i];
   }
   return sum;
@@ -56,7 +56,7 @@ float MaxIntegral(const Curve& curve) {
   for (size_t i = curve.recall.size() - 1; i-- > 0;) {
     most = std::max(most, curve.precision[i]);
     const float step = curve.recall[i + 1] - curve.recall[i];
-    if (step > kLeastStep) sum += most * step;
+    if (step > kMinStep) sum += most * step;
   }
   return sum + curve.recall[0] * most;
 }

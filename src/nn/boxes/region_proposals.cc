@@ -10,12 +10,12 @@
 namespace millrace::inline nn {
 namespace {
 
-constexpr int64_t kMost = 1 << 20;  // of counts and pixels
+constexpr int64_t kMax = 1 << 20;  // of counts and pixels
 
 void CheckRange(const char* field, int64_t value, int64_t least) {
-  if (value >= least && value <= kMost) return;
+  if (value >= least && value <= kMax) return;
   throw FieldError(StrCat("proposal_param.", field), value, " given, expected ", least, " to ",
-                   kMost);
+                   kMax);
 }
 
 template <typename Numbers>

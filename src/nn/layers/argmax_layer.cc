@@ -9,7 +9,7 @@
 namespace millrace::inline nn {
 namespace {
 
-constexpr int64_t kMostIndices = 1 << 24;  // that a float represents exactly
+constexpr int64_t kMaxIndices = 1 << 24;  // that a float represents exactly
 
 }  // namespace
 
@@ -25,9 +25,8 @@ void ArgMaxLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   if (top_k < 1 || top_k > length_) {
     throw FieldError("argmax_param.top_k", top_k, " given, expected 1 to ", length_);
   }
-  if (length_ > kMostIndices) {
-    throw FieldError("bottom", "has ", length_, " values in a row, expected at most ",
-                     kMostIndices);
+  if (length_ > kMaxIndices) {
+    throw FieldError("bottom", "has ", length_, " values in a row, expected at most ", kMaxIndices);
   }
   Shape shape = bottom[0]->shape();
   if (param.has_axis()) {

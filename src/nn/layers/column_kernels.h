@@ -14,7 +14,7 @@
 namespace millrace::inline nn {
 
 struct ColumnShape {
-  static constexpr int kMostAxes = 6;
+  static constexpr int kMaxAxes = 6;
 
   // The largest array for `count` values of the columns or of the image. Positions that padding
   // makes lie before and behind a plane.
@@ -29,9 +29,9 @@ struct ColumnShape {
   Divisor taps;     // of a window on one channel
   Divisor windows;  // of an image
   Divisor plane;    // values of a channel of an image
-  Divisor in[kMostAxes], out[kMostAxes];
-  Divisor kernel[kMostAxes], stride[kMostAxes];
-  int64_t pad[kMostAxes], dilation[kMostAxes];
+  Divisor in[kMaxAxes], out[kMaxAxes];
+  Divisor kernel[kMaxAxes], stride[kMaxAxes];
+  int64_t pad[kMaxAxes], dilation[kMaxAxes];
 };
 
 // An element is a value of the columns.

@@ -5,9 +5,9 @@
 namespace millrace::inline nn {
 
 ColumnShape ColumnsOf(const ConvolutionGeometry& g, const Shape& bottom, const Shape& top) {
-  if (g.axes() > ColumnShape::kMostAxes) {
+  if (g.axes() > ColumnShape::kMaxAxes) {
     throw FieldError("bottom", "has ", g.spatial, " spatial axes, expected at most ",
-                     ColumnShape::kMostAxes);
+                     ColumnShape::kMaxAxes);
   }
   ColumnShape shape{g.axes(), 1, 1, 1, {}, {}, {}, {}, {}, {}};
   for (int axis = 0; axis < g.axes(); ++axis) {

@@ -8,7 +8,7 @@
 namespace millrace::inline nn {
 
 // `bottom` and `top` are folded shapes of the geometry's convolution. Throws FieldError for more
-// spatial axes than ColumnShape::kMostAxes.
+// spatial axes than ColumnShape::kMaxAxes.
 ColumnShape ColumnsOf(const ConvolutionGeometry& geometry, const Shape& bottom, const Shape& top);
 
 }  // namespace millrace::inline nn

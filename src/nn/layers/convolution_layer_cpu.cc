@@ -40,7 +40,7 @@ class ConvolutionCpu : public ConvolutionLayer {
     own_forward_.reset();
     own_gradient_.reset();
     planned_.reset();
-    if (geometry_.axes() > onednn::kMostConvolutionAxes || geometry_.WindowExceeds(described_)) {
+    if (geometry_.axes() > onednn::kMaxConvolutionAxes || geometry_.WindowExceeds(described_)) {
       planned_ = MakeColumnConvolutionCpu(geometry_, false, context_, described_);
       return;
     }

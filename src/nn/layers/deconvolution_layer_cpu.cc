@@ -26,7 +26,7 @@ class DeconvolutionCpu : public DeconvolutionLayer {
     if (bottom[0]->shape() == described_ && bottom[0]->layout() == described_layout_) return;
     described_ = bottom[0]->shape();
     described_layout_ = bottom[0]->layout();
-    if (geometry_.axes() > onednn::kMostConvolutionAxes) {
+    if (geometry_.axes() > onednn::kMaxConvolutionAxes) {
       planned_ = MakeColumnConvolutionCpu(geometry_, true, context_, shape);
       return;
     }

@@ -9,7 +9,7 @@
 namespace millrace::inline nn {
 namespace {
 
-constexpr int64_t kMostIndices = 1 << 24;  // that a float represents exactly
+constexpr int64_t kMaxIndices = 1 << 24;  // that a float represents exactly
 
 }  // namespace
 
@@ -17,9 +17,9 @@ void EmbedLayer::SetUp(const Blobs&, const Blobs&) {
   const caffe::EmbedParameter& param = param_.embed_param();
   width_ = param.num_output();
   if (width_ < 1) throw FieldError("embed_param.num_output", "0 given, expected at least 1");
-  if (param.input_dim() < 1 || param.input_dim() > kMostIndices) {
+  if (param.input_dim() < 1 || param.input_dim() > kMaxIndices) {
     throw FieldError("embed_param.input_dim", param.input_dim(), " given, expected 1 to ",
-                     kMostIndices);
+                     kMaxIndices);
   }
   CheckedProduct(param.input_dim(), width_, "embed_param.num_output");
   const Shape weights = {param.input_dim(), width_};

@@ -19,12 +19,12 @@ class LossSum {
   // Call before the passes, with the number of elements. `queue` outlives the object's last use.
   void Reserve(int64_t count, Queue& queue) {
     // Elements that one team adds up, and the most teams: enough to fill a GPU.
-    constexpr int64_t kPerPart = 4096, kMostParts = 512;
+    constexpr int64_t kPerPart = 4096, kMaxParts = 512;
     count_ = count;
-    parts_ = std::clamp<int64_t>((count + kPerPart - 1) / kPerPart, 1, kMostParts);
+    parts_ = std::clamp<int64_t>((count + kPerPart - 1) / kPerPart, 1, kMaxParts);
     if (sums_.bytes() > 0) return;
     Device& device = queue.device();
-    sums_ = Buffer(device.memory(), kMostParts * sizeof(LossPart));
+    sums_ = Buffer(device.memory(), kMaxParts * sizeof(LossPart));
     totals_ = Buffer(device.memory(), sizeof(PositionTotals));
     totals_on_host_ = Buffer(device.staging(), sizeof(PositionTotals));
     totals_on_host_.get<PositionTotals>()->invalid = 0;

@@ -8,10 +8,10 @@ namespace millrace::inline nn {
 void PsRoiPoolingLayer::SetUp(const Blobs& bottom, const Blobs&) {
   const caffe::PSROIPoolingParameter& param = param_.psroi_pooling_param();
   CheckRoiImages(bottom);
-  constexpr int32_t kMost = 1 << 20;
+  constexpr int32_t kMax = 1 << 20;
   const auto positive = [=](const char* field, int32_t value) {
-    if (value < 1 || value > kMost) {
-      throw FieldError(field, value, " given or missing, expected 1 to ", kMost);
+    if (value < 1 || value > kMax) {
+      throw FieldError(field, value, " given or missing, expected 1 to ", kMax);
     }
     return int64_t{value};
   };

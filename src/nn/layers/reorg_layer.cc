@@ -3,7 +3,7 @@
 namespace millrace::inline nn {
 namespace {
 
-constexpr int64_t kMostStride = 1 << 12;
+constexpr int64_t kMaxStride = 1 << 12;
 
 }  // namespace
 
@@ -13,8 +13,8 @@ void ReorgLayer::Reshape(const Blobs& bottom, const Blobs& top) {
     throw FieldError("bottom", "has ", from.size(), " axes, expected 4 (N, C, H, W)");
   }
   const int64_t s = param_.reorg_param().stride();
-  if (s < 1 || s > kMostStride) {
-    throw FieldError("reorg_param.stride", s, " given, expected 1 to ", kMostStride);
+  if (s < 1 || s > kMaxStride) {
+    throw FieldError("reorg_param.stride", s, " given, expected 1 to ", kMaxStride);
   }
   const bool reverse = param_.reorg_param().reverse();
   const int64_t channels = from[1], height = from[2], width = from[3], few = channels / (s * s);

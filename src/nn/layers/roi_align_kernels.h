@@ -37,13 +37,13 @@ struct AlignAxis {
   float begin, step;  // pixels
   int64_t bins, points;
 
-  // `sampling`: points of a bin; not positive: one per pixel, at most kMostPoints.
+  // `sampling`: points of a bin; not positive: one per pixel, at most kMaxPoints.
   MILLRACE_HOST_DEVICE static AlignAxis Of(float from, float to, float scale, int64_t bins,
                                            int64_t sampling) {
-    constexpr int64_t kMostPoints = 256;
+    constexpr int64_t kMaxPoints = 256;
     const float begin = from * scale, size = fmaf(to, scale, -begin);
     const float step = (size > 1 ? size : 1.0f) / static_cast<float>(bins);
-    const int64_t by_size = Clamp(PixelIndex(ceilf(step)), 1, kMostPoints);
+    const int64_t by_size = Clamp(PixelIndex(ceilf(step)), 1, kMaxPoints);
     return {begin, step, bins, sampling > 0 ? sampling : by_size};
   }
   // Point `point` of bin `bin`; rounded once, on every processor.

@@ -13,7 +13,7 @@ void RoiAlignLayer::SetUp(const Blobs& bottom, const Blobs&) {
   if (param_.has_roi_align_param() && param_.has_roi_pooling_param()) {
     throw FieldError("roi_pooling_param", "given beside roi_align_param, expected one of them");
   }
-  constexpr int64_t kMostPoints = 256, kTwo = 2;
+  constexpr int64_t kMaxPoints = 256, kTwo = 2;
   const auto take = [&](const std::string& field, const auto& param) {
     shape_.pooled_h = PooledSize(field + ".pooled_h", param.pooled_h());
     shape_.pooled_w = PooledSize(field + ".pooled_w", param.pooled_w());
@@ -29,9 +29,9 @@ void RoiAlignLayer::SetUp(const Blobs& bottom, const Blobs&) {
     take("roi_align_param", param_.roi_align_param());
     sampling_ = param_.roi_align_param().sampling_ratio();
   }
-  if (sampling_ > kMostPoints) {
+  if (sampling_ > kMaxPoints) {
     throw FieldError("roi_align_param.sampling_ratio", sampling_, " given, expected at most ",
-                     kMostPoints);
+                     kMaxPoints);
   }
   list_.Reserve(*context_.queue);
 }

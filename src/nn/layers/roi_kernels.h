@@ -14,9 +14,9 @@ namespace millrace::inline nn {
 
 // The number as a pixel index. Numbers that are no indices of any image, and NaN, are bounded.
 MILLRACE_HOST_DEVICE int64_t PixelIndex(float number) {
-  constexpr float kMost = 1 << 28;
-  if (!(number > -kMost)) return -(int64_t{1} << 28);
-  return number < kMost ? static_cast<int64_t>(number) : int64_t{1} << 28;
+  constexpr float kMax = 1 << 28;
+  if (!(number > -kMax)) return -(int64_t{1} << 28);
+  return number < kMax ? static_cast<int64_t>(number) : int64_t{1} << 28;
 }
 
 MILLRACE_HOST_DEVICE int64_t Clamp(int64_t value, int64_t lowest, int64_t highest) {

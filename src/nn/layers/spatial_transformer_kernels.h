@@ -118,10 +118,10 @@ struct ColumnRange {
   int64_t begin, end;
 
   // Leaves those whose place, first + step * column, is less than a pixel from `pixel`, and some
-  // more: places are rounded to less than kLeastStep.
+  // more: places are rounded to less than kMinStep.
   MILLRACE_HOST_DEVICE void Limit(float first, float step, int64_t pixel) {
-    constexpr float kLeastStep = 1e-2f;
-    if (fabsf(step) < kLeastStep) return;
+    constexpr float kMinStep = 1e-2f;
+    if (fabsf(step) < kMinStep) return;
     const float a = (static_cast<float>(pixel - 1) - first) / step;
     const float b = (static_cast<float>(pixel + 1) - first) / step;
     const int64_t low = PixelIndex(floorf(a < b ? a : b)) - 1;

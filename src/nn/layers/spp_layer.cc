@@ -7,7 +7,7 @@
 namespace millrace::inline nn {
 namespace {
 
-constexpr uint32_t kMostLevels = 16;
+constexpr uint32_t kMaxLevels = 16;
 
 struct BinGeometry {
   int64_t kernel, pad;
@@ -21,8 +21,8 @@ BinGeometry GeometryOf(int64_t size, int64_t bins) {
 
 void SppLayer::SetUp(const Blobs& bottom, const Blobs&) {
   const uint32_t height = param_.spp_param().pyramid_height();
-  if (height < 1 || height > kMostLevels) {
-    throw FieldError("spp_param.pyramid_height", height, " given, expected 1 to ", kMostLevels);
+  if (height < 1 || height > kMaxLevels) {
+    throw FieldError("spp_param.pyramid_height", height, " given, expected 1 to ", kMaxLevels);
   }
   if (bottom[0]->num_axes() != 4) {
     throw FieldError("bottom", "has ", bottom[0]->num_axes(), " axes, expected 4 (N, C, H, W)");

@@ -9,9 +9,9 @@ namespace millrace::inline nn {
 namespace {
 
 // A GPU computes a row with a team of threads. Shorter rows would leave most of them idle.
-constexpr int64_t kLeastRow = 64;
+constexpr int64_t kMinRow = 64;
 // A kernel costs less than this number of separate copies.
-constexpr int64_t kMostCopies = 4;
+constexpr int64_t kMaxCopies = 4;
 
 }  // namespace
 
@@ -23,8 +23,8 @@ void StridedCopy::AddAxis(int64_t size, int64_t from_step, int64_t to_step) {
     --b.axes;
     size *= b.size[b.axes];
   }
-  if (b.axes == StridedBlock::kMostAxes) {
-    throw Error("more than ", StridedBlock::kMostAxes,
+  if (b.axes == StridedBlock::kMaxAxes) {
+    throw Error("more than ", StridedBlock::kMaxAxes,
                 " axes have to be moved, which is not "
                 "supported");
   }
@@ -54,13 +54,13 @@ void StridedCopy::Run(Queue& queue, const float* from, float* to) const {
   if (rows * row == 0) return;
   const bool whole_rows = b.from_step[last] == 1 && b.to_step[last] == 1;
   const bool on_host = queue.device().type() == DeviceType::kCpu;
-  if (whole_rows && (on_host || rows <= kMostCopies)) {
+  if (whole_rows && (on_host || rows <= kMaxCopies)) {
     for (int64_t i = 0; i < rows; ++i) {
       int64_t source = 0, destination = 0;
       b.Locate(last, i, &source, &destination);
       queue.Copy(to + destination, from + source, row * sizeof(float));
     }
-  } else if (on_host || row >= kLeastRow) {
+  } else if (on_host || row >= kMinRow) {
     Launch(queue, rows, CopyRows{b, from, to});
   } else {
     Launch(queue, rows * row, CopyElements{b, from, to});

@@ -14,7 +14,7 @@ class StridedCopy {
  public:
   // Adds an axis inside of those that were added before: `size` values, `from_step` apart in the
   // source and `to_step` apart in the destination. Axes that can be one are joined. Throws Error if
-  // more than StridedBlock::kMostAxes remain.
+  // more than StridedBlock::kMaxAxes remain.
   void AddAxis(int64_t size, int64_t from_step, int64_t to_step);
   // The copy in the other direction.
   StridedCopy Reversed() const;

@@ -12,11 +12,11 @@ namespace millrace::inline nn {
 // The axes of a block, the outermost first. The steps are the distances between neighbours along an
 // axis, in values; several values may have one source (a step of 0).
 struct StridedBlock {
-  static constexpr int kMostAxes = 8;
+  static constexpr int kMaxAxes = 8;
 
   int axes = 0;
-  Divisor size[kMostAxes];
-  int64_t from_step[kMostAxes] = {}, to_step[kMostAxes] = {};
+  Divisor size[kMaxAxes];
+  int64_t from_step[kMaxAxes] = {}, to_step[kMaxAxes] = {};
 
   // Adds to *from and *to the offsets of element `index`, row-major over axes [0, count).
   template <typename Index>

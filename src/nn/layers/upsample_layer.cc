@@ -6,7 +6,7 @@
 namespace millrace::inline nn {
 namespace {
 
-constexpr int64_t kMostPlaces = 1 << 24;  // that a float represents exactly
+constexpr int64_t kMaxPlaces = 1 << 24;  // that a float represents exactly
 
 }  // namespace
 
@@ -50,9 +50,9 @@ void UpsampleLayer::Reshape(const Blobs& bottom, const Blobs& top) {
     throw FieldError("bottom[1]", "has shape ", ShapeText(bottom[1]->shape()),
                      ", expected that of bottom[0], ", ShapeText(bottom[0]->shape()));
   }
-  if (top_plane_ > kMostPlaces) {
+  if (top_plane_ > kMaxPlaces) {
     throw FieldError("upsample_param", "a plane of the top has ", top_plane_,
-                     " values, expected at most ", kMostPlaces);
+                     " values, expected at most ", kMaxPlaces);
   }
 }
 

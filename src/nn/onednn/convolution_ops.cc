@@ -17,10 +17,10 @@ constexpr auto kTraining = dnnl::prop_kind::forward_training;
 // at intervals of whole vectors, but reserve memory for the channels alone. They write beyond it,
 // and the gradient is wrong.
 bool WritesBeyondScratch(const ConvolutionArrays& arrays) {
-  constexpr int64_t kMostLanes = 16;
+  constexpr int64_t kMaxLanes = 16;
   const Shape weights = DimsOf(arrays.weights);
   const auto axes = static_cast<int64_t>(arrays.strides.size());
-  return DimsOf(arrays.bottom)[1] < kMostLanes &&
+  return DimsOf(arrays.bottom)[1] < kMaxLanes &&
          ShapeCount(Shape(weights.end() - axes, weights.end())) == 1 &&
          ShapeCount(arrays.strides) > 1;
 }

@@ -9,7 +9,7 @@ namespace millrace::inline nn::onednn {
 
 // oneDNN has convolutions of folded shapes (convolution_geometry.h) with up to this number of
 // spatial axes.
-inline constexpr int kMostConvolutionAxes = 3;
+inline constexpr int kMaxConvolutionAxes = 3;
 
 // A convolution, or the deconvolution that is its backward pass. `bottom` and `top` are of the
 // convolution and have folded shapes: a deconvolution reads `top` and writes `bottom`.

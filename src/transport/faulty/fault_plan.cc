@@ -6,7 +6,7 @@ namespace millrace::inline transport {
 namespace {
 
 constexpr int64_t kLongestDelayNs = int64_t{3600} * 1'000'000'000;
-constexpr int64_t kMostHeld = 1 << 16;
+constexpr int64_t kMaxHeld = 1 << 16;
 
 template <typename Value>
 void Expect(const char* field, Value value, Value least, Value most) {
@@ -38,8 +38,8 @@ void FaultPlan::Validate() const {
   for (const auto& [peer, rates] : receive_peer) millrace::Validate(rates);
   Expect("delay_max_ns", delay_max_ns, int64_t{0}, kLongestDelayNs);
   Expect("delay_min_ns", delay_min_ns, int64_t{0}, delay_max_ns);
-  Expect("reorder_frames", reorder_frames, int64_t{1}, kMostHeld);
-  Expect("hold_frames", hold_frames, int64_t{1}, kMostHeld);
+  Expect("reorder_frames", reorder_frames, int64_t{1}, kMaxHeld);
+  Expect("hold_frames", hold_frames, int64_t{1}, kMaxHeld);
 }
 
 FaultDecision Decide(const FaultPlan& plan, const FaultRates& rates, uint64_t bytes, Rng* rng) {

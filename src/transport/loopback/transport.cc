@@ -11,27 +11,27 @@
 namespace millrace::inline transport {
 namespace {
 
-constexpr int64_t kMostNodes = 1024;
-constexpr int64_t kMostFrames = 1 << 20;
-constexpr int64_t kLeastFrameBytes = 64, kMostFrameBytes = 1 << 20;
+constexpr int64_t kMaxNodes = 1024;
+constexpr int64_t kMaxFrames = 1 << 20;
+constexpr int64_t kMinFrameBytes = 64, kMaxFrameBytes = 1 << 20;
 
 }  // namespace
 
 std::unique_ptr<Transport> MakeLoopback(const TransportConfig& config) {
   LoopbackOptions options;
-  options.nodes = config.Int("nodes", options.nodes, 2, kMostNodes);
-  options.queue_frames = config.Int("queue_frames", options.queue_frames, 1, kMostFrames);
+  options.nodes = config.Int("nodes", options.nodes, 2, kMaxNodes);
+  options.queue_frames = config.Int("queue_frames", options.queue_frames, 1, kMaxFrames);
   options.max_frame_bytes =
-      config.Int("max_frame_bytes", options.max_frame_bytes, kLeastFrameBytes, kMostFrameBytes);
+      config.Int("max_frame_bytes", options.max_frame_bytes, kMinFrameBytes, kMaxFrameBytes);
   options.clock = config.clock;
   return LoopbackHub::Named(config.Text("hub", "default"), options).Connect(config.node);
 }
 
 LoopbackHub::LoopbackHub(const LoopbackOptions& options) {
-  ExpectInteger("loopback", "nodes", options.nodes, 2, kMostNodes);
-  ExpectInteger("loopback", "queue_frames", options.queue_frames, 1, kMostFrames);
-  ExpectInteger("loopback", "max_frame_bytes", options.max_frame_bytes, kLeastFrameBytes,
-                kMostFrameBytes);
+  ExpectInteger("loopback", "nodes", options.nodes, 2, kMaxNodes);
+  ExpectInteger("loopback", "queue_frames", options.queue_frames, 1, kMaxFrames);
+  ExpectInteger("loopback", "max_frame_bytes", options.max_frame_bytes, kMinFrameBytes,
+                kMaxFrameBytes);
   state_ = std::make_shared<State>(options);
 }
 

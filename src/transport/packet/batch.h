@@ -17,12 +17,12 @@ namespace millrace::inline transport {
 
 class PacketBatch {
  public:
-  static constexpr size_t kMostFrames = DatagramLink::kMostBatch;
+  static constexpr size_t kMaxFrames = DatagramLink::kMaxBatch;
 
   // `fd`: a bound packet socket that outlives the batch.
   explicit PacketBatch(int fd) : fd_(fd) {}
 
-  // Requires fewer than kMostFrames frames in the batch. The frame's memory must stay valid until
+  // Requires fewer than kMaxFrames frames in the batch. The frame's memory must stay valid until
   // Flush returns.
   void Add(const PacketHead& head, const OutFrame& frame);
   // Sends the frames and empties the batch. Frames that it did not process were not sent.
@@ -35,10 +35,10 @@ class PacketBatch {
 
   const int fd_;
   size_t count_ = 0;
-  std::array<PacketHead, kMostFrames> heads_;
-  std::array<size_t, kMostFrames> bytes_;  // header and payload
-  std::array<iovec, kMostFrames * kPieces> pieces_;
-  std::array<mmsghdr, kMostFrames> headers_{};
+  std::array<PacketHead, kMaxFrames> heads_;
+  std::array<size_t, kMaxFrames> bytes_;  // header and payload
+  std::array<iovec, kMaxFrames * kPieces> pieces_;
+  std::array<mmsghdr, kMaxFrames> headers_{};
 };
 
 }  // namespace millrace::inline transport

@@ -14,24 +14,24 @@
 namespace millrace::inline transport {
 namespace {
 
-constexpr int64_t kLeastFrameBytes = 64, kMostFrameBytes = 65535;
-constexpr int64_t kMostWindow = 1 << 20;
-constexpr int64_t kMostRingBytes = 1 << 30;
+constexpr int64_t kMinFrameBytes = 64, kMaxFrameBytes = 65535;
+constexpr int64_t kMaxWindow = 1 << 20;
+constexpr int64_t kMaxRingBytes = 1 << 30;
 // More frames per block save wake-ups, but the window counts whole blocks (WindowFor), so fewer
 // frames per block allow a larger window in the same memory.
 constexpr size_t kFramesInBlock = 3;
-constexpr size_t kLeastPacketBytes = 60;  // devices pad shorter packets
+constexpr size_t kMinPacketBytes = 60;  // devices pad shorter packets
 
 void ExpectRanges(const PacketOptions& options) {
   ExpectInteger("packet", "group", options.group, 0, UINT16_MAX);
-  ExpectInteger("packet", "window_frames", options.window_frames, 0, kMostWindow);
+  ExpectInteger("packet", "window_frames", options.window_frames, 0, kMaxWindow);
   ExpectInteger("packet", "ring_blocks", options.ring_blocks, 2, 65536);
-  ExpectInteger("packet", "block_bytes", options.block_bytes, 0, kMostRingBytes);
+  ExpectInteger("packet", "block_bytes", options.block_bytes, 0, kMaxRingBytes);
   ExpectInteger("packet", "send_buffer_bytes", options.send_buffer_bytes, 4096, 1 << 30);
   ExpectInteger("packet", "silence_ms", options.silence_ms, 1, 3'600'000);
   if (options.max_frame_bytes != 0) {
-    ExpectInteger("packet", "max_frame_bytes", options.max_frame_bytes, kLeastFrameBytes,
-                  kMostFrameBytes);
+    ExpectInteger("packet", "max_frame_bytes", options.max_frame_bytes, kMinFrameBytes,
+                  kMaxFrameBytes);
   }
 }
 
@@ -57,12 +57,12 @@ std::map<NodeId, MacAddress> ParseAddresses(const PacketOptions& options) {
 }
 
 size_t FrameBytesFor(const PacketInterface& interface, int64_t wanted) {
-  constexpr size_t kLeastMtu = kPacketPrefixBytes + kLeastFrameBytes;
-  if (interface.mtu < kLeastMtu) {
+  constexpr size_t kMinMtu = kPacketPrefixBytes + kMinFrameBytes;
+  if (interface.mtu < kMinMtu) {
     throw Error("transport packet: interface=", interface.name, ": its MTU is ", interface.mtu,
-                ": expected ", kLeastMtu, " at least");
+                ": expected ", kMinMtu, " at least");
   }
-  const size_t fits = std::min<size_t>(interface.mtu - kPacketPrefixBytes, kMostFrameBytes);
+  const size_t fits = std::min<size_t>(interface.mtu - kPacketPrefixBytes, kMaxFrameBytes);
   if (static_cast<size_t>(wanted) > fits) {
     throw Error("transport packet: max_frame_bytes=", wanted, ": interface ", interface.name,
                 " has room for ", fits, " (MTU ", interface.mtu, "); expected that at most");
@@ -93,7 +93,7 @@ uint32_t WindowFor(size_t blocks, size_t peers) {
 // Upper bound on frames in the ring if peers respect their windows. The factor 2 allows for peers
 // that have restarted.
 size_t ReceiveQueueFor(const PacketPlan& plan, uint32_t window) {
-  const size_t in_block = plan.block_bytes / PacketRing::BytesInBlock(kLeastPacketBytes);
+  const size_t in_block = plan.block_bytes / PacketRing::BytesInBlock(kMinPacketBytes);
   const size_t sent = 2 * plan.peers.size() * std::max(window, SendWindow::kFirstWindow);
   return std::min(plan.ring_blocks * in_block, sent);
 }
@@ -102,18 +102,18 @@ size_t ReceiveQueueFor(const PacketPlan& plan, uint32_t window) {
 
 std::unique_ptr<Transport> MakePacket(const TransportConfig& config) {
   PacketOptions options;
-  constexpr int64_t kMost = INT64_MAX;  // ConnectPacket checks the bounds
+  constexpr int64_t kMax = INT64_MAX;  // ConnectPacket checks the bounds
   options.node = config.node;
   options.clock = config.clock;
   options.interface = config.Text("interface");
   options.peers = config.Peers("xx:xx:xx:xx:xx:xx");
-  options.group = config.Int("group", 0, 0, kMost);
-  options.max_frame_bytes = config.Int("max_frame_bytes", 0, kLeastFrameBytes, kMostFrameBytes);
-  options.window_frames = config.Int("window_frames", 0, 1, kMostWindow);
-  options.block_bytes = config.Int("block_bytes", 0, 1, kMostRingBytes);
-  options.ring_blocks = config.Int("ring_blocks", options.ring_blocks, 0, kMost);
-  options.send_buffer_bytes = config.Int("send_buffer_bytes", options.send_buffer_bytes, 0, kMost);
-  options.silence_ms = config.Int("silence_ms", options.silence_ms, 0, kMost);
+  options.group = config.Int("group", 0, 0, kMax);
+  options.max_frame_bytes = config.Int("max_frame_bytes", 0, kMinFrameBytes, kMaxFrameBytes);
+  options.window_frames = config.Int("window_frames", 0, 1, kMaxWindow);
+  options.block_bytes = config.Int("block_bytes", 0, 1, kMaxRingBytes);
+  options.ring_blocks = config.Int("ring_blocks", options.ring_blocks, 0, kMax);
+  options.send_buffer_bytes = config.Int("send_buffer_bytes", options.send_buffer_bytes, 0, kMax);
+  options.silence_ms = config.Int("silence_ms", options.silence_ms, 0, kMax);
   return ConnectPacket(options);
 }
 
@@ -139,9 +139,9 @@ std::unique_ptr<Transport> ConnectPacket(const PacketOptions& options) {
   plan.block_bytes = BlockBytesFor(ends.info.max_frame_bytes, options.block_bytes);
   plan.ring_blocks = static_cast<size_t>(options.ring_blocks);
   plan.send_buffer_bytes = options.send_buffer_bytes;
-  if (plan.block_bytes * plan.ring_blocks > kMostRingBytes) {
+  if (plan.block_bytes * plan.ring_blocks > kMaxRingBytes) {
     throw Error("transport packet: ring_blocks=", plan.ring_blocks,
-                " of block_bytes=", plan.block_bytes, ": expected ", kMostRingBytes,
+                " of block_bytes=", plan.block_bytes, ": expected ", kMaxRingBytes,
                 " bytes at most");
   }
   ends.window_frames = static_cast<uint32_t>(options.window_frames);

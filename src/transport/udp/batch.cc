@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::byte kPadding[kUdpAlign] = {};
 // Attempts per message: ICMP may leave an error on the socket between any two.
-constexpr int kMostAttempts = 8;
+constexpr int kMaxAttempts = 8;
 
 iovec Piece(const void* data, size_t bytes) { return {const_cast<void*>(data), bytes}; }
 
@@ -38,8 +38,8 @@ bool UdpBatch::Extends(const Message& message, const Frame& frame) const {
   // All segments have the length of the first; the last may be shorter.
   return frame.to == first.to && first.datagram <= segment_bytes_ &&
          last.datagram == first.datagram && frame.datagram <= first.datagram &&
-         message.count < kMostSegments &&
-         message.bytes + frame.datagram <= kMostUdpPayloadBytes - kUdpAlign;
+         message.count < kMaxSegments &&
+         message.bytes + frame.datagram <= kMaxUdpPayloadBytes - kUdpAlign;
 }
 
 void UdpBatch::Group(size_t first) {
@@ -82,7 +82,7 @@ SendErrorClass UdpBatch::Classify(int error, int* attempts) {
   if (error_class != SendErrorClass::kFailed) return error_class;
   // The error may concern an earlier datagram to another peer.
   socket_->ForgetErrors();
-  return ++*attempts < kMostAttempts ? SendErrorClass::kAgain : SendErrorClass::kFailed;
+  return ++*attempts < kMaxAttempts ? SendErrorClass::kAgain : SendErrorClass::kFailed;
 }
 
 DatagramLink::Flushed UdpBatch::Flush() {

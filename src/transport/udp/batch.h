@@ -19,13 +19,13 @@ namespace millrace::inline transport {
 
 class UdpBatch {
  public:
-  static constexpr size_t kMostFrames = DatagramLink::kMostBatch;
+  static constexpr size_t kMaxFrames = DatagramLink::kMaxBatch;
 
   // `socket` outlives the batch. Datagrams longer than `segment_bytes` are not sent as segments,
   // since they do not fit the path.
   UdpBatch(UdpSocket* socket, size_t segment_bytes);
 
-  // Requires fewer than kMostFrames frames in the batch. `to` and the frame's memory must stay
+  // Requires fewer than kMaxFrames frames in the batch. `to` and the frame's memory must stay
   // valid until Flush returns.
   void Add(const InetAddress& to, const UdpPrefix& prefix, const OutFrame& frame);
 
@@ -40,7 +40,7 @@ class UdpBatch {
   static constexpr size_t kPieces = 4;
   // Keeps a message of 1500-byte packets below 64 KiB: a traffic shaper with a burst of that size
   // splits longer messages.
-  static constexpr size_t kMostSegments = 32;
+  static constexpr size_t kMaxSegments = 32;
 
   struct Frame {
     UdpPrefix prefix;
@@ -64,11 +64,11 @@ class UdpBatch {
   UdpSocket* const socket_;
   size_t segment_bytes_;
   size_t count_ = 0;
-  std::array<Frame, kMostFrames> frames_;
-  std::array<iovec, kMostFrames * kPieces> pieces_;
+  std::array<Frame, kMaxFrames> frames_;
+  std::array<iovec, kMaxFrames * kPieces> pieces_;
   size_t message_count_ = 0;
-  std::array<Message, kMostFrames> messages_;
-  std::array<mmsghdr, kMostFrames> headers_;
+  std::array<Message, kMaxFrames> messages_;
+  std::array<mmsghdr, kMaxFrames> headers_;
 };
 
 }  // namespace millrace::inline transport

@@ -107,7 +107,7 @@ size_t UdpSocket::PathPayloadBytes(const std::string& field, const InetAddress& 
   if (mtu <= static_cast<int>(peer.header_bytes())) {
     throw Error(field, ": the path's MTU is not known: ", ErrnoText(errno));
   }
-  return std::min(mtu - peer.header_bytes(), kMostUdpPayloadBytes);
+  return std::min(mtu - peer.header_bytes(), kMaxUdpPayloadBytes);
 }
 
 void UdpSocket::ForgetErrors() {

@@ -67,7 +67,7 @@ class UdpSocket {
 };
 
 // Largest payload of a datagram: the limit of IPv4, used for IPv6 too.
-inline constexpr size_t kMostUdpPayloadBytes = 65507;
+inline constexpr size_t kMaxUdpPayloadBytes = 65507;
 
 }  // namespace millrace::inline transport
 

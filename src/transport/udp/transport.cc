@@ -14,10 +14,10 @@
 namespace millrace::inline transport {
 namespace {
 
-constexpr int64_t kLeastFrameBytes = 64;
-constexpr int64_t kMostWindow = 1 << 20;
+constexpr int64_t kMinFrameBytes = 64;
+constexpr int64_t kMaxWindow = 1 << 20;
 constexpr size_t kEthernetHeaderBytes = 14;
-constexpr size_t kMostFramesPerBuffer = 128;  // if the kernel coalesces
+constexpr size_t kMaxFramesPerBuffer = 128;  // if the kernel coalesces
 
 // The longest frame, with its padding, in a datagram of `payload` bytes.
 size_t FrameBytesIn(size_t payload) { return payload / kUdpAlign * kUdpAlign - kUdpPrefixBytes; }
@@ -42,7 +42,7 @@ uint32_t WindowFor(size_t buffer_bytes, size_t datagram_bytes, size_t peers) {
 // Sets the frame and datagram sizes, which depend on the paths to the peers.
 void PlanFrames(const UdpSocket& socket, const UdpOptions& options, UdpPlan* plan,
                 TransportInfo* info) {
-  size_t payload = kMostUdpPayloadBytes;
+  size_t payload = kMaxUdpPayloadBytes;
   std::string narrowest;
   for (const auto& [node, address] : plan->peers) {
     const std::string field = StrCat("transport udp: peers: ", node, "=", options.peers.at(node));
@@ -51,7 +51,7 @@ void PlanFrames(const UdpSocket& socket, const UdpOptions& options, UdpPlan* pla
     payload = std::min(payload, bytes);
   }
   const size_t fits = FrameBytesIn(payload);
-  const size_t most = socket.fragments() ? FrameBytesIn(kMostUdpPayloadBytes) : fits;
+  const size_t most = socket.fragments() ? FrameBytesIn(kMaxUdpPayloadBytes) : fits;
   const size_t wanted = options.max_frame_bytes;
   if (wanted > most) {
     throw Error("transport udp: max_frame_bytes=", wanted, ": the path to ", narrowest,
@@ -70,20 +70,19 @@ void PlanFrames(const UdpSocket& socket, const UdpOptions& options, UdpPlan* pla
 std::unique_ptr<Transport> MakeUdp(const TransportConfig& config) {
   UdpOptions options;
   UdpSocketOptions& socket = options.socket;
-  constexpr int64_t kMost = INT64_MAX;  // ConnectUdp checks the bounds
+  constexpr int64_t kMax = INT64_MAX;  // ConnectUdp checks the bounds
   options.node = config.node;
   options.clock = config.clock;
   options.peers = config.Peers("HOST:PORT");
-  options.max_frame_bytes =
-      config.Int("max_frame_bytes", 0, kLeastFrameBytes, kMostUdpPayloadBytes);
-  options.window_frames = config.Int("window_frames", 0, 1, kMostWindow);
-  options.receive_buffers = config.Int("receive_buffers", options.receive_buffers, 0, kMost);
-  options.silence_ms = config.Int("silence_ms", options.silence_ms, 0, kMost);
+  options.max_frame_bytes = config.Int("max_frame_bytes", 0, kMinFrameBytes, kMaxUdpPayloadBytes);
+  options.window_frames = config.Int("window_frames", 0, 1, kMaxWindow);
+  options.receive_buffers = config.Int("receive_buffers", options.receive_buffers, 0, kMax);
+  options.silence_ms = config.Int("silence_ms", options.silence_ms, 0, kMax);
   socket.address = config.Text("address");
   socket.interface = config.Text("interface", "");
   socket.receive_buffer_bytes =
-      config.Int("receive_buffer_bytes", socket.receive_buffer_bytes, 0, kMost);
-  socket.send_buffer_bytes = config.Int("send_buffer_bytes", socket.send_buffer_bytes, 0, kMost);
+      config.Int("receive_buffer_bytes", socket.receive_buffer_bytes, 0, kMax);
+  socket.send_buffer_bytes = config.Int("send_buffer_bytes", socket.send_buffer_bytes, 0, kMax);
   socket.fragment = config.Int("fragment", 0, 0, 1);
   socket.gso = config.Int("gso", 1, 0, 1);
   socket.gro = config.Int("gro", 1, 0, 1);
@@ -91,12 +90,12 @@ std::unique_ptr<Transport> MakeUdp(const TransportConfig& config) {
 }
 
 std::unique_ptr<Transport> ConnectUdp(UdpSocket socket, const UdpOptions& options) {
-  ExpectInteger("udp", "window_frames", options.window_frames, 0, kMostWindow);
+  ExpectInteger("udp", "window_frames", options.window_frames, 0, kMaxWindow);
   ExpectInteger("udp", "receive_buffers", options.receive_buffers, 2, 4096);
   ExpectInteger("udp", "silence_ms", options.silence_ms, 1, 3'600'000);
   if (options.max_frame_bytes != 0) {
-    ExpectInteger("udp", "max_frame_bytes", options.max_frame_bytes, kLeastFrameBytes,
-                  kMostUdpPayloadBytes);
+    ExpectInteger("udp", "max_frame_bytes", options.max_frame_bytes, kMinFrameBytes,
+                  kMaxUdpPayloadBytes);
   }
   UdpPlan plan;
   CreditedPlan ends;
@@ -112,7 +111,7 @@ std::unique_ptr<Transport> ConnectUdp(UdpSocket socket, const UdpOptions& option
     ends.window_frames =
         WindowFor(socket.receive_buffer_bytes(), plan.most_datagram_bytes, plan.peers.size());
   }
-  ends.receive_queue_frames = plan.receive_buffers * (socket.gro() ? kMostFramesPerBuffer : 1);
+  ends.receive_queue_frames = plan.receive_buffers * (socket.gro() ? kMaxFramesPerBuffer : 1);
   ends.silence_ns = options.silence_ms * 1'000'000;
   ends.clock = options.clock;
   return std::make_unique<CreditedEndpoint>(std::make_unique<UdpLink>(std::move(socket), plan),

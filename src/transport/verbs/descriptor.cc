@@ -9,9 +9,9 @@ namespace {
 // The RDMA path MTU: the largest of 256, 512, 1024, 2048 and 4096 bytes that fits into an Ethernet
 // packet of `mtu` bytes with its headers; at least 256.
 int64_t RdmaMtu(int64_t mtu) {
-  constexpr int64_t kLeast = 256, kMost = 4096, kHeaders = 80;
-  int64_t bytes = kMost;
-  while (bytes > kLeast && bytes > mtu - kHeaders) bytes /= 2;
+  constexpr int64_t kMin = 256, kMax = 4096, kHeaders = 80;
+  int64_t bytes = kMax;
+  while (bytes > kMin && bytes > mtu - kHeaders) bytes /= 2;
   return bytes;
 }
 

@@ -86,7 +86,7 @@ void VerbsSender::Add(const VerbsDestination& to, std::span<const std::byte> pre
   request.wr.ud = {to.address, to.queue_pair, to.key};
   if (chained_ > 0) requests_[chained_ - 1].next = &request;
   ++chained_;
-  if (++unsignaled_ == kMostUnsignaled) {
+  if (++unsignaled_ == kMaxUnsignaled) {
     request.send_flags |= IBV_SEND_SIGNALED;
     unsignaled_ = 0;
     direct_unsignaled_ = false;

@@ -67,7 +67,7 @@ class VerbsSender {
     bool on_host;  // false: the processor cannot read it
   };
   static constexpr size_t kChain = 64;  // requests per ibv_post_send call
-  static constexpr uint32_t kMostUnsignaled = 16;
+  static constexpr uint32_t kMaxUnsignaled = 16;
 
   // The registered region that contains `piece`; null if none does.
   const Registered* Find(std::span<const std::byte> piece) const;

@@ -14,21 +14,21 @@
 namespace millrace::inline transport {
 namespace {
 
-constexpr int64_t kLeastFrameBytes = 64, kMostFrameBytes = 65535;
-constexpr int64_t kMostWindow = 1 << 20;
-constexpr int64_t kLeastQueue = 16, kMostQueue = kMostVerbsQueue;
+constexpr int64_t kMinFrameBytes = 64, kMaxFrameBytes = 65535;
+constexpr int64_t kMaxWindow = 1 << 20;
+constexpr int64_t kMinQueue = 16, kMaxQueue = kMaxVerbsQueue;
 
 void ExpectRanges(const VerbsOptions& options) {
   ExpectInteger("verbs", "group", options.group, 0, UINT16_MAX);
-  ExpectInteger("verbs", "window_frames", options.window_frames, 0, kMostWindow);
-  ExpectInteger("verbs", "send_slots", options.send_slots, kLeastQueue, kMostQueue);
+  ExpectInteger("verbs", "window_frames", options.window_frames, 0, kMaxWindow);
+  ExpectInteger("verbs", "send_slots", options.send_slots, kMinQueue, kMaxQueue);
   ExpectInteger("verbs", "silence_ms", options.silence_ms, 1, 3'600'000);
   if (options.receive_buffers != 0) {
-    ExpectInteger("verbs", "receive_buffers", options.receive_buffers, kLeastQueue, kMostQueue);
+    ExpectInteger("verbs", "receive_buffers", options.receive_buffers, kMinQueue, kMaxQueue);
   }
   if (options.max_frame_bytes != 0) {
-    ExpectInteger("verbs", "max_frame_bytes", options.max_frame_bytes, kLeastFrameBytes,
-                  kMostFrameBytes);
+    ExpectInteger("verbs", "max_frame_bytes", options.max_frame_bytes, kMinFrameBytes,
+                  kMaxFrameBytes);
   }
 }
 
@@ -64,19 +64,19 @@ VerbsMulticast ParseMulticast(const TransportConfig& config) {
 
 std::unique_ptr<Transport> MakeVerbs(const TransportConfig& config) {
   VerbsOptions options;
-  constexpr int64_t kMost = INT64_MAX;  // ConnectVerbs checks the bounds
+  constexpr int64_t kMax = INT64_MAX;  // ConnectVerbs checks the bounds
   options.node = config.node;
   options.clock = config.clock;
   options.address = config.Text("address");
   options.peers = config.Peers("HOST:PORT");
-  options.group = config.Int("group", 0, 0, kMost);
+  options.group = config.Int("group", 0, 0, kMax);
   options.multicast = ParseMulticast(config);
   options.multicast_base = config.Text("multicast_base", "");
-  options.max_frame_bytes = config.Int("max_frame_bytes", 0, kLeastFrameBytes, kMostFrameBytes);
-  options.window_frames = config.Int("window_frames", 0, 1, kMostWindow);
-  options.receive_buffers = config.Int("receive_buffers", 0, 1, kMost);
-  options.send_slots = config.Int("send_slots", options.send_slots, 0, kMost);
-  options.silence_ms = config.Int("silence_ms", options.silence_ms, 0, kMost);
+  options.max_frame_bytes = config.Int("max_frame_bytes", 0, kMinFrameBytes, kMaxFrameBytes);
+  options.window_frames = config.Int("window_frames", 0, 1, kMaxWindow);
+  options.receive_buffers = config.Int("receive_buffers", 0, 1, kMax);
+  options.send_slots = config.Int("send_slots", options.send_slots, 0, kMax);
+  options.silence_ms = config.Int("silence_ms", options.silence_ms, 0, kMax);
   return ConnectVerbs(options);
 }
 

@@ -9,12 +9,12 @@
 
 namespace millrace::inline transport {
 
-inline constexpr size_t kMostVerbsQueue = 32768;
+inline constexpr size_t kMaxVerbsQueue = 32768;
 
 // Requires peers >= 1. A device may support fewer.
 constexpr size_t DefaultVerbsBuffers(size_t peers) {
-  constexpr size_t kBuffersPerPeer = 128, kLeastBuffers = 1024;
-  return std::clamp(kBuffersPerPeer * peers, kLeastBuffers, kMostVerbsQueue);
+  constexpr size_t kBuffersPerPeer = 128, kMinBuffers = 1024;
+  return std::clamp(kBuffersPerPeer * peers, kMinBuffers, kMaxVerbsQueue);
 }
 
 // Window per peer and stream that is certain to fit the buffers; one quarter is reserved for

@@ -45,14 +45,14 @@ constexpr std::array<Mode, 4> kModes = {{{"udp", "udp", false},
 
 // Chance is 0.1. Accuracy may fall below that of the undisturbed run by the cost of the last
 // faults.
-constexpr double kLeastAccuracy = 0.65, kLessThanUndisturbed = 0.06;
+constexpr double kMinAccuracy = 0.65, kLessThanUndisturbed = 0.06;
 constexpr int64_t kUndisturbedIterations = 1500;
-constexpr double kLeastMinutes = 1;
+constexpr double kMinMinutes = 1;
 // Part of a run's time without faults: startup and shutdown.
 constexpr double kForEndSeconds = 12;
 // Seconds at full speed after the faults: a tenth of the run, within these bounds. All but the last
 // kAfterOneView seconds are for nodes to join one view, including a node that was just killed.
-constexpr double kLeastAfterFaults = 16, kMostAfterFaults = 40, kAfterOneView = 6;
+constexpr double kMinAfterFaults = 16, kMaxAfterFaults = 40, kAfterOneView = 6;
 // Part of the total time for the undisturbed run.
 constexpr double kUndisturbedSeconds = 10;
 
@@ -67,8 +67,8 @@ double MinutesSetting() {
   const std::string text = Setting("MINUTES", "30");
   char* end = nullptr;
   const double minutes = std::strtod(text.c_str(), &end);
-  if (*end != 0 || !(minutes >= kLeastMinutes)) {
-    throw Error("MINUTES=", text, ": expected a number of ", kLeastMinutes, " or more");
+  if (*end != 0 || !(minutes >= kMinMinutes)) {
+    throw Error("MINUTES=", text, ": expected a number of ", kMinMinutes, " or more");
   }
   return minutes;
 }
@@ -134,11 +134,11 @@ class Chaos {
     TrainingOptions calm = Options("undisturbed", kModes[0], 3, seed_);
     calm.max_iter = kUndisturbedIterations;
     calm.snapshot_interval = kUndisturbedIterations / 4;
-    calm.least_accuracy = kLeastAccuracy;
+    calm.least_accuracy = kMinAccuracy;
     const TrainingResult undisturbed = Train("undisturbed", calm);
     if (!undisturbed.failures.empty() || interrupted) return false;
     rate_ = undisturbed.rate;
-    least_accuracy_ = std::max(kLeastAccuracy, undisturbed.accuracy - kLessThanUndisturbed);
+    least_accuracy_ = std::max(kMinAccuracy, undisturbed.accuracy - kLessThanUndisturbed);
     const size_t runs = only_.empty() ? kModes.size() : 1;
     int failed = 0, planned = 0;
     for (size_t i = 0; i < kModes.size() && !interrupted; ++i) {
@@ -195,7 +195,7 @@ class Chaos {
     options.fault_seconds = plan.seconds;
     options.rate = rate_;
     // Iterations that the nodes make while faults slow them down, plus those after the faults.
-    const double after = std::clamp(SecondsOfARun() / 10, kLeastAfterFaults, kMostAfterFaults);
+    const double after = std::clamp(SecondsOfARun() / 10, kMinAfterFaults, kMaxAfterFaults);
     options.max_iter = static_cast<int64_t>(rate_ * (plan.seconds + after));
     options.reserve_seconds = after - kAfterOneView;
     // About one snapshot every three seconds, so that a full disk has an effect.

@@ -9,10 +9,10 @@ namespace millrace::sim {
 namespace {
 
 constexpr size_t kBatch = 64;
-constexpr int kMostBatches = 8;
+constexpr int kMaxBatches = 8;
 // Maximum frames queued in a device before it refuses more. Equals the default number of slots
 // of an exchange.
-constexpr int64_t kMostUnsent = 256;
+constexpr int64_t kMaxUnsent = 256;
 constexpr uint64_t kRun = 0x5ca1e000;
 
 // Floats per chunk for which a position is as long as the longest frame.
@@ -45,7 +45,7 @@ FabricCluster::FabricCluster(const FabricClusterOptions& options)
     : options_(options),
       chunk_floats_(ChunkFloats(options)),
       most_backlog_ns_(static_cast<int64_t>(
-          static_cast<double>(kMostUnsent *
+          static_cast<double>(kMaxUnsent *
                               options.port.wire.BytesOf(options.port.wire.most_frame_bytes)) /
           options.port.rates.out_bytes_per_second * 1e9)),
       port_(options.shape, Filled(options)),
@@ -163,7 +163,7 @@ void FabricCluster::Pass(uint16_t node) {
   Receive(node);
   ForwardMerges(node);
   bool more = true;
-  for (int batch = 0; more && batch < kMostBatches; ++batch) {
+  for (int batch = 0; more && batch < kMaxBatches; ++batch) {
     more = false;
     for (const size_t end : ends) more = Send(node, end) || more;
   }

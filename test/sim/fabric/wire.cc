@@ -13,7 +13,7 @@ namespace {
 
 // IEEE 802.3: preamble with start-of-frame delimiter, header, checksum, gap. A minimum frame
 // occupies 84 bytes of the line, preamble and gap included.
-constexpr int64_t kEthernetBytes = 8 + 14 + 4 + 12, kLeastEthernetBytes = 84;
+constexpr int64_t kEthernetBytes = 8 + 14 + 4 + 12, kMinEthernetBytes = 84;
 // InfiniBand Architecture, volume 1: base transport header, datagram extended transport header,
 // invariant CRC. RoCE v2 has the same after a UDP header.
 constexpr int64_t kTransportBytes = 12 + 8 + 4;
@@ -46,7 +46,7 @@ Wire RoceWire() {
   Wire wire = VerbsWire();
   wire.name = "roce";
   wire.around_bytes = kEthernetBytes + static_cast<int64_t>(kIpv4UdpBytes) + kTransportBytes;
-  wire.least_bytes = kLeastEthernetBytes;
+  wire.least_bytes = kMinEthernetBytes;
   return wire;
 }
 
@@ -64,7 +64,7 @@ Wire UdpWire() {
   wire.align = kUdpAlign;
   wire.credit_bytes = sizeof(DatagramControl);
   wire.around_bytes = kEthernetBytes + static_cast<int64_t>(kIpv4UdpBytes);
-  wire.least_bytes = kLeastEthernetBytes;
+  wire.least_bytes = kMinEthernetBytes;
   wire.most_frame_bytes =
       (9000 - static_cast<int64_t>(kIpv4UdpBytes)) / wire.align * wire.align - wire.prefix_bytes;
   return wire;
