@@ -216,11 +216,11 @@ std::string ToText(const Scenario& s) {
       << ",wild=" << s.wild << ",active=" << s.active << ",busy=" << s.busy << ",slots=" << s.slots
       << ",throttled=" << s.throttled << ",damping=" << s.damping << ",pauses=" << s.pauses
       << ",view_cost=" << s.view_cost << ",magnitude=" << s.magnitude << ",momentum=" << s.momentum
-      << ",merges_own=" << s.merges_own << ",loss=" << s.faults.loss
-      << ",uneven_loss=" << s.faults.uneven_loss << ",duplicate=" << s.faults.duplicate
-      << ",corrupt=" << s.faults.corrupt << ",delay_min=" << s.faults.delay_min
-      << ",delay_max=" << s.faults.delay_max << ",rate=" << s.faults.rate
-      << ",queue=" << s.faults.queue;
+      << ",merges_own=" << s.merges_own << ",near_limits=" << s.near_limits
+      << ",loss=" << s.faults.loss << ",uneven_loss=" << s.faults.uneven_loss
+      << ",duplicate=" << s.faults.duplicate << ",corrupt=" << s.faults.corrupt
+      << ",delay_min=" << s.faults.delay_min << ",delay_max=" << s.faults.delay_max
+      << ",rate=" << s.faults.rate << ",queue=" << s.faults.queue;
   for (const Event& e : s.events) {
     out << ",event=" << kKinds[static_cast<int>(e.kind)] << ':' << e.at << ':' << e.node << ':'
         << e.ticks << ':' << e.mask;
@@ -289,6 +289,8 @@ void SetField(Scenario* s, const std::string& name, const std::string& value) {
     in >> s->momentum;
   else if (name == "merges_own")
     in >> s->merges_own;
+  else if (name == "near_limits")
+    in >> s->near_limits;
   else if (name == "loss")
     in >> s->faults.loss;
   else if (name == "uneven_loss")
@@ -356,6 +358,7 @@ std::vector<Scenario> Smaller(const Scenario& s) {
   add([](Scenario& n) { n.magnitude = 1; });
   add([](Scenario& n) { n.momentum = false; });
   add([](Scenario& n) { n.merges_own = false; });
+  add([](Scenario& n) { n.near_limits = false; });
   add([](Scenario& n) { n.chunks = std::max(1, n.chunks / 2); });
   add([](Scenario& n) { n.chunks = std::max(1, n.chunks - 1); });
   add([](Scenario& n) { n.active = std::max<int64_t>(40, n.active / 2); });

@@ -58,6 +58,9 @@ struct Scenario {
   // Masters merge their own progress as diffs, by a rule that adds.
   bool merges_own = false;
   bool momentum = false;  // masters merge with a rule that has a state (outer, with momentum)
+  // Counters begin near their limits, and pass them where they can: incarnations, a node's clock,
+  // numbers of positions and of diffs.
+  bool near_limits = false;
   LinkFaults faults;
   std::vector<Event> events;
 

@@ -12,7 +12,7 @@ namespace millrace::sim {
 namespace {
 
 // Random streams.
-constexpr uint64_t kSolver = 3, kInterruption = 4, kPauses = 19;
+constexpr uint64_t kSolver = 3, kInterruption = 4, kPauses = 19, kLimits = 20;
 
 constexpr int64_t kPauseTicks = 48;  // ticks for which a solver stays at work or idle
 
@@ -21,6 +21,8 @@ constexpr uint64_t kInterrupted = 64;
 // Distance between the incarnations of two starts. Larger than the number of a node's resets, so
 // that no incarnation occurs twice.
 constexpr uint32_t kIncarnationSpan = 10'000;
+// With near_limits: distances from the limits, which a run can cover, and starts of a node.
+constexpr uint64_t kNear = 400, kStarts = 10;
 
 // The sum of all progress, for which the master's weights are apart from those of its solvers.
 struct AddsOwnRule : AdditiveRule {
@@ -62,7 +64,16 @@ SimNode::SimNode(const Scenario& scenario, uint16_t id)
       ended_(scenario.chunks),
       ended_drops_(scenario.chunks),
       made_wild_(scenario.chunks),
-      origin_(scenario.chunks) {}
+      origin_(scenario.chunks) {
+  if (!scenario.near_limits) return;
+  Rng limits(scenario.seed, {kLimits, id});
+  // The first start, or a later one, is near the limit for what nodes believe of themselves.
+  const auto before =
+      static_cast<uint32_t>(limits.Below(kNear) + limits.Below(kStarts) * kIncarnationSpan);
+  newest_incarnation_ = oldest_incarnation_ = kLatestIncarnation - kIncarnationSpan - before;
+  // The first node begins the run as a rule.
+  if (id == 0) first_iterations_ = kMaxClock - limits.Below(kNear);
+}
 
 void SimNode::Flush() {
   flushed_ = true;
@@ -102,6 +113,24 @@ void SimNode::Begin(uint32_t incarnation) {
   node_.Start(ConfigOf(scenario_, id_, incarnation), size, stride_,
               {.late_batch_ops = is_async() ? 4u : 0}, RuleOf(scenario_));
   holder_.emplace(node_.locks.get());
+  if (!scenario_.near_limits) return;
+  Rng limits(scenario_.seed, {kLimits, id_, incarnation});
+  // Even, as the numbers of new chunks: nodes compare the lowest bits.
+  const auto seq = static_cast<uint32_t>(-2 * static_cast<int64_t>(limits.Below(20)));
+  for (Chunk& chunk : Table().chunks) chunk.seq = seq;
+}
+
+// The tests alone change an exchange's table.
+ChunkTable& SimNode::Table() { return const_cast<ChunkTable&>(node_.exchange->table()); }
+
+void SimNode::RaiseNumbers() {
+  Rng limits(scenario_.seed, {kLimits, id_, 0});
+  const uint64_t more = kMaxPositionNumber - 1'000'000 - limits.Below(kNear);
+  for (Chunk& chunk : Table().chunks) {
+    if (chunk.number >= more) continue;  // of a run that this node had joined
+    chunk.number += more;
+    chunk.content += more;
+  }
 }
 
 void SimNode::Receive(const std::vector<Network::Arrival>& arrived, int64_t now) {
@@ -205,6 +234,13 @@ bool SimNode::Check(const std::vector<const SimNode*>& all, Failure* failure) {
   }
   if (!synced_ && node_.exchange->in_sync()) {
     synced_ = has_trained_ = true;
+    const Exchange& exchange = *node_.exchange;
+    const bool begins = exchange.bootstrapped() && exchange.view().members.size() == 1;
+    if (scenario_.near_limits && begins) RaiseNumbers();
+    // As a run that continues from a snapshot.
+    if (begins && all_steps_ + wild_steps_ == 0 && node_.iterations < first_iterations_) {
+      node_.exchange->SetProgress(node_.iterations = first_iterations_);
+    }
     std::fill(node_.dropped.begin(), node_.dropped.end(), 0.0);
     for (int c = 0; c < scenario_.chunks; ++c) origin_[c] = lane(c, id_);
     last_ = node_.weights;

@@ -79,6 +79,8 @@ class SimNode {
   double made(int chunk) const { return ended_[chunk] + made_[chunk]; }
   uint64_t steps() const { return all_steps_; }
   uint64_t wild_steps() const { return wild_steps_; }
+  // Iterations with which a run begins at this node.
+  uint64_t first_iterations() const { return first_iterations_; }
   uint64_t incarnations_lost() const {
     return incarnations_lost_;
   }                                            // incarnations lost by crashes and resets
@@ -99,6 +101,10 @@ class SimNode {
   // Weight of one token of this node.
   float token() const { return is_async() ? static_cast<float>(scenario_.magnitude) : 1.0f; }
   void Begin(uint32_t incarnation);
+  ChunkTable& Table();
+  // Raises the numbers of positions. REQUIRES: the node has begun the run, and no other node has
+  // received a position.
+  void RaiseNumbers();
   void EndIncarnation();
   void BeginStore();
   void FinishStore();
@@ -119,6 +125,7 @@ class SimNode {
   std::optional<Store> store_;
   // The next Start adds to the first; the next StartWithClockBack subtracts from the second.
   uint32_t newest_incarnation_ = 1'000'000, oldest_incarnation_ = 1'000'000;
+  uint64_t first_iterations_ = 0;
   uint64_t all_steps_ = 0, wild_steps_ = 0, resets_ = 0, incarnations_lost_ = 0;
   int64_t frozen_until_ = 0;
   bool leaving_ = false, flushed_ = false, was_excluded_ = false;

@@ -2,6 +2,7 @@
 // FIRST_SEED the first one, REPLAY=scenario runs one scenario, FIRST_FAILURE=1 stops at the
 // first failure and does not reduce it.
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <thread>
 
@@ -39,8 +40,9 @@ std::string Report(const Scenario& scenario, const Failure& failure) {
                 "' build/test/sim_test --gtest_filter='*Replay*'");
 }
 
-TEST(Simulation, HoldsAllPropertiesForManySeeds) {
-  const int64_t seeds = Setting("SEEDS", 10000);
+// Runs `seeds` scenarios from FIRST_SEED on, with `change` made to each.
+void RunSeeds(
+    int64_t seeds, const std::function<void(Scenario*)>& change = [](Scenario*) {}) {
   const int64_t first = Setting("FIRST_SEED", 1);
   const size_t failures = Setting("FIRST_FAILURE", 0) ? 1 : 3;
   const int threads = std::max(1u, std::thread::hardware_concurrency());
@@ -52,7 +54,8 @@ TEST(Simulation, HoldsAllPropertiesForManySeeds) {
   for (int t = 0; t < threads; ++t) {
     workers.emplace_back([&] {
       for (int64_t seed; (seed = next++) < first + seeds;) {
-        const Scenario scenario = Draw(seed);
+        Scenario scenario = Draw(seed);
+        change(&scenario);
         Simulation simulation(scenario);
         const auto failure = simulation.Run();
         const std::string report = failure ? Report(scenario, *failure) : "";
@@ -76,6 +79,12 @@ TEST(Simulation, HoldsAllPropertiesForManySeeds) {
             << " incarnations lost\n";
   // The simulation must exchange diffs; otherwise the test proves nothing.
   EXPECT_GT(total.diffs_merged, 0u);
+}
+
+TEST(Simulation, HoldsAllPropertiesForManySeeds) { RunSeeds(Setting("SEEDS", 10'000)); }
+
+TEST(Simulation, HoldsAllPropertiesNearTheLimitsOfCountersForManySeeds) {
+  RunSeeds(Setting("SEEDS", 10'000) / 10, [](Scenario* scenario) { scenario->near_limits = true; });
 }
 
 // Found by a long run: small frames alone pass between the coordinator 0 and node 2, and 0 does not
