@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ctime>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "metrics/metrics_reading.h"
@@ -89,19 +90,26 @@ void Reporter::TakesNoMore(int solver) {
 }
 
 void Reporter::Write(Report report) {
-  waiting_.emplace(report.iteration, std::move(report));
-  WriteWaiting(waiting_.size() > kMaxWaiting);
+  if (!report.lines.empty() || report.row) {
+    waiting_.emplace(report.iteration, std::move(report));
+  }
+  WriteWaiting();
 }
 
-void Reporter::WriteWaiting(bool all) {
+void Reporter::WriteWaiting() {
   int64_t earliest = INT64_MAX;
   for (const auto& [solver, iteration] : under_way_) earliest = std::min(earliest, iteration);
-  while (!waiting_.empty() && (all || waiting_.begin()->first <= earliest)) {
+  while (!waiting_.empty() && waiting_.begin()->first <= earliest) {
     const Report report = std::move(waiting_.extract(waiting_.begin()).mapped());
     for (const auto& [severity, text] : report.lines) {
       google::LogMessage(__FILE__, __LINE__, severity).stream() << text;
     }
     if (metrics_ && report.row) metrics_->Write(*report.row);
+  }
+  if (waiting_.empty() && left_out_ > 0) {
+    LOG(WARNING) << std::exchange(left_out_, 0)
+                 << " displayed iterations are left out: they came while one solver was at an "
+                 << "earlier iteration, or its test";
   }
 }
 
@@ -113,7 +121,11 @@ void Reporter::Iteration(const StepResult& step, const BuiltNet& net, bool displ
   Report report{.iteration = iteration};
   const int interval = config_.param.display();
   if (display || (interval > 0 && iteration % interval == 0)) {
-    Display(iteration, losses_.Mean(), step.rate, net, &report);
+    if (waiting_.size() < kMaxWaiting || iteration < waiting_.begin()->first) {
+      Display(iteration, losses_.Mean(), step.rate, net, &report);
+    } else {
+      ++left_out_;
+    }
   }
   if (!step.notice.empty()) report.Add(step.notice);
   under_way_.erase(solver);

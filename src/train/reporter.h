@@ -39,8 +39,9 @@ class Reporter {
   // Training starts at global iteration `start`, with `images` per iteration.
   void Start(const std::string& net_name, int64_t start, int64_t images);
   // Lines come in the order of their iterations: those of an iteration wait for the solvers that
-  // are at earlier ones. Solver `solver` takes its next iteration, which is at least `at_least`; it
-  // has taken `iteration`, which has no lines if `has_lines` is false; it takes no more.
+  // are at earlier ones. If too many wait, a warning says how many displays are left out. Solver
+  // `solver` takes its next iteration, which is at least `at_least`; it has taken `iteration`,
+  // which has no lines if `has_lines` is false; it takes no more.
   void Taking(int solver, int64_t at_least);
   void Took(int solver, int64_t iteration, bool has_lines);
   void TakesNoMore(int solver);
@@ -75,7 +76,7 @@ class Reporter {
       lines.emplace_back(google::GLOG_INFO, StrCat(parts...));
     }
   };
-  // Upper bound of the reports that wait for slower solvers; beyond it they are written.
+  // Reports that wait for a slower solver. Beyond it, iterations are not displayed.
   static constexpr size_t kMaxWaiting = 10'000;
 
   // The caller holds mutex_, from here on.
@@ -83,8 +84,8 @@ class Reporter {
   void AddClasses(const OutputMean& output, Report* report) const;
   MetricsRow Row(int64_t iteration) const;
   void Write(Report report);
-  // Writes the reports that need not wait; all of them with `all`.
-  void WriteWaiting(bool all = false);
+  // Writes the reports that need not wait.
+  void WriteWaiting();
 
   const SolverConfig& config_;
   const TrainOptions& options_;
@@ -101,7 +102,8 @@ class Reporter {
   double displayed_seconds_ = 0;
   // By solver: the earliest iteration of which it may still report lines.
   std::map<int, int64_t> under_way_;
-  std::multimap<int64_t, Report> waiting_;            // by iteration
+  std::multimap<int64_t, Report> waiting_;            // by iteration; none is empty
+  int64_t left_out_ = 0;                              // displays beyond kMaxWaiting
   std::optional<std::pair<int64_t, int>> announced_;  // test that BeginTest has logged the line of
 };
 

@@ -132,6 +132,12 @@ MUTANTS = [
   if (true) return true;
   const std::map<NodeId, RunEnd>& ends = ReadEnds();
 """)]),
+    ("displays-that-wait-too-long-come-out-of-order", [(REPORTER, """\
+  while (!waiting_.empty() && waiting_.begin()->first <= earliest) {
+""", """\
+  while (!waiting_.empty() && (waiting_.size() >= kMaxWaiting ||
+                               waiting_.begin()->first <= earliest)) {
+""")]),
     ("a-peer-that-has-just-died-may-save", [(DETECTOR, """\
     if (recency == Recency::kLately && now - activity.last_ns >= LatelyNs(net)) continue;
 """, """\

@@ -1,8 +1,10 @@
 #include "train/reporter.h"
 
+#include <cstring>
 #include <map>
 
 #include "test/support/fake_clock.h"
+#include "test/support/log_watch.h"
 #include "test/train/train_support.h"
 #include "train/solver_worker.h"
 
@@ -151,6 +153,32 @@ TEST_F(Reporting, WritesIterationsInTheirOrderWhateverTheSolversSpeeds) {
   EXPECT_EQ(written().back(), 16);
   reporter_->Finish();  // solver 0 has failed
   EXPECT_EQ(written().back(), 24);
+}
+
+// A test of the first iteration lasts while another solver makes very many.
+TEST_F(Reporting, WritesIterationsInTheirOrderHoweverManyComeMeanwhile) {
+  for (const int64_t count : {20'000, 60'000}) {
+    LogWatch log;
+    reporter_->Taking(0, 0);
+    reporter_->Took(0, 0, true);
+    for (int64_t i = 1; i <= count; ++i) {
+      reporter_->Iteration({i, 1, 0.25f}, *net_, false, 1);
+    }
+    EXPECT_EQ(log.Count("Iteration "), 0);
+    reporter_->Test(0, 0, {});
+    reporter_->Iteration({0, 1, 0.25f}, *net_, false, 0);
+    int64_t last = -1, displayed = 0;
+    for (const std::string& line : log.With(", lr = ")) {
+      const int64_t iteration = std::stoll(line.substr(std::strlen("Iteration ")));
+      EXPECT_LT(last, iteration);
+      last = iteration;
+      ++displayed;
+    }
+    // Every fourth iteration and the first one, or as many as are kept.
+    const bool all = count == 20'000;
+    EXPECT_EQ(displayed, all ? 5'001 : 10'001);
+    EXPECT_EQ(log.Count("5000 displayed iterations are left out"), all ? 0 : 1);
+  }
 }
 
 TEST_F(Reporting, TellsTheResultsOfEachTestNet) {
