@@ -8,6 +8,7 @@
 #include "transport/check_descriptor.h"
 
 namespace millrace {
+
 TransportRegistry& TransportRegistry::Get() {
   static TransportRegistry registry;
   return registry;
@@ -17,13 +18,15 @@ void TransportRegistry::Register(TransportDescriptor descriptor) {
   const std::string problem = ProblemOf(descriptor);
   if (!problem.empty()) return ReportBadRegistration(problem);
   const std::string name = descriptor.name;
-  if (!descriptors_.emplace(name, std::move(descriptor)).second)
+  if (!descriptors_.emplace(name, std::move(descriptor)).second) {
     ReportSecondRegistration("transport", name);
+  }
 }
 
 void TransportRegistry::Register(const std::string& name, Factory factory) {
-  if (!factories_.emplace(name, std::move(factory)).second)
+  if (!factories_.emplace(name, std::move(factory)).second) {
     ReportSecondRegistration("transport", name);
+  }
 }
 
 const TransportDescriptor* TransportRegistry::Find(const std::string& name) const {

@@ -16,7 +16,9 @@ PACKET_BATCH, PACKET_WIRE = "src/transport/packet/batch.cc", "src/transport/pack
 MUTANTS = [
     # ---- Registration and options -------------------------------------------
     ("a-second-transport-of-a-name-passes", [("src/transport/registry.cc", """\
-  if (!descriptors_.emplace(name, std::move(descriptor)).second) ReportSecond(name);
+  if (!descriptors_.emplace(name, std::move(descriptor)).second) {
+    ReportSecondRegistration("transport", name);
+  }
 """, """\
   descriptors_.emplace(name, std::move(descriptor));
 """)]),
