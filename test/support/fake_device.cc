@@ -96,17 +96,7 @@ void FakeMemory::CopyFromHost(void* destination, const void* host, size_t bytes)
 void FakeMemory::CopyToHost(void* host, const void* source, size_t bytes) {
   FakeRecording::Refuse("a copy");
   Count();
-  {
-    std::lock_guard lock(mutex_);
-    ++downloads_[bytes];
-  }
   HostMemory().CopyToHost(host, Alias(source), bytes);
-}
-
-uint64_t FakeMemory::downloads(size_t bytes) const {
-  std::lock_guard lock(mutex_);
-  const auto found = downloads_.find(bytes);
-  return found == downloads_.end() ? 0 : found->second;
 }
 
 size_t FakeMemory::blocks() const {

@@ -64,8 +64,6 @@ class FakeMemory : public MemorySpace {
   }
   size_t blocks() const;
   uint64_t allocations() const { return allocations_; }  // made so far
-  // Calls so far of CopyToHost for `bytes` bytes.
-  uint64_t downloads(size_t bytes) const;
 
  private:
   struct Block {
@@ -84,8 +82,7 @@ class FakeMemory : public MemorySpace {
   const size_t most_bytes_;
   mutable std::mutex mutex_;
   std::map<const std::byte*, Block> blocks_;
-  size_t bytes_ = 0;                      // as asked for
-  std::map<size_t, uint64_t> downloads_;  // by bytes
+  size_t bytes_ = 0;  // as asked for
   std::atomic<uint64_t> allocations_{0};
 };
 
