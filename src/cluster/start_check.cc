@@ -14,8 +14,8 @@
 namespace millrace::inline cluster {
 namespace {
 
-// Averages at F times the learning rate make N nodes learn at least F^kMinPower times as soon as
-// one: measured for cifar10_quick, of which batches of several hundred images hold least.
+// Nodes that average at F times the learning rate count as learning at least F^kMinPower times as
+// soon as one: 2.3 for F = 4, where cifar10_quick has 2.4 (docs/benchmarks/learning.md).
 constexpr double kMinPower = 0.6;
 
 // Rounds to two digits, the precision of an estimate.
@@ -69,8 +69,6 @@ std::string Range(const ExpectedSpeedup& speedup) {
 std::string Advice(const ExpectedSegment& segment, const ExpectedSolvers& solvers,
                    double iterations) {
   const auto members = static_cast<double>(segment.members);
-  const bool averages =
-      segment.members >= kMinAveragingMembers && segment.members <= kMaxAveragingMembers;
   const std::string begin = StrCat("Segment ", segment.name, ": ");
   if (segment.scales_rate && PartWithInt8(segment) < 1) {
     const double now = SpeedupOf(segment, solvers, iterations).most;
@@ -86,10 +84,10 @@ std::string Advice(const ExpectedSegment& segment, const ExpectedSolvers& solver
         "\"int8\", position_codec \"int8\" and the merge rule \"outer\" hold the accuracy ",
         "best (docs/learning.md)");
   }
-  if (segment.rule != "additive" || !segment.damping || !averages || !segment.alone) return "";
+  if (segment.rule != "additive" || !segment.damping) return "";
   ExpectedSegment scaled = segment;
-  scaled.rule = "average";
-  scaled.scales_rate = true;
+  scaled.scales_rate =
+      DefaultMergeRuleFor(static_cast<int>(segment.members), segment.alone, true).scales_rate;
   const ExpectedSpeedup now = SpeedupOf(segment, solvers, iterations);
   const ExpectedSpeedup then = SpeedupOf(scaled, solvers, iterations);
   if (then.least <= now.least) return "";
@@ -180,16 +178,16 @@ std::vector<std::string> StartCheck::Check(const StartProgress& progress) {
           "; any of these helps: ", Remedies(segment, fewest, per_second, each, solvers_.local));
     }
     const bool damped = segment.damping && iterations > kFreshIterations;
-    std::string line =
-        StrCat("Segment ", segment.name, ": an exchange takes at least ", Rounded(iterations),
-               " iterations of the cluster", damped ? "; stale progress is damped" : "");
+    lines.push_back(StrCat("Segment ", segment.name, ": an exchange takes at least ",
+                           Rounded(iterations), " iterations of the cluster",
+                           damped ? "; stale progress is damped" : ""));
     if (!solvers_.local) {
-      line += StrCat("; its ", segment.members, " nodes are expected to learn ",
-                     Range(SpeedupOf(segment, solvers_, iterations)), " times as soon as one");
+      lines.back() +=
+          StrCat("; its ", segment.members, " nodes are expected to learn ",
+                 Range(SpeedupOf(segment, solvers_, iterations)), " times as soon as one");
+      const std::string advice = Advice(segment, solvers_, iterations);
+      if (!advice.empty()) lines.push_back(advice);
     }
-    lines.push_back(line);
-    const std::string advice = solvers_.local ? "" : Advice(segment, solvers_, iterations);
-    if (!advice.empty()) lines.push_back(advice);
     if (iterations > kFreshIterations && solvers_.momentum > 0 && !solvers_.look_ahead) {
       lines.push_back(StrCat("Segment ", segment.name, ": plain steps with momentum ",
                              solvers_.momentum,

@@ -9,20 +9,19 @@
 //   w' - w = (x' + ahead v') - (x + ahead v) = v' + ahead (v' - v)
 // of which each diff adds rate d_j and the last one the rest, momentum v + ahead (v' - v). Were the
 // look-ahead added with each diff, training would diverge at lower rates, as the diffs of a round
-// answer to it late. ahead = momentum is outer with nesterov. momentum + ... + momentum^k looks k rounds
-// ahead.
+// answer to it late. ahead = momentum is outer with nesterov. momentum + ... + momentum^k looks k
+// rounds ahead.
 //
 // State: v, rate times the sum of this round's diffs so far, and their number. All begin with 0 at
 // each new master. Worker: as the additive rule. Fixed point: u = 0; v moves nothing without diffs.
 #ifndef MILLRACE_EXCHANGE_KERNELS_MLA_RULE_H_
 #define MILLRACE_EXCHANGE_KERNELS_MLA_RULE_H_
 
-#include <cmath>
 #include <cstdint>
 
-#include "base/error.h"
 #include "base/host_device.h"
 #include "exchange/kernels/additive_rule.h"
+#include "exchange/kernels/outer_rule.h"
 #include "millrace/merge_rule.h"
 
 namespace millrace::inline exchange {
@@ -49,15 +48,11 @@ struct MlaRule : AdditiveRule {
 };
 
 inline MlaRule MakeMlaRule(const RuleParameters& parameters) {
-  const double delay = parameters.at("delay");
-  if (delay != std::floor(delay)) {
-    throw Error("merge rule mla: delay is ", delay, ": expected a whole number of diffs");
-  }
   MlaRule rule;
   rule.rate = static_cast<float>(parameters.at("rate"));
   rule.momentum = static_cast<float>(parameters.at("momentum"));
   rule.ahead = static_cast<float>(parameters.at("ahead"));
-  rule.delay = static_cast<float>(delay);
+  rule.delay = DelayOf("mla", parameters);
   return rule;
 }
 

@@ -50,18 +50,25 @@ struct OuterRule : AdditiveRule {
   }
 };
 
-inline OuterRule MakeOuterRule(const RuleParameters& parameters) {
-  const double delay = parameters.at("delay"), nesterov = parameters.at("nesterov");
+// The parameter `delay` of `rule`. Throws Error unless it is a whole number.
+inline float DelayOf(const char* rule, const RuleParameters& parameters) {
+  const double delay = parameters.at("delay");
   if (delay != std::floor(delay)) {
-    throw Error("merge rule outer: delay is ", delay, ": expected a whole number of diffs");
+    throw Error("merge rule ", rule, ": delay is ", delay, ": expected a whole number of diffs");
   }
+  return static_cast<float>(delay);
+}
+
+inline OuterRule MakeOuterRule(const RuleParameters& parameters) {
+  const float delay = DelayOf("outer", parameters);
+  const double nesterov = parameters.at("nesterov");
   if (nesterov != 0 && nesterov != 1) {
     throw Error("merge rule outer: nesterov is ", nesterov, ": expected 0 or 1");
   }
   OuterRule rule;
   rule.rate = static_cast<float>(parameters.at("rate"));
   rule.momentum = static_cast<float>(parameters.at("momentum"));
-  rule.delay = static_cast<float>(delay);
+  rule.delay = delay;
   rule.nesterov = nesterov == 1;
   return rule;
 }
