@@ -507,12 +507,12 @@ test: deps
 
 asan: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) SANITIZE=address,undefined BUILD=$(BUILD)-asan tests
-	@SEEDS=$${SEEDS:-1000} $(MAKE) --no-print-directory SANITIZE=address,undefined BUILD=$(BUILD)-asan runtest
+	@SEEDS=$${SEEDS:-1000} TEST_LIMIT=$${TEST_LIMIT:-4h} $(MAKE) --no-print-directory SANITIZE=address,undefined BUILD=$(BUILD)-asan runtest
 # Fuzzers have one thread: nothing there that could race. TSan does not see the barriers of libgomp, so
 # oneDNN has one thread.
 tsan: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) SANITIZE=thread BUILD=$(BUILD)-tsan tests
-	@SEEDS=$${SEEDS:-1000} FUZZ_RUNS=0 OMP_NUM_THREADS=1 MILLRACE_TEST_PATIENCE=$${MILLRACE_TEST_PATIENCE:-8} \
+	@SEEDS=$${SEEDS:-1000} TEST_LIMIT=$${TEST_LIMIT:-4h} FUZZ_RUNS=0 OMP_NUM_THREADS=1 MILLRACE_TEST_PATIENCE=$${MILLRACE_TEST_PATIENCE:-8} \
 	  $(MAKE) --no-print-directory SANITIZE=thread BUILD=$(BUILD)-tsan runtest
 
 .PHONY: bench accuracy fuzz layers links pictures format clean

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -45,7 +46,8 @@ bool Await(Holds holds, double seconds = 300) {
 }
 
 // Adds `step` to every weight, as many times as Run is asked for, by the program's own update: SGD
-// without momentum, on a constant gradient.
+// without momentum, on a constant gradient. As with a program's solver, whose passes wait for batches,
+// its queue has only a few iterations.
 class AddingSolver {
  public:
   AddingSolver(std::unique_ptr<Strategy> strategy, int64_t size, float step)
@@ -66,6 +68,9 @@ class AddingSolver {
     for (int i = 0; i < iterations && strategy_->Claim(INT64_MAX); ++i) {
       strategy_->Update(step_, gradients_.get<float>(), rule_.get());
       strategy_->Complete();
+      Event& oldest = enqueued_[updates_++ % enqueued_.size()];
+      oldest.Synchronize();
+      oldest = queue_->Record();
     }
   }
   void Finish() { queue_->Synchronize(); }
@@ -76,6 +81,8 @@ class AddingSolver {
   std::unique_ptr<Queue> queue_;
   Buffer gradients_;
   std::unique_ptr<UpdateRule> rule_;
+  std::array<Event, 4> enqueued_;  // the ends of the last updates
+  size_t updates_ = 0;
 };
 
 // A host's replica with links to devices.

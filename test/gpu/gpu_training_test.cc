@@ -253,11 +253,12 @@ TEST_P(FakeGpuTraining, EndsInOrderWhateverCallFails) {
     calls = gpu.calls()->count();
   }
   ASSERT_GT(calls, 100u);
-  int saved = 0, failed = 0;
+  int runs = 0, saved = 0, failed = 0;
   const auto run = [&](uint64_t n) {
     SCOPED_TRACE(n);
     FakeDevice gpu({.mode = GetParam(), .fails_at_call = n});
-    const std::string name = StrCat("run", n);
+    // Not named by n, because some n are tried twice.
+    const std::string name = StrCat("run", runs++);
     try {
       const Outcome outcome = RunNamed(*work_, name, solver, OnGpus({&gpu}, 1));
       EXPECT_EQ(outcome.result.iteration, 6);
