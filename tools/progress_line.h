@@ -2,44 +2,21 @@
 //
 //   1,240/10,000  12.4 %  loss 0.1234  ETA 1:23  10,250 img/s
 //
-// RecentRate and ProgressText compute its text without side effects; ProgressLine draws it.
+// ProgressText makes its text without side effects; ProgressLine draws it.
 #ifndef MILLRACE_TOOLS_PROGRESS_LINE_H_
 #define MILLRACE_TOOLS_PROGRESS_LINE_H_
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
 #include "base/clock.h"
+#include "metrics/recent_rate.h"
 #include "train/run_control.h"
 
 namespace millrace {
-
-// The recent rate of increase of a count. Not thread-safe.
-class RecentRate {
- public:
-  // Measures over the last `window_seconds`. `clock` outlives this object.
-  RecentRate(const Clock* clock, double window_seconds)
-      : clock_(clock), window_seconds_(window_seconds) {}
-
-  // Records that the count is `count` now. A count lower than the last one restarts the
-  // measurement.
-  void Add(int64_t count);
-  // Per second; nullopt before two counts at different times.
-  std::optional<double> PerSecond() const;
-
- private:
-  struct Sample {
-    double seconds;
-    int64_t count;
-  };
-  const Clock* clock_;
-  const double window_seconds_;
-  std::deque<Sample> samples_;  // within the window, and one older sample
-};
 
 struct Progress {
   int64_t iteration = 0;                        // global, completed

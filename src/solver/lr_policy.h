@@ -4,6 +4,7 @@
 #ifndef MILLRACE_SOLVER_LR_POLICY_H_
 #define MILLRACE_SOLVER_LR_POLICY_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -43,9 +44,15 @@ class LrPolicy {
   // Multiplies all rates by a factor that may change, of `scale`, which outlives this object.
   void ScaleBy(const RateScale* scale) { scale_ = scale; }
 
+  // While `rate` is above 0, it replaces the rate of the schedule; it is multiplied as that is.
+  // Outlives this object.
+  void ReplaceBy(const std::atomic<float>* rate) { replacement_ = rate; }
+
   // The rate at `iteration` >= 0.
   float Rate(int64_t iteration) const {
-    const float rate = RateOfFile(iteration);
+    const float replacement =
+        replacement_ != nullptr ? replacement_->load(std::memory_order_relaxed) : 0;
+    const float rate = replacement > 0 ? replacement : RateOfFile(iteration);
     return scale_ != nullptr ? rate * scale_->Factor(iteration) : rate;
   }
   // The number of steps that the schedule has taken by then (step, multistep), else 0.
@@ -72,6 +79,7 @@ class LrPolicy {
   int32_t steps_before_ = 0;    // of multistep: taken before a resume
   std::vector<int64_t> steps_;  // of multistep: iterations of the others, strictly increasing
   const RateScale* scale_ = nullptr;
+  const std::atomic<float>* replacement_ = nullptr;
 };
 
 }  // namespace millrace::inline solver

@@ -130,7 +130,10 @@ void Reporter::Iteration(const StepResult& step, const BuiltNet& net, bool displ
   if (!step.notice.empty()) report.Add(step.notice);
   under_way_.erase(solver);
   Write(std::move(report));
-  if (options_.observer != nullptr) options_.observer->Iterated(iteration + 1, losses_.Mean());
+  if (options_.observer != nullptr) {
+    options_.observer->Updated(step.rate);
+    options_.observer->Iterated(iteration + 1, losses_.Mean());
+  }
 }
 
 void Reporter::Display(int64_t iteration, float loss, float rate, const BuiltNet& net,
@@ -210,6 +213,7 @@ void Reporter::Test(int64_t iteration, int index, const Evaluation& evaluation) 
     (*row.mutable_test()->mutable_outputs())[output.name] = output.mean;
   }
   Write(std::move(report));
+  if (options_.observer != nullptr) options_.observer->Tested(iteration, index, evaluation);
 }
 
 void Reporter::Finish() {

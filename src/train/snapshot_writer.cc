@@ -11,7 +11,7 @@
 namespace millrace::inline train {
 
 SnapshotWriter::SnapshotWriter(std::string prefix, std::string node, const Clock* clock,
-                               std::function<void(int64_t)> wrote_model)
+                               WroteModel wrote_model)
     : prefix_(std::move(prefix)),
       node_(std::move(node)),
       clock_(*clock),
@@ -36,7 +36,7 @@ void SnapshotWriter::WriteParts(Job* job) const {
     LOG(INFO) << "Snapshotting solver state to " << kind << paths.state;
     WriteState(prefix_, snapshot);
     job->state = false;
-    wrote_model_(snapshot.iteration);
+    wrote_model_(snapshot.iteration, paths.state);
   }
   if (job->part) {
     LOG(INFO) << "Snapshotting this node's part to " << kind << NodeStatePath(paths.state, node_);

@@ -24,11 +24,14 @@ class SnapshotWriter {
   // Pauses between attempts for the last snapshot of a run; after the last attempt it is lost.
   static constexpr int kLastPausesMs[] = {1000, 2000, 4000};
 
+  // `state`: the .solverstate.
+  using WroteModel = std::function<void(int64_t iteration, const std::string& state)>;
+
   // `node`: name of this node, which adds its own part to each snapshot; "" without a cluster.
   // `clock` outlives this object. `wrote_model` is called after the model and state of an iteration
   // have been written.
   SnapshotWriter(std::string prefix, std::string node, const Clock* clock,
-                 std::function<void(int64_t iteration)> wrote_model);
+                 WroteModel wrote_model);
 
   // Writes a snapshot. If it has no model, writes only the node's part.
   void Write(Snapshot snapshot);
@@ -62,7 +65,7 @@ class SnapshotWriter {
 
   const std::string prefix_, node_;
   const Clock& clock_;
-  const std::function<void(int64_t)> wrote_model_;
+  const WroteModel wrote_model_;
   std::atomic<uint64_t> failures_{0};
   std::atomic<int64_t> retry_ns_{INT64_MAX};  // when the kept snapshot is due; INT64_MAX: none
   std::mutex mutex_;                          // guards the members below; not held while writing

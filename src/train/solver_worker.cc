@@ -52,6 +52,10 @@ void SolverWorker::Train() {
   if (run_.resume) solver_->Restore(*run_.resume, step_ ? step_->history() : index_);
   try {
     while (!Stops()) {
+      if (Pauses()) {
+        Pause();
+        continue;
+      }
       if (step_ == nullptr) run_.reporter.Taking(index_, run_.weights.clock().claimed());
       const std::optional<int64_t> iteration = solver_->Claim();
       if (!iteration) break;
@@ -98,6 +102,29 @@ bool SolverWorker::HasLines(int64_t iteration) const {
          !run_.policy.Notice(iteration).empty();
 }
 
+bool SolverWorker::Pauses() const {
+  if (!run_.requests.paused() || run_.stop) return false;
+  return step_ == nullptr || (step_->leads_process() && step_->merged());
+}
+
+// Tests and snapshots that are asked for come at once. The pause counts as part of an iteration: in
+// a cluster, others then wait for this node as they do for one that computes for so long.
+void SolverWorker::Pause() {
+  const int64_t begin_ns = run_.clock.NowNs();
+  while (Pauses()) {
+    CatchUp();
+    const int64_t completed = run_.weights.clock().global();
+    if (IsProcessLeader()) {
+      if (run_.requests.TakeTest()) RunWholeTest(completed);
+      TakeRequestedSnapshot(completed);
+      run_.writer.Poll();
+    }
+    if (HasHistory()) Deposit();
+    run_.requests.AwaitResume(20);
+    longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);
+  }
+}
+
 bool SolverWorker::CatchUp() {
   if (run_.cluster == nullptr) return false;
   if (run_.distributed_evaluation != nullptr) {
@@ -124,14 +151,19 @@ bool SolverWorker::CatchUp() {
 }
 
 void SolverWorker::RunTest(int64_t iteration) {
-  if (!run_.tester.Due(iteration)) return;
-  if (run_.distributed_evaluation != nullptr) {
+  const bool requested = run_.requests.TakeTest();
+  const bool due = run_.tester.Due(iteration);
+  if (due && run_.distributed_evaluation != nullptr) {
     run_.distributed_evaluation->Begin(iteration);
-  } else if (IsLeader()) {
-    strategy_->Publish();
-    run_.tester.Run(iteration, [&] { return run_.stop.load(); });
-    ApplyStopConditions();
+  } else if ((due && IsLeader()) || requested) {
+    RunWholeTest(iteration);
   }
+}
+
+void SolverWorker::RunWholeTest(int64_t iteration) {
+  strategy_->Publish();
+  run_.tester.Run(iteration, [&] { return run_.stop.load(); });
+  ApplyStopConditions();
 }
 
 void SolverWorker::ApplyStopConditions() {
@@ -146,20 +178,26 @@ void SolverWorker::ApplyStopConditions() {
 
 void SolverWorker::TakeSnapshots(int64_t completed) {
   const bool scheduled = IsSnapshotScheduled(completed);
-  // A snapshot waits until the weights hold the progress of all solvers.
-  const bool merged = step_ == nullptr || step_->merged();
-  const bool requested = merged && run_.snapshot_requested.exchange(false);
   // In a cluster, RunFinalizer takes the final snapshot once all nodes have the same weights.
   const bool at_end = run_.cluster != nullptr && completed >= run_.config.param.max_iter();
-  if ((scheduled || requested) && !at_end) {
-    Open(completed, (requested && run_.first_rank) || IsLeader());
-  } else if (run_.duty != nullptr && !at_end && run_.duty->IsDue()) {
+  const bool taken = !at_end && TakeRequestedSnapshot(completed);
+  if (scheduled && !at_end && !taken) {
+    Open(completed, IsLeader());
+  } else if (run_.duty != nullptr && !at_end && !taken && run_.duty->IsDue()) {
     LOG(INFO) << "Making up for the snapshot of iteration " << run_.duty->due()
               << ", which no node has written, at iteration " << completed;
     Open(completed, true);
   }
   if (scheduled) Meet();
   Deposit();
+}
+
+bool SolverWorker::TakeRequestedSnapshot(int64_t completed) {
+  // A snapshot waits until the weights hold the progress of all solvers.
+  if (step_ != nullptr && !step_->merged()) return false;
+  if (!run_.requests.TakeSnapshot()) return false;
+  Open(completed, run_.first_rank);
+  return true;
 }
 
 bool SolverWorker::IsSnapshotScheduled(int64_t completed) const {

@@ -23,6 +23,7 @@
 #include "solver/strategy.h"
 #include "train/distributed_evaluation.h"
 #include "train/reporter.h"
+#include "train/run_control.h"
 #include "train/snapshot_writer.h"
 #include "train/tester.h"
 #include "weights/weight_buffer.h"
@@ -41,7 +42,7 @@ struct SharedRun {
   SnapshotWriter& writer;
   const Clock& clock;
   std::atomic<bool>& stop;
-  std::atomic<bool>& snapshot_requested;
+  RunRequests& requests;
   // Creates the strategy of solver `index`; called by the solver's thread.
   std::function<std::unique_ptr<Strategy>(int index)> make_strategy;
   const ResumePoint* resume = nullptr;                      // null: the run starts anew
@@ -102,11 +103,20 @@ class SolverWorker {
   bool IsLeader() const {
     return run_.first_rank && (run_.cluster == nullptr || run_.cluster->is_leader());
   }
-  // Runs the test if one is due at this iteration: all of it, or this node's part.
+  // Runs the test if one is due at this iteration, all of it or this node's part, or if a command
+  // has asked for one.
   void RunTest(int64_t iteration);
+  void RunWholeTest(int64_t iteration);
+  // Whether this solver is to wait. Of solvers that step together, the one that leads does, once
+  // all progress is merged; the others wait for it in their next step.
+  bool Pauses() const;
+  // Returns when the run is no longer paused, or stops.
+  void Pause();
   // Shows the stop conditions the last test whose results this node knows, once.
   void ApplyStopConditions();
   void TakeSnapshots(int64_t completed);
+  // Takes a snapshot if a command has asked for one; returns whether.
+  bool TakeRequestedSnapshot(int64_t completed);
   // For solvers that step together and have histories of their own: at an iteration with a snapshot
   // they wait until the one that leads has begun it, so that it is of one moment.
   void Meet();

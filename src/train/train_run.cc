@@ -38,10 +38,13 @@ class TrainRun {
         errors_([this] { stop_.stop = true; }),
         snapshots_(SolversWithHistory()),
         writer_(setup_.config.param.snapshot_prefix(), setup_.part_name(), &setup_.clock,
-                [this](int64_t iteration) {
+                [this](int64_t iteration, const std::string& state) {
                   if (cluster_ && cluster_->duty()) cluster_->duty()->OnWritten(iteration);
+                  RunObserver* const observer = setup_.options.observer;
+                  if (observer != nullptr) observer->Saved(iteration, state);
                 }),
         make_strategy_(MakeStrategies(ContextOfStrategies())) {
+    setup_.policy.ReplaceBy(&commands_.requests().learning_rate());
     if (!options.metrics.empty() && setup_.is_first_rank())
       metrics_ = std::make_unique<MetricsWriter>(options.metrics);
     reporter_ =
@@ -135,7 +138,7 @@ class TrainRun {
             writer_,
             setup_.clock,
             stop_.stop,
-            snapshot_requested_,
+            commands_.requests(),
             make_strategy_,
             setup_.resume.get(),
             cluster_ ? &cluster_->cluster() : nullptr,
@@ -254,16 +257,9 @@ class TrainRun {
     while (running > 0) {
       counters_->Update(reporter_->loss(), writer_.failures());
       if (cluster_) cluster_->Watch(setup_.clock.NowSeconds() - begin);
-      switch (commands_.Next(stop_.stop ? 5 : 50)) {
-        case RunCommand::kStop:
-          LOG(INFO) << "Stopping: each solver finishes its iteration";
-          stop_.Stop();
-          break;
-        case RunCommand::kSnapshot:
-          snapshot_requested_ = true;
-          break;
-        case RunCommand::kNone:
-          break;
+      if (commands_.Next(stop_.stop ? 5 : 50) == RunCommand::kStop) {
+        LOG(INFO) << "Stopping: each solver finishes its iteration";
+        stop_.Stop();
       }
       // A solver that waits for data does not check stop_.
       // Solvers that step together stop together, after an iteration that they still complete.
@@ -279,7 +275,6 @@ class TrainRun {
   StopConditions stop_conditions_;
   CommandReader commands_;
   RunStop stop_;
-  std::atomic<bool> snapshot_requested_{false};
   ErrorSink errors_;
   SnapshotCollector snapshots_;
   ThreadLoad solver_load_;

@@ -218,7 +218,7 @@ MUTANTS = [
     job->model = false;
 """, "")]),
     ("a-snapshot-is-not-published", [(WRITER, """\
-    wrote_model_(snapshot.iteration);
+    wrote_model_(snapshot.iteration, paths.state);
 """, "")]),
     ("an-older-snapshot-is-kept-for-a-newer-one", [(WRITER, """\
   if (job.snapshot.iteration > kept_->snapshot.iteration) std::swap(*kept_, job);

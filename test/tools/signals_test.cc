@@ -29,8 +29,11 @@ class Signals : public testing::TestWithParam<int> {  // solvers
   }
   // Iteration of the only snapshot, whose files follow its line in the log.
   int64_t SavedIteration() const {
-    EXPECT_TRUE(Eventually([this] { return work_.FilesWith("run_iter").size() == 2; }));
-    const std::vector<std::string> files = work_.FilesWith("run_iter");
+    std::vector<std::string> files;
+    EXPECT_TRUE(Eventually([&] {
+      files = work_.FilesWith("run_iter");
+      return files.size() == 2 && files[1].ends_with(".solverstate");  // not a temporary file
+    }));
     return LoadResumePoint(work_ / files.back()).iteration();
   }
   static bool WaitForIterationAfter(const Process& process, int64_t iteration) {

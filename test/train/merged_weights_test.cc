@@ -126,7 +126,7 @@ class MergedWeightsTest : public testing::Test {
             .writer = *writer,
             .clock = time_,
             .stop = stop_,
-            .snapshot_requested = requested_,
+            .requests = requests_,
             .make_strategy =
                 [this](int) { return std::make_unique<HogwildStrategy>(b_->weights.get()); },
             .cluster = b_->cluster.get(),
@@ -146,7 +146,8 @@ class MergedWeightsTest : public testing::Test {
   std::unique_ptr<MergedWeights> merged_;
   std::unique_ptr<Reporter> reporter_;
   std::optional<LrPolicy> policy_;
-  std::atomic<bool> stop_{false}, requested_{false};
+  std::atomic<bool> stop_{false};
+  RunRequests requests_;
 };
 
 TEST_F(MergedWeightsTest, AreTestedInsteadOfTheNodesOwn) {
@@ -219,7 +220,7 @@ TEST_F(SlowMergedWeightsTest, AreSavedCompletelyOrNotAtAll) {
   const auto tester = MergedTester();
   SnapshotCollector snapshots(1);
   bool written = false;
-  SnapshotWriter writer(work_ / "b", "b", &time_, [&](int64_t) { written = true; });
+  SnapshotWriter writer(work_ / "b", "b", &time_, [&](int64_t, const std::string&) { written = true; });
   sim::FakePeers peers(1);
   peers.on_is_leader = [] { return true; };
   SnapshotDuty duty(&peers, &time_);
@@ -250,7 +251,7 @@ TEST_F(MergedWeightsTest, AreSavedInsteadOfTheNodesOwn) {
   a_.reset();
   const auto tester = MergedTester();
   SnapshotCollector snapshots(1);
-  SnapshotWriter writer(work_ / "b", "b", &time_, [](int64_t) {});
+  SnapshotWriter writer(work_ / "b", "b", &time_, [](int64_t, const std::string&) {});
   const SharedRun run = RunOfB(tester.get(), &snapshots, &writer);
   SolverWorker worker(0, run);
   worker.Run();

@@ -53,8 +53,11 @@ class SnapshotWriters : public testing::Test {
   FakeClock clock_;
   std::vector<int64_t> wrote_;  // iterations of the models written
   std::vector<int> pauses_;
-  SnapshotWriter writer_{folder_ / "run", "b", &clock_,
-                         [this](int64_t iteration) { wrote_.push_back(iteration); }};
+  SnapshotWriter writer_{
+      folder_ / "run", "b", &clock_, [this](int64_t iteration, const std::string& state) {
+        EXPECT_TRUE(state.ends_with(StrCat("_iter_", iteration, ".solverstate")));
+        wrote_.push_back(iteration);
+      }};
 };
 
 TEST_F(SnapshotWriters, WriteAllPartsOrOnlyTheNodesOwn) {

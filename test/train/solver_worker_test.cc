@@ -25,15 +25,16 @@ TEST(SolverWorker, KnowsHowLongItsLongestIterationTook) {
   reporter.Start("net", 0, 8);
   Tester tester(config, net->layout(), weights->data(), &data, &reporter);
   SnapshotCollector snapshots(1);
-  SnapshotWriter writer(work / "run", "", &time, [](int64_t) {});
+  SnapshotWriter writer(work / "run", "", &time, [](int64_t, const std::string&) {});
   // 1 ms passes at each reading, and 1 s at the fourth.
   const FakeClock clock([](int n) { return n == 4 ? 1'000'000'000 : 1'000'000; });
-  std::atomic<bool> stop{false}, requested{false};
+  std::atomic<bool> stop{false};
+  RunRequests requests;
   const SharedRun run{
       config,    policy,    *weights,
       data,      reporter,  tester,
       snapshots, writer,    clock,
-      stop,      requested, [&](int) { return std::make_unique<HogwildStrategy>(weights.get()); }};
+      stop,      requests,  [&](int) { return std::make_unique<HogwildStrategy>(weights.get()); }};
   SolverWorker worker(0, run, std::move(net));
   EXPECT_EQ(worker.longest_ns(), 0);
   worker.Run();

@@ -1,0 +1,133 @@
+#include "train/run_monitor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace millrace::inline train {
+
+using State = RunStatus::State;
+
+RunTest TestOf(int64_t iteration, int net, const Evaluation& evaluation) {
+  RunTest test{.iteration = iteration, .net = net, .outputs = {}};
+  for (const OutputMean& output : evaluation.outputs) {
+    test.outputs.push_back({output.name, output.mean});
+  }
+  return test;
+}
+
+void RunMonitor::Change(bool event, const std::function<void()>& change) {
+  {
+    std::lock_guard lock(mutex_);
+    change();
+    events_ += event ? 1 : 0;
+  }
+  if (event) changed_.notify_all();
+}
+
+void RunMonitor::Request(RunCommand command) {
+  const float rate = command.learning_rate;
+  if (command.kind == RunCommand::kSetLearningRate && !(std::isfinite(rate) && rate >= 0)) {
+    throw Error("learning rate ", rate, ": expected a finite number of at least 0");
+  }
+  Change(true, [&] {
+    if (status_.state == State::kEnded) throw Error("the run has ended");
+    if (command.kind == RunCommand::kStop) {
+      status_.state = State::kStopping;
+    } else if (status_.state == State::kStopping) {
+      throw Error("the run is about to end");
+    }
+    if (command.kind == RunCommand::kPause) status_.state = State::kPaused;
+    if (command.kind == RunCommand::kResume && status_.state == State::kPaused) {
+      status_.state = status_.max_iteration > 0 ? State::kTraining : State::kStarting;
+    }
+  });
+  commands_.Add(command);
+}
+
+RunStatus RunMonitor::status() const {
+  std::lock_guard lock(mutex_);
+  RunStatus status = status_;
+  status.iterations_per_second = rate_.PerSecond();
+  if (status.max_iteration > 0 && status.state != State::kEnded) {
+    status.seconds = clock_.NowSeconds() - started_seconds_;
+  }
+  return status;
+}
+
+uint64_t RunMonitor::AwaitEvent(uint64_t last, double seconds) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return events_ != last; });
+  return events_;
+}
+
+void RunMonitor::SetEnded() {
+  Change(true, [this] {
+    status_.seconds = status_.max_iteration > 0 ? clock_.NowSeconds() - started_seconds_ : 0;
+    status_.state = State::kEnded;
+  });
+}
+
+RunCommand RunMonitor::Next(int milliseconds) {
+  // The other control is asked at least once in a while, and this one waits for it at most 10 ms.
+  for (const double end = clock_.NowSeconds() + milliseconds / 1e3;;) {
+    const int left = static_cast<int>((end - clock_.NowSeconds()) * 1e3);
+    const int wait = std::clamp(left, 0, 10);
+    RunCommand command = control_ != nullptr ? control_->Next(0) : RunCommand();
+    if (command == RunCommand::kStop) Change(true, [this] { status_.state = State::kStopping; });
+    if (command == RunCommand::kNone) command = commands_.Next(control_ != nullptr ? wait : left);
+    if (command != RunCommand::kNone || left <= 0) return command;
+  }
+}
+
+void RunMonitor::Started(int64_t max_iteration, double images_per_iteration) {
+  Change(true, [&] {
+    status_.max_iteration = max_iteration;
+    status_.images_per_iteration = images_per_iteration;
+    started_seconds_ = clock_.NowSeconds();
+    if (status_.state == State::kStarting) status_.state = State::kTraining;
+  });
+  if (observer_ != nullptr) observer_->Started(max_iteration, images_per_iteration);
+}
+
+void RunMonitor::Iterated(int64_t completed, double loss) {
+  Change(false, [&] {
+    status_.iteration = std::max(status_.iteration, completed);
+    status_.loss = loss;
+    rate_.Add(status_.iteration);
+  });
+  if (observer_ != nullptr) observer_->Iterated(completed, loss);
+}
+
+void RunMonitor::Updated(float learning_rate) {
+  Change(false, [&] { status_.learning_rate = learning_rate; });
+  if (observer_ != nullptr) observer_->Updated(learning_rate);
+}
+
+void RunMonitor::Tested(int64_t iteration, int net, const Evaluation& evaluation) {
+  Change(true, [&] {
+    const auto is_later = [&](const RunTest& test) { return test.net >= net; };
+    auto& tests = status_.tests;
+    auto place = std::find_if(tests.begin(), tests.end(), is_later);
+    if (place == tests.end() || place->net != net) place = tests.insert(place, RunTest());
+    *place = TestOf(iteration, net, evaluation);
+  });
+  if (observer_ != nullptr) observer_->Tested(iteration, net, evaluation);
+}
+
+void RunMonitor::Saved(int64_t iteration, const std::string& state) {
+  Change(true, [&] {
+    status_.snapshot_iteration = iteration;
+    status_.snapshot = state;
+  });
+  if (observer_ != nullptr) observer_->Saved(iteration, state);
+}
+
+void RunMonitor::Ended() {
+  Change(true, [this] { status_.state = State::kStopping; });
+  if (observer_ != nullptr) observer_->Ended();
+}
+
+}  // namespace millrace::inline train

@@ -1,0 +1,66 @@
+// The commands to a run and what is known of it, for programs that train in another thread and for
+// the control service.
+#ifndef MILLRACE_TRAIN_RUN_MONITOR_H_
+#define MILLRACE_TRAIN_RUN_MONITOR_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+
+#include "base/clock.h"
+#include "metrics/recent_rate.h"
+#include "millrace/run.h"
+#include "train/evaluator.h"
+#include "train/run_control.h"
+
+namespace millrace::inline train {
+
+// The control and the observer of a run, in front of others. Thread-safe, except for Next.
+class MILLRACE_API RunMonitor : public RunControl, public RunObserver {
+ public:
+  // `control` and `observer` get and give the same; null: none. Everything outlives this object.
+  explicit RunMonitor(const Clock* clock, RunControl* control = nullptr,
+                      RunObserver* observer = nullptr)
+      : clock_(*clock), control_(control), observer_(observer), rate_(clock, 10) {}
+
+  // Commands to the run. Throws Error for a learning rate that is not finite or below 0, and for
+  // any other command once the run stops or has ended.
+  void Request(RunCommand command);
+  RunStatus status() const;
+  // Changes with each event of the run: a start, an end, a test, a snapshot, a change of the state.
+  // Waits until it is other than `last`, or for `seconds`.
+  uint64_t AwaitEvent(uint64_t last, double seconds) const;
+  // The run has ended.
+  void SetEnded();
+
+  RunCommand Next(int milliseconds) override;
+  void Started(int64_t max_iteration, double images_per_iteration) override;
+  void Iterated(int64_t completed, double loss) override;
+  void Updated(float learning_rate) override;
+  void Tested(int64_t iteration, int net, const Evaluation& evaluation) override;
+  void Saved(int64_t iteration, const std::string& state) override;
+  void Ended() override;
+
+ private:
+  // Changes the status under the lock, and announces an event if `event`.
+  void Change(bool event, const std::function<void()>& change);
+
+  const Clock& clock_;
+  RunControl* const control_;
+  RunObserver* const observer_;
+  RequestedCommands commands_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  RunStatus status_;
+  RecentRate rate_;
+  double started_seconds_ = 0;
+  uint64_t events_ = 0;
+};
+
+// A test as RunStatus and RunResult have it.
+RunTest TestOf(int64_t iteration, int net, const Evaluation& evaluation);
+
+}  // namespace millrace::inline train
+
+#endif  // MILLRACE_TRAIN_RUN_MONITOR_H_
