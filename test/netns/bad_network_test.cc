@@ -116,13 +116,13 @@ TEST_F(ClusterOnABadNetwork, LeavesOutANodeThatReceivesNothingUntilItDoesAgain) 
   }
 }
 
-// Node c's link carries 4 Mbit/s of what the others want to send. Their windows fit its queue, so
-// they wait for c and nothing is lost.
+// Node c's link carries 1 Mbit/s of what the others want to send, and of two frames that follow each
+// other the second waits. Their windows fit its queue, so they wait for c and nothing is lost.
 TEST_F(ClusterOnABadNetwork, ASlowReceiverSlowsItsSendersAndLosesNothing) {
   for (const char* transport : {"udp", "packet"}) {
     Build(3);
     network_->Run(network_->bridge(), {"tc", "qdisc", "add", "dev", "port2", "root", "tbf", "rate",
-                                       "4mbit", "burst", "16kb", "limit", "1000000"});
+                                       "1mbit", "burst", "2kb", "limit", "1000000"});
     WriteTopology(
         StrCat("transport: \"", transport, "\" option { key: \"window_frames\" value: \"32\" }"));
     TrainToAccuracy(Solver(1500));

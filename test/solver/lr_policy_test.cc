@@ -219,9 +219,10 @@ TEST(RateScale, IsTheNumberOfNodesOrItsRoot) {
 }
 
 TEST(RateScale, IsBounded) {
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 8, 2), 8);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 64, 2), 8);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 49, 2), 7);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 5, 2), 5);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 16, 2), 5);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 16, 2), 4);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 49, 2), 5);
 }
 
 TEST(RateScale, IsSharedByTheSolversOfANode) {

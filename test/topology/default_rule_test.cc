@@ -50,11 +50,11 @@ TEST(DefaultMergeRule, WithoutScalingIsAdditiveForUpToEightMembersAndThenOuterWi
             "more than 8 members, of which there are 16");
 }
 
-TEST(DefaultMergeRule, IsAverageForThreeToEightMembersAtAScaledRate) {
+TEST(DefaultMergeRule, IsAverageForThreeToSixteenMembersAtAScaledRate) {
   const auto of = [](int nodes, const std::string& fields = "") {
     return ParseLoopback(NodesText(nodes, "linear") + "\n" + SegmentText("s", 0, nodes, fields));
   };
-  for (const int nodes : {3, 5, 8}) {
+  for (const int nodes : {3, 5, 16}) {
     const Topology topology = of(nodes);
     EXPECT_EQ(topology.segments[0].rule.name, "average");
     EXPECT_FALSE(topology.segments[0].damping);
@@ -62,11 +62,11 @@ TEST(DefaultMergeRule, IsAverageForThreeToEightMembersAtAScaledRate) {
     EXPECT_EQ(
         PlanFor(topology, 1).notices.at(0),
         StrCat("segment \"s\" merges by the rule average, at a learning rate times the number "
-               "of members: the default for 3 to 8, of which there are ",
+               "of members: the default for 3 to 16, of which there are ",
                nodes));
   }
-  EXPECT_EQ(of(9).segments[0].rule.name, "outer");
-  EXPECT_FALSE(of(9).scales_rate);
+  EXPECT_EQ(of(17).segments[0].rule.name, "outer");
+  EXPECT_FALSE(of(17).scales_rate);
   // What two nodes do, and what the file says, stays as it is.
   for (const Topology& topology :
        {of(2), of(3, "merge_rule: 'additive'"), of(3, "damping: true"), of(3, "damping: false")}) {

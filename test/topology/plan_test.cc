@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kRuleNotice[] =
     "segment \"s\" merges by the rule average, at a learning rate times the number of members: the "
-    "default for 3 to 8, of which there are 3";
+    "default for 3 to 16, of which there are 3";
 
 using Options = std::map<std::string, std::string>;
 

@@ -15,7 +15,7 @@ inline constexpr int kMaxAdditiveMembers = 8;
 
 // The smallest and the largest segment whose members average their progress, at as many times the
 // learning rate (docs/benchmarks/learning.md).
-inline constexpr int kMinAveragingMembers = 3, kMaxAveragingMembers = 8;
+inline constexpr int kMinAveragingMembers = 3, kMaxAveragingMembers = 16;
 
 // Whether this value of Topology.scaling multiplies the learning rate. None: it is not one of
 // kScalings.
