@@ -388,9 +388,20 @@ HogwildStrategy::~HogwildStrategy() = default;
   net_->ClearGradients();
 """, "")]),
     ("a-requested-snapshot-is-taken-again-and-again", [(WORKER, """\
-  const bool requested = merged && run_.snapshot_requested.exchange(false);
+  if (!run_.requests.TakeSnapshot()) return false;
 """, """\
-  const bool requested = merged && run_.snapshot_requested.load();
+  if (!run_.requests.TakeSnapshot()) return false;
+  run_.requests.Apply(RunCommand::kSnapshot);
+""")]),
+    ("a-pause-is-not-kept", [(WORKER, """\
+  return step_ == nullptr || (step_->leads_process() && step_->merged());
+""", """\
+  return false;
+""")]),
+    ("a-learning-rate-that-is-set-does-not-count", [(LR_POLICY, """\
+    const float rate = replacement > 0 ? replacement : RateOfFile(iteration);
+""", """\
+    const float rate = RateOfFile(iteration);
 """)]),
     ("no-solver-tells-how-long-it-takes", [(WORKER, """\
       longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);

@@ -116,8 +116,8 @@ TEST_F(ClusterOnABadNetwork, LeavesOutANodeThatReceivesNothingUntilItDoesAgain) 
   }
 }
 
-// Node c's link carries 1 Mbit/s of what the others want to send, and of two frames that follow each
-// other the second waits. Their windows fit its queue, so they wait for c and nothing is lost.
+// Node c's link carries 1 Mbit/s of what the others want to send, and of two frames that follow
+// each other the second waits. Their windows fit its queue, so they wait for c and nothing is lost.
 TEST_F(ClusterOnABadNetwork, ASlowReceiverSlowsItsSendersAndLosesNothing) {
   for (const char* transport : {"udp", "packet"}) {
     Build(3);

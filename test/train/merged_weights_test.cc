@@ -220,7 +220,8 @@ TEST_F(SlowMergedWeightsTest, AreSavedCompletelyOrNotAtAll) {
   const auto tester = MergedTester();
   SnapshotCollector snapshots(1);
   bool written = false;
-  SnapshotWriter writer(work_ / "b", "b", &time_, [&](int64_t, const std::string&) { written = true; });
+  SnapshotWriter writer(work_ / "b", "b", &time_,
+                        [&](int64_t, const std::string&) { written = true; });
   sim::FakePeers peers(1);
   peers.on_is_leader = [] { return true; };
   SnapshotDuty duty(&peers, &time_);
