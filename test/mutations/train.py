@@ -8,6 +8,7 @@ TAKEOVER = "src/cluster/shard_takeover.cc"
 EVALUATION, SHARES, TESTER = (f"src/train/{name}.cc" for name in ("distributed_evaluation",
                                                              "evaluation_shards", "tester"))
 WORKER, RUN = "src/train/solver_worker.cc", "src/train/train_run.cc"
+LR_POLICY = "src/solver/lr_policy.h"
 SETUP, TRAINING = "src/train/run_setup.cc", "src/train/cluster_training.cc"
 COMPLETION = "src/train/run_completion.cc"
 SOLVER, HOGWILD = "src/solver/solver.cc", "src/strategy/hogwild.h"
