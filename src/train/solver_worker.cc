@@ -65,7 +65,7 @@ void SolverWorker::Train() {
       if (IsProcessLeader()) RunTest(*iteration);
       solver_->net().set_debug_info(IsDebugInfoDue(run_.config.param, *iteration));
       const StepResult step = solver_->Compute(*iteration);
-      longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);
+      CountTime(begin_ns);
       if (run_.stop_conditions != nullptr && IsLeader() &&
           run_.stop_conditions->AfterIteration(run_.weights.clock().global())) {
         run_.stop = true;
@@ -121,8 +121,12 @@ void SolverWorker::Pause() {
     }
     if (HasHistory()) Deposit();
     run_.requests.AwaitResume(20);
-    longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);
+    CountTime(begin_ns);
   }
+}
+
+void SolverWorker::CountTime(int64_t begin_ns) {
+  longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);
 }
 
 bool SolverWorker::CatchUp() {

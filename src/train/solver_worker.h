@@ -110,6 +110,8 @@ class SolverWorker {
   // Whether this solver is to wait. Of solvers that step together, the one that leads does, once
   // all progress is merged; the others wait for it in their next step.
   bool Pauses() const;
+  // Counts the time since `begin_ns` as that of an iteration.
+  void CountTime(int64_t begin_ns);
   // Returns when the run is no longer paused, or stops.
   void Pause();
   // Shows the stop conditions the last test whose results this node knows, once.

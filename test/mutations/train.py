@@ -405,8 +405,11 @@ HogwildStrategy::~HogwildStrategy() = default;
     const float rate = RateOfFile(iteration);
 """)]),
     ("no-solver-tells-how-long-it-takes", [(WORKER, """\
-      longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);
-""", "")]),
+      CountTime(begin_ns);
+      if (run_.stop_conditions
+""", """\
+      if (run_.stop_conditions
+""")]),
     ("a-seed-is-not-resumed", [(SETUP, """\
   if (resume->state.has_seed()) config.seed = resume->state.seed();
 """, "")]),
