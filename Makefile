@@ -254,7 +254,7 @@ listed = $(if $(filter src/exchange/kernels/% test/exchange/% test/segment/%,$(f
 
 # Headers that many files include are compiled once: src/precompiled.h, test/precompiled.h. The flags
 # must be those of the files that use them; GCC warns if they are not.
-pch_users_src := $(foreach d,src/data src/model src/nn src/proto src/simulate src/solver src/strategy src/train tools,$(BUILD)/obj/$(d)/%.o)
+pch_users_src := $(foreach d,src/contrib src/data src/model src/nn src/proto src/simulate src/solver src/strategy src/train tools,$(BUILD)/obj/$(d)/%.o)
 pch_users_test := $(BUILD)/obj/test/%.o
 ifneq ($(PCH),off)
 # What ccache needs to keep files that are compiled with them.

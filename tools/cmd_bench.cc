@@ -6,7 +6,6 @@
 #include "data/data_service.h"
 #include "linktest/measure_cluster.h"
 #include "linktest/result.h"
-#include "linktest/table.h"
 #include "nn/net.h"
 #include "nn/net_text.h"
 #include "solver/solver.h"

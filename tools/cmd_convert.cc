@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "data/annotated/convert_annotated.h"
 #include "data/images/convert_images.h"
 #include "tools/command.h"
 
@@ -102,7 +101,9 @@ int RunAnnotated(const std::vector<std::string>& arguments) {
   options.label_type = FLAGS_label_type;
   options.label_map_file = FLAGS_label_map_file;
   options.check_label = FLAGS_check_label;
-  return Report(arguments[2], ConvertAnnotated(arguments[0], arguments[1], arguments[2], options));
+  const AnnotatedConverter convert = RegisteredAnnotatedConverter();
+  if (!convert) throw Error("this program has no converter of images with boxes");
+  return Report(arguments[2], convert(arguments[0], arguments[1], arguments[2], options));
 }
 
 int RunMean(const std::vector<std::string>& arguments) {

@@ -3,7 +3,6 @@
 #include <glog/logging.h>
 
 #include "model/loaded_net.h"
-#include "model/model_format.h"
 #include "nn/net_text.h"
 #include "tools/command.h"
 #include "tools/flags.h"

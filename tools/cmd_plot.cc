@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "metrics/gnuplot.h"
+#include "metrics/figure.h"
 #include "metrics/metrics_writer.h"
 #include "metrics/plot.h"
 #include "tools/command.h"

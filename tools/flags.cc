@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/registration.h"
 #include "nn/gpu/gpu_settings.h"
-#include "nn/gpu/gpu_transform.h"
 
 DEFINE_string(model, "", "the net: a prototxt file");
 DEFINE_string(weights, "", "start weights: .caffemodel files, separated by commas");

@@ -19,7 +19,7 @@
 #include "bench/measure.h"
 #include "data/data_service.h"
 #include "data/images/image_encoder.h"
-#include "data/lmdb_writer.h"
+#include "data/lmdb_database.h"
 #include "millrace/layer.h"
 #include "proto/parse.h"
 

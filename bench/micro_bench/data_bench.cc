@@ -11,7 +11,6 @@
 #include "data/datum_view.h"
 #include "data/image_transform.h"
 #include "data/lmdb_database.h"
-#include "data/lmdb_writer.h"
 #include "data/prefetcher.h"
 #include "data/transformer.h"
 #include "proto/caffe.pb.h"

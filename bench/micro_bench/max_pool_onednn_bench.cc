@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/simd.h"
-#include "nn/layers/max_pool_kernel.h"
+#include "nn/layers/pooling/host_pooling.h"
 #include "nn/onednn/primitive_descs.h"
 
 namespace millrace {
@@ -56,9 +56,10 @@ void MaxPoolOurs(benchmark::State& state, const PoolCase& pool) {
   const SpatialView bottom{outer, pool.side, pool.side, pool.inner()};
   const SpatialView top{outer, pool.pooled_side, pool.pooled_side, pool.inner()};
   for (auto _ : state) {
-    MaxPoolForward(geometry, bottom, top, arrays.bottom.data(), arrays.top.data(), which.data());
-    MaxPoolBackward(geometry, bottom, top, arrays.top_diff.data(), which.data(),
-                    arrays.bottom_diff.data());
+    HostMaxPoolForward(geometry, bottom, top, arrays.bottom.data(), arrays.top.data(),
+                       which.data());
+    HostMaxPoolBackward(geometry, bottom, top, arrays.top_diff.data(), which.data(),
+                        arrays.bottom_diff.data());
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations() * pool.batch);

@@ -14,7 +14,7 @@
 #include "bench/scale/figure.h"
 #include "bench/scale/row.h"
 #include "exchange/protocol/membership.h"
-#include "metrics/gnuplot.h"
+#include "metrics/figure.h"
 #include "test/sim/fabric/bound.h"
 #include "test/sim/fabric/cluster.h"
 

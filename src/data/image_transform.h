@@ -1,18 +1,49 @@
-// Datums to images and labels: decodes (data/pixel_reader.h), changes as SSD does
-// (data/annotated/image_changes.h), then transforms (data/transformer.h).
 #ifndef MILLRACE_DATA_IMAGE_TRANSFORM_H_
 #define MILLRACE_DATA_IMAGE_TRANSFORM_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "data/annotated/image_changes.h"
+#include "data/image_decoder.h"
+#include "data/images/noise.h"
+#include "data/images/resize_policy.h"
 #include "data/pixel_reader.h"
 #include "data/record_transform.h"
 #include "data/transformer.h"
+#include "proto/caffe.pb.h"
 
 namespace millrace::inline data {
+
+// The changes of SSD that data layers without boxes make, too: resize_param, then noise_param.
+
+// Used by one thread at a time.
+class ImageChanges {
+ public:
+  // `channels`: of all images. Throws FieldError.
+  ImageChanges(const caffe::TransformationParameter& param, int channels, uint64_t seed,
+               uint64_t stream);
+
+  // Whether there are any.
+  bool any() const { return resize_ || noise_; }
+  // Whether all images get the same size.
+  bool constant_size() const { return resize_ && resize_->constant_size(); }
+  // The size of an image afterwards.
+  ResizePolicy::Size SizeOf(int height, int width) const;
+  // The random choices are a function of the seed, the stream and `item`. Throws Error without
+  // naming the image.
+  void Apply(uint64_t item, Image* image);
+
+ private:
+  const int channels_;
+  const uint64_t seed_, stream_;
+  std::optional<ResizePolicy> resize_;
+  std::optional<Noise> noise_;
+};
+
+// Datums to images and labels: decodes (data/pixel_reader.h), changes as SSD does
+// (data/image_transform.h), then transforms (data/transformer.h).
 
 // Tops: C x H x W values, and the label. `any_size`: images may have sizes of their own.
 class ImageTransform : public RecordTransform {

@@ -1,10 +1,3 @@
-// An LMDB database opened for reading. One environment and one long read transaction per file and
-// process keep views of the mapped file valid as long as the database object exists, whatever
-// writers do.
-//
-// The file may be truncated while it is in use: the process goes on (base/mapping_watch.h), views
-// stay readable, with zeros for missing bytes, and ThrowIfDamaged() reports it. Opening checks the
-// two meta pages and the size of the file. LMDB trusts all other pages.
 #ifndef MILLRACE_DATA_LMDB_DATABASE_H_
 #define MILLRACE_DATA_LMDB_DATABASE_H_
 
@@ -15,12 +8,23 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/mapping_watch.h"
+#include "data/database.h"
 #include "millrace/data_source.h"
 
 namespace millrace::inline data {
+
+// An LMDB database opened for reading. One environment and one long read transaction per file and
+// process keep views of the mapped file valid as long as the database object exists, whatever
+// writers do.
+//
+// The file may be truncated while it is in use: the process goes on (base/mapping_watch.h), views
+// stay readable, with zeros for missing bytes, and ThrowIfDamaged() reports it. Opening checks the
+// two meta pages and the size of the file. LMDB trusts all other pages.
 
 // Records refer to the mapped file. Thread-safe.
 class LmdbDatabase : public DataSource, public std::enable_shared_from_this<LmdbDatabase> {
@@ -102,6 +106,34 @@ class LmdbDatabase : public DataSource, public std::enable_shared_from_this<Lmdb
   std::mutex cursor_mutex_;
   std::mutex index_mutex_;
   std::vector<Place> index_;  // written once, under index_mutex_
+};
+
+// Writes a new LMDB database. The same records give the same bytes.
+class LmdbWriter : public DatabaseWriter {
+ public:
+  // Throws Error if `path` exists or its folder does not.
+  explicit LmdbWriter(const std::string& path);
+  // Without Commit, leaves no files.
+  ~LmdbWriter() override;
+
+  void Add(std::string_view key, std::string_view value) override;
+  void Finish() override;
+  void Commit() override;
+  void Withdraw() override;
+  const std::string& path() const override { return path_; }
+
+ private:
+  void Flush();
+  int TryFlush();
+  void Close();
+  void RemoveTemporary();
+  [[noreturn]] void Fail(int result) const;
+
+  const std::string path_, temporary_;
+  MDB_env* environment_ = nullptr;
+  size_t map_bytes_;
+  std::vector<std::pair<std::string, std::string>> pending_;
+  size_t pending_bytes_ = 0;
 };
 
 }  // namespace millrace::inline data

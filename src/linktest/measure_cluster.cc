@@ -13,7 +13,6 @@
 #include "linktest/bench_phase.h"
 #include "linktest/load_generator.h"
 #include "linktest/reading.h"
-#include "linktest/report_fragments.h"
 #include "linktest/result.h"
 #include "topology/choose_node.h"
 #include "weights/param_layout.h"

@@ -1,5 +1,3 @@
-// Computes the result of a measurement from the nodes' reports: throughput, loss and cost for each
-// pair of nodes and each segment. Pure functions.
 #ifndef MILLRACE_LINKTEST_RESULT_H_
 #define MILLRACE_LINKTEST_RESULT_H_
 
@@ -14,6 +12,9 @@
 #include "topology/topology.h"
 
 namespace millrace::inline linktest {
+
+// Computes the result of a measurement from the nodes' reports: throughput, loss and cost for each
+// pair of nodes and each segment. Pure functions.
 
 // Input of the computation. Reports come from the network: each must satisfy FitsTopology().
 struct Measurement {
@@ -35,6 +36,13 @@ BenchResult ResultOf(const Topology& topology, const Measurement& measurement);
 // The result as a JSON object with the field names of bench.proto, on one line with a line break.
 // Unknown fields are absent.
 MILLRACE_API std::string ResultJson(const BenchResult& result);
+
+// The text output of `millrace bench`.
+
+// Summary lines, then for each segment a table of its flows between nodes and a table of its ends,
+// then a table of the nodes. At most 100 columns unless names exceed 12 characters. "-" stands for
+// an unknown value.
+MILLRACE_API std::string BenchTable(const BenchResult& result);
 
 }  // namespace millrace::inline linktest
 

@@ -39,7 +39,7 @@ struct BuiltNetOptions {
   // activations share memory, with each other and with values that no backward pass reads; outputs,
   // and gradients of inputs (force_backward), stay.
   bool keep_activations = false;
-  // Layers do the work of those behind them where they can (nn/layers/layer_fusion.h). Blobs
+  // Layers do the work of those behind them where they can (nn/layers/layer_interfaces.h). Blobs
   // between them then hold what the last one computes.
   bool fuse = true;
 };

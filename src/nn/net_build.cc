@@ -7,8 +7,7 @@
 #include <set>
 
 #include "base/names.h"
-#include "nn/layers/backward_reads.h"
-#include "nn/layers/layer_fusion.h"
+#include "nn/layers/layer_interfaces.h"
 #include "nn/layout_choice.h"
 #include "nn/net.h"
 #include "proto/custom_param.h"
@@ -16,8 +15,8 @@
 namespace millrace::inline nn {
 namespace {
 
-// Runs `body`. Its errors get the prefix "file:line: layer 'name': field: "; a lack of memory, which
-// is no fault of the file, names the layer only.
+// Runs `body`. Its errors get the prefix "file:line: layer 'name': field: "; a lack of memory,
+// which is no fault of the file, names the layer only.
 template <typename Body>
 void Guard(const SourceMap& source, const PlacedLayer& layer, Body body) {
   try {

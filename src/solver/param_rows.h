@@ -1,6 +1,3 @@
-// Kernels (device/kernel.h) over all parameters of a net at once: a table divides the flat arrays
-// into rows, each of one parameter. A GPU needs one launch for them, however many parameters a net
-// has.
 #ifndef MILLRACE_SOLVER_PARAM_ROWS_H_
 #define MILLRACE_SOLVER_PARAM_ROWS_H_
 
@@ -10,9 +7,38 @@
 #include "base/host_device.h"
 #include "device/kernel.h"
 #include "solver/recordable_rule.h"
-#include "solver/sgd_kernels.h"
+#include "solver/sgd_step.h"
 
 namespace millrace::inline solver {
+
+// Kernels (device/kernel.h) of SGD. The formulas are those of SgdStep.
+
+// An element is a weight.
+struct SgdUpdate {
+  SgdStep step;
+  bool l1;
+  const float* gradients;
+  float* history;
+  float* weights;
+
+  template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(gradients), visit(history), visit(weights);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+    const float w = weights[i], h = history[i];
+    const float sign = w > 0 ? 1.0f : (w < 0 ? -1.0f : 0.0f);
+    const float pull = l1 ? sign : w;
+    const float next =
+        step.momentum * h + step.rate * (step.scale * gradients[i] + step.decay * pull);
+    weights[i] = w - (next + step.ahead * (next - h));
+    history[i] = next;
+  }
+};
+
+// Kernels (device/kernel.h) over all parameters of a net at once: a table divides the flat arrays
+// into rows, each of one parameter. A GPU needs one launch for them, however many parameters a net
+// has.
 
 // Elements [begin, begin + count) of the flat arrays, of one parameter.
 struct ParamRow {

@@ -13,7 +13,7 @@
 
 #include "device/work_graph.h"
 #include "millrace/export.h"
-#include "nn/layers/pass_preparation.h"
+#include "nn/layers/layer_interfaces.h"
 #include "nn/net.h"
 #include "solver/iteration_update.h"
 #include "solver/solver_config.h"

@@ -64,9 +64,8 @@ std::optional<StepResult> Solver::Step() {
 }
 
 StepResult Solver::Compute(int64_t iteration) {
-  StepResult result{.iteration = iteration,
-                    .rate = policy_.Rate(iteration),
-                    .notice = policy_.Notice(iteration)};
+  StepResult result{
+      .iteration = iteration, .rate = policy_.Rate(iteration), .notice = policy_.Notice(iteration)};
   if (update_) update_->set_rate(result.rate);
   const Gradients gradients = ComputeGradients(iteration);
   result.loss = gradients.loss;

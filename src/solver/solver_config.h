@@ -37,7 +37,7 @@ struct SolverConfig {
   uint64_t seed = 0;  // random_seed, or drawn now if that is negative
   // Lines that the caller logs: assumptions, and settings that are ignored.
   std::vector<std::string> notices;
-  // Lines that the caller logs as warnings (solver_warnings.h).
+  // Lines that the caller logs as warnings (solver_config.cc).
   std::vector<std::string> warnings;
 };
 

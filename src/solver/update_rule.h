@@ -1,6 +1,6 @@
 // What update rules (millrace/update_rule.h) share with the rest of Millrace. A rule's formulas are
 // a class of their own (sgd.h). Its kernels over spans of the flat arrays are a file for each type
-// of device, which registers the rule there (sgd_cpu.cc).
+// of device, which registers the rule there (sgd.cc).
 #ifndef MILLRACE_SOLVER_UPDATE_RULE_H_
 #define MILLRACE_SOLVER_UPDATE_RULE_H_
 

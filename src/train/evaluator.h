@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "millrace/export.h"
-#include "nn/boxes/detection_scores.h"
+#include "nn/detection_scores.h"
 #include "nn/net.h"
 
 namespace millrace::inline train {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "millrace/net.h"
-#include "nn/layers/memory_data_layer.h"
+#include "nn/layers/data/memory_data_layer.h"
 #include "nn/net.h"
 
 namespace millrace::inline train {

@@ -83,10 +83,10 @@ class KernelCode : public testing::Test {
     EXPECT_EQ(listing.status, 0) << object << ": " << listing.errors;
     return found->second = Parse(listing.output);
   }
-  std::vector<Code> Matching(const std::string& name, const char* pattern) {
+  std::vector<Code> Matching(const std::string& name, const std::string& pattern) {
     std::vector<Code> matching;
     for (const Code& code : CodesOf(name)) {
-      if (fnmatch(pattern, code.name.c_str(), 0) == 0) matching.push_back(code);
+      if (fnmatch(pattern.c_str(), code.name.c_str(), FNM_EXTMATCH) == 0) matching.push_back(code);
     }
     EXPECT_FALSE(matching.empty()) << "no kernel of " << name << " is " << pattern;
     return matching;
@@ -101,59 +101,103 @@ enum class Wide { kNone, kLoads, kStores, kBoth };
 
 struct Rule {
   const char* file;
-  const char* kernels;  // pattern of their names
+  const char* form;     // pattern of the names of instances; % stands for the kernels
+  const char* kernels;  // their names, with | between them; *: all; null: `form` has no %
   Wide wide;            // which accesses have to be of 16 bytes somewhere
 };
 
 // Kernels with indices of 64 bits, which divide, are for arrays of 2^31 values and more.
-constexpr const char* kNarrow = "*RunElements<*, int, false>(*";
-constexpr const char* kNarrowRows = "*RunRows<*, int>(*";
-constexpr const char* kPacked = "*RunElements<*, true>(*";
-constexpr const char* kMaps = "*RunElements<*MapOfChannels<*>, int, true>(*";
-constexpr const char* kSums = "*RunRows<*SumsOfChannels<*>, int>(*";
+constexpr const char* kNarrow = "*RunElements<%, int, false>(*";
+constexpr const char* kNarrowRows = "*RunRows<%, int>(*";
+constexpr const char* kPacked = "*RunElements<%, true>(*";
+constexpr const char* kMaps = "*RunElements<*MapOfChannels<%>, int, true>(*";
+constexpr const char* kSums = "*RunRows<*SumsOfChannels<%>, int>(*";
 
 const Rule kRules[] = {
-    {"nn/layers/relu_layer_cuda", kPacked, Wide::kBoth},
-    {"nn/layers/neuron_layer_cuda", "*RunElements<*NeuronForward<*>, long, true>(*", Wide::kStores},
-    {"nn/layers/neuron_layer_cuda", "*RunElements<*NeuronBackward<*>, long, true>(*", Wide::kBoth},
-    {"nn/layers/eltwise_layer_cuda", kPacked, Wide::kBoth},
-    {"nn/layers/split_layer_cuda", kPacked, Wide::kBoth},
-    {"nn/layers/recurrent_cuda", kPacked, Wide::kBoth},
-    {"nn/layers/bias_cuda", kMaps, Wide::kBoth},
-    {"nn/layers/bias_cuda", kSums, Wide::kLoads},
-    {"nn/layers/bias_cuda", "*RunRows<*BiasReluGradient*, int>(*", Wide::kBoth},
-    {"nn/layers/scale_layer_cuda", kMaps, Wide::kBoth},
-    {"nn/layers/scale_layer_cuda", kSums, Wide::kLoads},
-    {"nn/layers/bn_layer_cuda", kSums, Wide::kLoads},
-    {"nn/layers/normalize_layer_cuda", kMaps, Wide::kBoth},
-    {"nn/layers/normalize_layer_cuda", kSums, Wide::kLoads},
-    {"nn/layers/normalize_scale_cuda", kMaps, Wide::kBoth},
-    {"nn/layers/normalize_scale_cuda", kSums, Wide::kLoads},
-    {"nn/layers/part_copy_cuda", "*RunElements<*CopyParts<*ElementPack, *>, int, *", Wide::kBoth},
-    {"nn/layers/part_copy_cuda", kNarrow, Wide::kNone},
-    {"solver/sgd_cuda", "*RunRows<*UpdateOfRows<*", Wide::kBoth},
-    {"solver/element_rules_cuda", "*RunRows<*UpdateOfRows<*", Wide::kBoth},
-    {"strategy/merge_cuda", kPacked, Wide::kBoth},
-    {"nn/layers/channel_scale_layer_cuda", kNarrow, Wide::kNone},
-    {"nn/layers/column_kernels_cuda", kNarrow, Wide::kNone},
-    {"nn/layers/lrn_layer_cuda", kNarrow, Wide::kNone},
-    {"nn/layers/lstm_cuda", kNarrow, Wide::kNone},
-    {"nn/layers/pooling_layer_cuda", kNarrow, Wide::kNone},
-    {"nn/layers/recurrent_cuda", kNarrow, Wide::kNone},
-    {"nn/layers/reduction_layer_cuda", kNarrow, Wide::kNone},
-    {"nn/layers/softmax_layer_cuda", kNarrow, Wide::kNone},
-    {"nn/layers/softmax_layer_cuda", kNarrowRows, Wide::kNone},
-    {"nn/layers/stochastic_pooling_layer_cuda", kNarrow, Wide::kNone},
-    {"nn/layers/strided_copy_cuda", kNarrow, Wide::kNone},
-    {"nn/layers/strided_copy_cuda", kNarrowRows, Wide::kNone},
-    {"nn/layers/tile_layer_cuda", kNarrow, Wide::kNone},
-    {"nn/layers/unit_rows_cuda", kNarrow, Wide::kNone},
-    {"nn/layers/upsample_layer_cuda", kNarrow, Wide::kNone},
+    {"nn/layers/activation/activation_cuda", kPacked, "ReluForward|ReluBackward", Wide::kBoth},
+    {"nn/layers/activation/activation_cuda", "*RunElements<*NeuronForward<*>, long, true>(*",
+     nullptr, Wide::kStores},
+    {"nn/layers/activation/activation_cuda", "*RunElements<*NeuronBackward<*>, long, true>(*",
+     nullptr, Wide::kBoth},
+    {"nn/layers/elementwise/elementwise_cuda", kPacked,
+     "EltwiseSum|EltwiseScale|EltwiseProduct|EltwiseQuotientGradient|EltwiseMaxOfTwo|"
+     "EltwiseMaxOfNext|EltwiseMaxGradient",
+     Wide::kBoth},
+    {"nn/layers/utility/utility_cuda", kPacked, "SplitAdd", Wide::kBoth},
+    {"nn/layers/recurrent/recurrent_cuda", kPacked, "ContinueState|TanhForward|TanhStepBackward",
+     Wide::kBoth},
+    {"nn/layers/elementwise/elementwise_cuda", kMaps,
+     "BiasForward|BiasGradient|BiasReluForward|BiasReluGradient", Wide::kBoth},
+    {"nn/layers/elementwise/elementwise_cuda", kSums,
+     "BiasForward|BiasGradient|BiasReluForward|BiasReluGradient", Wide::kLoads},
+    {"nn/layers/elementwise/elementwise_cuda", "*RunRows<*BiasReluGradient*, int>(*", nullptr,
+     Wide::kBoth},
+    {"nn/layers/elementwise/elementwise_cuda", kMaps,
+     "ScaleForward|ScaleBackward|ScaleGradients|PreluForward|PreluBackward|PreluGradient",
+     Wide::kBoth},
+    {"nn/layers/elementwise/elementwise_cuda", kSums,
+     "ScaleForward|ScaleBackward|ScaleGradients|PreluForward|PreluBackward|PreluGradient",
+     Wide::kLoads},
+    {"contrib/segmentation/segmentation_cuda", kSums, "BnVariance|BnOfAverages", Wide::kLoads},
+    {"nn/layers/norm/norm_cuda", kMaps,
+     "MeanOfChannels|DeviationOfChannels|VarianceOfChannels|MeanSquareOfChannels|TakeVariance|"
+     "NormalizeSums|NormalizeForward|NormalizeBackward|CenterBackward|GlobalNormalizeBackward|"
+     "StatisticsOfSums|AverageInto",
+     Wide::kBoth},
+    {"nn/layers/norm/norm_cuda", kSums,
+     "MeanOfChannels|DeviationOfChannels|VarianceOfChannels|MeanSquareOfChannels|TakeVariance|"
+     "NormalizeSums|NormalizeForward|NormalizeBackward|CenterBackward|GlobalNormalizeBackward|"
+     "StatisticsOfSums|AverageInto",
+     Wide::kLoads},
+    {"nn/layers/norm/norm_cuda", kMaps,
+     "NormalizeScaleForward|NormalizeScaleSums|NormalizeScaleBackward", Wide::kBoth},
+    {"nn/layers/norm/norm_cuda", kSums,
+     "NormalizeScaleForward|NormalizeScaleSums|NormalizeScaleBackward", Wide::kLoads},
+    {"nn/layers/shape/shape_cuda", "*RunElements<*CopyParts<*ElementPack, *>, int, *", nullptr,
+     Wide::kBoth},
+    {"nn/layers/shape/shape_cuda", kNarrow, "CopyParts", Wide::kNone},
+    {"solver/update_rules_cuda", "*RunRows<*UpdateOfRows<*", nullptr, Wide::kBoth},
+    {"strategy/merge_cuda", kPacked, "*", Wide::kBoth},
+    {"contrib/classification/classification_cuda", kNarrow, "ScaleChannels|ChannelScaleGradient",
+     Wide::kNone},
+    {"nn/layers/convolution/convolution_cuda", kNarrow, "ImageToColumns|ColumnsToImage",
+     Wide::kNone},
+    {"nn/layers/norm/norm_cuda", kNarrow, "LrnForward|LrnBackward", Wide::kNone},
+    {"nn/layers/recurrent/recurrent_cuda", kNarrow, "LstmForward|LstmBackward", Wide::kNone},
+    {"nn/layers/pooling/pooling_cuda", kNarrow,
+     "MaxPoolForward|MaxPoolBackward|AveragePoolTop|AveragePoolBottom", Wide::kNone},
+    {"nn/layers/recurrent/recurrent_cuda", kNarrow, "ContinueState|TanhForward|TanhStepBackward",
+     Wide::kNone},
+    {"nn/layers/utility/utility_cuda", kNarrow, "ReduceRows|ReductionGradient", Wide::kNone},
+    {"nn/layers/activation/activation_cuda", kNarrow,
+     "SoftmaxForward|SoftmaxBackward|LossOfPositions|RightPositions|MeanOfPositions|MeanOfClasses|"
+     "SoftmaxLossBackward",
+     Wide::kNone},
+    {"nn/layers/activation/activation_cuda", kNarrowRows,
+     "SoftmaxForward|SoftmaxBackward|LossOfPositions|RightPositions|MeanOfPositions|MeanOfClasses|"
+     "SoftmaxLossBackward",
+     Wide::kNone},
+    {"nn/layers/pooling/pooling_cuda", kNarrow,
+     "StochasticPoolDraw|StochasticPoolMean|StochasticPoolMeanGradient", Wide::kNone},
+    {"nn/layers/shape/shape_cuda", kNarrow, "CopyElements|CopyRows", Wide::kNone},
+    {"nn/layers/shape/shape_cuda", kNarrowRows, "CopyElements|CopyRows", Wide::kNone},
+    {"nn/layers/shape/shape_cuda", kNarrow, "TileGradient", Wide::kNone},
+    {"nn/layers/norm/norm_cuda", kNarrow, "ScaleToUnit|UnitRowGradient", Wide::kNone},
+    {"contrib/segmentation/segmentation_cuda", kNarrow,
+     "UpsampleNearest|UpsampleNearestGradient|UpsampleByMask|UpsampleByMaskGradient", Wide::kNone},
 };
+
+std::string PatternOf(const Rule& rule) {
+  std::string pattern = rule.form;
+  if (!rule.kernels) return pattern;
+  const std::string kernels = rule.kernels;
+  const std::string names = kernels == "*" ? kernels : "*::@(" + kernels + ")*";
+  return pattern.replace(pattern.find('%'), 1, names);
+}
 
 TEST_F(KernelCode, DividesNoIntegersAndKeepsItsVariablesInRegisters) {
   for (const Rule& rule : kRules) {
-    for (const Code& code : Matching(rule.file, rule.kernels)) {
+    for (const Code& code : Matching(rule.file, PatternOf(rule))) {
       EXPECT_FALSE(code.divides) << code.name;
       EXPECT_FALSE(code.spills) << code.name;
     }
@@ -163,7 +207,7 @@ TEST_F(KernelCode, DividesNoIntegersAndKeepsItsVariablesInRegisters) {
 TEST_F(KernelCode, AccessesElementsIn16Bytes) {
   for (const Rule& rule : kRules) {
     if (rule.wide == Wide::kNone) continue;
-    for (const Code& code : Matching(rule.file, rule.kernels)) {
+    for (const Code& code : Matching(rule.file, PatternOf(rule))) {
       EXPECT_TRUE(code.wide_loads > 0 || rule.wide == Wide::kStores) << code.name;
       EXPECT_TRUE(code.wide_stores > 0 || rule.wide == Wide::kLoads) << code.name;
     }
@@ -172,7 +216,7 @@ TEST_F(KernelCode, AccessesElementsIn16Bytes) {
 
 // That the test would see a division.
 TEST_F(KernelCode, HasDivisionsWithWideIndices) {
-  for (const Code& code : Matching("nn/layers/unit_rows_cuda", "*ScaleToUnit, long, *")) {
+  for (const Code& code : Matching("nn/layers/norm/norm_cuda", "*ScaleToUnit, long, *")) {
     EXPECT_TRUE(code.divides) << code.name;
   }
 }

@@ -91,7 +91,7 @@ inline ConvolutionProblem RandomProblem(Rng* rng) {
   return p;
 }
 
-// The formula of nn/layers/convolution_layer.h.
+// The formula of nn/layers/convolution/convolution_layer.h.
 template <typename Visit>
 void ForEachProduct(const ConvolutionProblem& p, Visit visit) {
   const int64_t in = p.channels / p.group, out = p.outputs / p.group;

@@ -6,12 +6,12 @@
 #include <map>
 #include <set>
 
-#include "data/annotated/box_sampler.h"
-#include "data/annotated/color.h"
-#include "data/annotated/distortion.h"
-#include "data/annotated/noise.h"
-#include "data/annotated/object.h"
-#include "data/annotated/resize_policy.h"
+#include "contrib/annotated/box_sampler.h"
+#include "contrib/annotated/distortion.h"
+#include "contrib/annotated/object.h"
+#include "data/images/color.h"
+#include "data/images/noise.h"
+#include "data/images/resize_policy.h"
 #include "proto/parse.h"
 #include "test/support/support.h"
 

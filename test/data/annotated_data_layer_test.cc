@@ -1,4 +1,4 @@
-#include "nn/layers/annotated_data_layer.h"
+#include "contrib/annotated/annotated_data_layer.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "data/annotated/annotation_file.h"
+#include "contrib/annotated/annotation_file.h"
 
 #include <gtest/gtest.h>
 

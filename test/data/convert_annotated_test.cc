@@ -1,4 +1,4 @@
-#include "data/annotated/convert_annotated.h"
+#include "contrib/annotated/convert_annotated.h"
 
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-#include "nn/layers/data_layer.h"
+#include "nn/layers/data/data_layers.h"
 
 #include <atomic>
 #include <chrono>
@@ -6,10 +6,10 @@
 
 #include "base/file.h"
 #include "data/data_service.h"
-#include "data/leveldb/leveldb_writer.h"
+#include "data/leveldb/leveldb_database.h"
 #include "data/lmdb_database.h"
 #include "data/prefetcher.h"
-#include "nn/gpu/gpu_transform.h"
+#include "nn/gpu/gpu_settings.h"
 #include "test/data/test_db.h"
 #include "test/support/encode_images.h"
 #include "test/support/fake_device.h"

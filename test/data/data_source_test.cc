@@ -4,7 +4,7 @@
 
 #include "base/registration.h"
 #include "data/data_service.h"
-#include "nn/layers/data_layer.h"
+#include "nn/layers/data/data_layers.h"
 #include "test/data/test_db.h"
 #include "test/support/support.h"
 

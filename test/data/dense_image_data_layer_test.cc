@@ -1,8 +1,8 @@
-#include "nn/layers/dense_image_data_layer.h"
+#include "contrib/segmentation/image_data_layers.h"
 
 #include <set>
 
-#include "data/images/image_pair_list.h"
+#include "data/images/image_pairs.h"
 #include "data/images/resize.h"
 #include "test/data/layer_instance.h"
 #include "test/support/encode_images.h"

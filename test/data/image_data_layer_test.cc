@@ -1,4 +1,4 @@
-#include "nn/layers/image_data_layer.h"
+#include "nn/layers/data/data_layers.h"
 
 #include <map>
 #include <set>

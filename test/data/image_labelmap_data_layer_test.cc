@@ -1,7 +1,7 @@
 // What differs from ImageSegData, which the layer is otherwise.
 #include <set>
 
-#include "nn/layers/image_seg_data_layer.h"
+#include "contrib/segmentation/image_data_layers.h"
 #include "test/data/layer_instance.h"
 #include "test/support/encode_images.h"
 
@@ -88,8 +88,7 @@ TEST_F(ImageLabelmapDataLayerTest, CropsAndMirrorsBothAlike) {
 TEST_F(ImageLabelmapDataLayerTest, RefusesWhatItCannotGive) {
   EXPECT_CONTAINS(Complaint(Param("", "crop_size: 7")),
                   "is 6 x 8, expected at least 7 x 7 for the crop");
-  EXPECT_CONTAINS(Complaint(Param("label_type: IMAGE")),
-                  "is not PIXEL, expected label images");
+  EXPECT_CONTAINS(Complaint(Param("label_type: IMAGE")), "is not PIXEL, expected label images");
   EXPECT_CONTAINS(Complaint(Param("", "mean_file: 'm'")), "expected mean_value");
 }
 

@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "data/datum_view.h"
-#include "data/images/image_list_source.h"
 #include "test/support/support.h"
 
 namespace millrace {

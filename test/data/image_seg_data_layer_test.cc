@@ -1,9 +1,9 @@
-#include "nn/layers/image_seg_data_layer.h"
+#include "contrib/segmentation/image_data_layers.h"
 
 #include <map>
 #include <set>
 
-#include "data/images/image_pair_list.h"
+#include "data/images/image_pairs.h"
 #include "test/data/layer_instance.h"
 #include "test/support/encode_images.h"
 #include "test/support/fake_device.h"

@@ -11,7 +11,6 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "base/thread.h"
-#include "data/leveldb/leveldb_writer.h"
 #include "test/data/test_db.h"
 #include "test/support/support.h"
 

@@ -10,7 +10,6 @@
 
 #include "base/file.h"
 #include "base/rng.h"
-#include "data/lmdb_writer.h"
 #include "test/data/test_db.h"
 #include "test/support/support.h"
 

@@ -1,4 +1,4 @@
-#include "nn/layers/memory_data_layer.h"
+#include "nn/layers/data/memory_data_layer.h"
 
 #include <numeric>
 

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "data/annotated/color.h"
-#include "data/annotated/noise.h"
+#include "data/images/color.h"
+#include "data/images/noise.h"
 #include "data/images/resample.h"
 
 namespace millrace {

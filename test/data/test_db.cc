@@ -4,7 +4,6 @@
 
 #include "data/datum_view.h"
 #include "data/lmdb_database.h"
-#include "data/lmdb_writer.h"
 
 namespace millrace::test {
 

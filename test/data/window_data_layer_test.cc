@@ -1,4 +1,4 @@
-#include "nn/layers/window_data_layer.h"
+#include "nn/layers/data/data_layers.h"
 
 #include <set>
 

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "data/window/window_file.h"
-#include "data/window/window_place.h"
 #include "test/support/support.h"
 
 namespace millrace {

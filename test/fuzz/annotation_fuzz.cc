@@ -1,6 +1,6 @@
 // Annotation files of any bytes, in each format: they give finite boxes of classes of the label
 // map, or one line that names the file. The first byte is the format.
-#include "data/annotated/annotation_file.h"
+#include "contrib/annotated/annotation_file.h"
 
 #include <cmath>
 

@@ -3,9 +3,7 @@
 #include <memory>
 
 #include "linktest/bench_phase.h"
-#include "linktest/report_fragments.h"
 #include "linktest/result.h"
-#include "linktest/table.h"
 #include "test/fuzz/support/fuzz.h"
 
 namespace millrace::fuzz {

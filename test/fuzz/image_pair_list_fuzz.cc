@@ -1,5 +1,5 @@
 // Lists of pairs of images of any bytes: they give names of the list, or one line that names it.
-#include "data/images/image_pair_list.h"
+#include "data/images/image_pairs.h"
 
 #include "test/fuzz/support/files.h"
 #include "test/fuzz/support/fuzz.h"

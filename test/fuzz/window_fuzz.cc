@@ -1,7 +1,6 @@
 // Window files of any bytes: they give windows of the images listed, each of which has a place in
 // the output or is refused, or one line that names the file.
 #include "data/window/window_file.h"
-#include "data/window/window_place.h"
 #include "test/fuzz/support/files.h"
 #include "test/fuzz/support/fuzz.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "nn/gpu/gpu_transform.h"
+#include "nn/gpu/gpu_settings.h"
 #include "proto/parse.h"
 #include "test/data/layer_instance.h"
 #include "test/data/test_db.h"

@@ -1,4 +1,4 @@
-#include "linktest/report_fragments.h"
+#include "linktest/bench_phase.h"
 
 #include <gtest/gtest.h>
 

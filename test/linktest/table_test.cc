@@ -1,4 +1,4 @@
-#include "linktest/table.h"
+#include "linktest/result.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "metrics/gnuplot.h"
 #include "test/support/support.h"
 
 namespace millrace {

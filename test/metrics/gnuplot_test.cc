@@ -1,6 +1,6 @@
 // Draws figures with gnuplot, parses the pictures as XML, and checks what they show. Tests that
 // need gnuplot are skipped where it is not installed.
-#include "metrics/gnuplot.h"
+#include "metrics/figure.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 """Bugs in how generic code uses devices, as exchange.py has them."""
 
 NET, BLOB, LAYER = "src/nn/net.cc", "src/nn/blob.cc", "include/millrace/layer.h"
-DATA, DUMMY = "src/nn/layers/batch_data_layer.cc", "src/nn/layers/dummy_data_layer.cc"
+DATA, DUMMY = "src/nn/layers/data/batch_data_layer.cc", "src/nn/layers/data/input_layers.cc"
 RULE, STREAM = "src/solver/update_rule.cc", "src/exchange/kernels/stream_executor.cc"
 ORDER, STRATEGY = "src/device/write_order.h", "src/strategy/device_strategy.cc"
 LINK, LINKS = "src/cluster/device_link.cc", "src/train/device_links.cc"
@@ -10,8 +10,8 @@ TESTER = "src/train/tester.cc"
 TOGETHER = "src/strategy/device_allreduce.cc"
 TEAM, MERGE = "src/strategy/device_team.cc", "src/strategy/device_merge.cc"
 GRAPHS = "src/solver/pass_graphs.cc"
-UPLOAD, BATCHES = "src/nn/layers/batch_upload.cc", "src/data/batch_transform.cc"
-PIXELS, CROP = "src/nn/layers/pixel_kernels.h", "src/data/transformer.cc"
+UPLOAD, BATCHES = "src/nn/layers/data/batch_upload.cc", "src/data/batch_transform.cc"
+PIXELS, CROP = "src/nn/layers/data/pixel_kernels.h", "src/data/transformer.cc"
 FETCH = "src/data/prefetcher.cc"
 COMPLETION, SETUP = "src/train/run_completion.cc", "src/train/run_setup.cc"
 READER, PAIRS = "src/weights/weight_reader.cc", "src/strategy/pair_averaging.cc"
@@ -157,10 +157,10 @@ bool with_diff) const {
     ("clipped-gradients-are-as-they-were", [("src/solver/param_rows.h", """\
     if (scale) own_numbers.scale = *scale;
 """, "")]),
-    ("the-net-does-not-wait-for-its-batch", [("src/nn/layers/batch_upload.cc", """\
+    ("the-net-does-not-wait-for-its-batch", [("src/nn/layers/data/batch_upload.cc", """\
   net_.Wait(uploaded_);
 """, "")]),
-    ("a-batch-overwrites-the-one-before", [("src/nn/layers/batch_upload.cc", """\
+    ("a-batch-overwrites-the-one-before", [("src/nn/layers/data/batch_upload.cc", """\
   queue_.Wait(taken_);
 """, "")]),
     ("statistics-keep-to-no-order", [("src/strategy/device_strategy.h", """\

@@ -3,11 +3,11 @@
 #include <fstream>
 #include <limits>
 
-#include "nn/boxes/box_code.h"
-#include "nn/boxes/box_match.h"
-#include "nn/boxes/box_nms.h"
-#include "nn/boxes/detections.h"
-#include "nn/boxes/image_box.h"
+#include "contrib/detection/box_code.h"
+#include "contrib/detection/boxes.h"
+#include "contrib/detection/detection_files.h"
+#include "contrib/detection/ground_truth.h"
+#include "nn/detection_scores.h"
 #include "test/support/blob_values.h"
 #include "test/support/support.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "nn/layers/bias_kernels.h"
-#include "nn/layers/normalize_kernels.h"
+#include "nn/layers/elementwise/bias_kernels.h"
+#include "nn/layers/norm/normalize_kernels.h"
 #include "test/support/fake_gpu.h"
 #include "test/support/support.h"
 

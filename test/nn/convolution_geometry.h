@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "nn/layers/convolution_shape.h"
+#include "nn/layers/convolution/convolution_kernel.h"
 #include "test/nn/reference.h"
 #include "test/support/blob_values.h"
 

@@ -1,4 +1,4 @@
-#include "nn/layers/convolution_kernel.h"
+#include "nn/layers/convolution/convolution_kernel.h"
 
 #include "base/simd.h"
 #include "test/nn/convolution_geometry.h"

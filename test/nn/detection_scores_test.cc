@@ -1,4 +1,4 @@
-#include "nn/boxes/detection_scores.h"
+#include "nn/detection_scores.h"
 
 #include "test/support/support.h"
 

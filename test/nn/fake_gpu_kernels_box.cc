@@ -1,5 +1,5 @@
 // The fake device's kernels of layers that work on boxes.
-#include "nn/layers/l2_norm_kernels.h"
+#include "nn/layers/norm/l2_norm_kernels.h"
 #include "test/support/fake_gpu.h"
 
 namespace millrace::test {

@@ -1,10 +1,10 @@
 // The kernels of element-wise and normalising layers on the fake device.
-#include "nn/layers/insanity_kernels.h"
-#include "nn/layers/neuron_formulas.h"
-#include "nn/layers/neuron_kernels.h"
-#include "nn/layers/normalize_kernels.h"
-#include "nn/layers/normalize_scale_kernels.h"
-#include "nn/layers/scale_kernels.h"
+#include "contrib/classification/insanity_kernels.h"
+#include "contrib/classification/neuron_kernels.h"
+#include "nn/layers/activation/neuron_kernels.h"
+#include "nn/layers/elementwise/scale_kernels.h"
+#include "nn/layers/norm/normalize_kernels.h"
+#include "nn/layers/norm/normalize_scale_kernels.h"
 #include "nn/layers/write_number_kernels.h"
 #include "test/support/fake_gpu.h"
 

@@ -1,9 +1,6 @@
 // The kernels of adaptive update rules and of strategies on the fake device.
-#include "solver/adadelta.h"
-#include "solver/adagrad.h"
-#include "solver/adam.h"
+#include "solver/adaptive_rules.h"
 #include "solver/param_rows.h"
-#include "solver/rmsprop.h"
 #include "strategy/compensate_kernel.h"
 #include "strategy/merge_kernels.h"
 #include "test/support/fake_gpu.h"

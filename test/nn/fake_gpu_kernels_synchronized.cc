@@ -1,5 +1,5 @@
 // Kernels of layers whose batches are synchronised.
-#include "nn/layers/normalize_kernels.h"
+#include "nn/layers/norm/normalize_kernels.h"
 #include "test/support/fake_gpu.h"
 
 namespace millrace::test {

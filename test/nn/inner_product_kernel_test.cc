@@ -1,4 +1,4 @@
-#include "nn/layers/inner_product_kernel.h"
+#include "nn/layers/inner_product/inner_product_kernel.h"
 
 #include "test/nn/layer_runner.h"
 #include "test/nn/reference.h"

@@ -1,4 +1,4 @@
-#include "nn/layers/weight_gradient_kernel.h"
+#include "nn/layers/convolution/weight_gradient_kernel.h"
 
 #include "base/simd.h"
 #include "test/nn/convolution_geometry.h"

@@ -1,6 +1,6 @@
 // The kernel of layers that read images, on the fake device: in all programs, since nets of
 // images are in many.
-#include "nn/layers/pixel_kernels.h"
+#include "nn/layers/data/pixel_kernels.h"
 #include "test/support/fake_gpu.h"
 
 namespace millrace::test {

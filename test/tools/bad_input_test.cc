@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "data/lmdb_writer.h"
+#include "data/lmdb_database.h"
 #include "proto/parse.h"
 #include "test/support/encode_images.h"
 #include "test/tools/tools_support.h"
@@ -60,7 +60,8 @@ TEST_F(BadInput, SolverFileMissingEmptyTruncatedOrSomethingElse) {
                                           "ELF\x02\x01\x00\x00\x01\xff",
                                           10));
   ExpectOneLine(Train(work_ / "binary"), {"binary: is a binary file"});
-  ExpectOneLine(Train(work_ / "net.prototxt"), {"net.prototxt: is a NetParameter, expected a SolverParameter"});
+  ExpectOneLine(Train(work_ / "net.prototxt"),
+                {"net.prototxt: is a NetParameter, expected a SolverParameter"});
 }
 
 TEST_F(BadInput, NetFileMissingEmptyTruncatedOrSomethingElse) {
@@ -72,7 +73,8 @@ TEST_F(BadInput, NetFileMissingEmptyTruncatedOrSomethingElse) {
   work_.WriteNet(std::string("layer {\n  name: 'x'\n"));
   ExpectOneLine(Train(Workspace::Solver(2)), {"net.prototxt:3:"});
   work_.WriteNet(std::string("base_lr: 1\n"));
-  ExpectOneLine(Train(Workspace::Solver(2)), {"net.prototxt: is a SolverParameter, expected a NetParameter"});
+  ExpectOneLine(Train(Workspace::Solver(2)),
+                {"net.prototxt: is a SolverParameter, expected a NetParameter"});
   for (const char* command : {"time", "test"}) {
     std::vector<std::string> arguments = {command, "--model=" + work_ / "none.prototxt"};
     if (std::string(command) == "test") arguments.push_back("--weights=w");

@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "data/hdf5/hdf5_handle.h"
 #include "millrace/file_descriptor.h"
 
 namespace millrace::inline data {

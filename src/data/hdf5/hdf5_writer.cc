@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/hdf5/hdf5_handle.h"
+#include "data/hdf5/hdf5_rows.h"
 #include "data/open_once.h"
 
 namespace millrace::inline data {

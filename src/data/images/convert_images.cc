@@ -22,4 +22,9 @@ ConvertImagesResult ConvertImages(const std::string& root_folder, const std::str
   return ConvertRecords(root_folder, list_file, output, names, make, options);
 }
 
+AnnotatedConverter& RegisteredAnnotatedConverter() {
+  static AnnotatedConverter converter = nullptr;
+  return converter;
+}
+
 }  // namespace millrace::inline data

@@ -44,6 +44,24 @@ MILLRACE_API ConvertImagesResult ConvertImages(const std::string& root_folder,
                                                const std::string& output,
                                                const ConvertImagesOptions& options);
 
+// ---- Images with boxes ----
+
+struct ConvertAnnotatedOptions {
+  ConvertImagesOptions images;
+  bool detection = false;          // boxes; false: one label per image, without a type
+  std::string label_type = "xml";  // of the files with boxes (contrib/annotated/annotation_file.h)
+  std::string label_map_file;      // for boxes
+  bool check_label = false;        // the label map gives no number twice
+};
+
+// As ConvertAnnotated of contrib/annotated/convert_annotated.h.
+using AnnotatedConverter = ConvertImagesResult (*)(const std::string& root_folder,
+                                                   const std::string& list_file,
+                                                   const std::string& output,
+                                                   const ConvertAnnotatedOptions& options);
+// The converter that contrib registers; null without it. Set before main.
+MILLRACE_API AnnotatedConverter& RegisteredAnnotatedConverter();
+
 }  // namespace millrace::inline data
 
 #endif  // MILLRACE_DATA_IMAGES_CONVERT_IMAGES_H_

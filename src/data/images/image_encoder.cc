@@ -4,8 +4,6 @@
 #include <cctype>
 
 #include "base/error.h"
-#include "data/images/jpeg_encoder.h"
-#include "data/images/png_encoder.h"
 
 namespace millrace::inline data {
 namespace {

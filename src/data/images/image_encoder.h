@@ -1,4 +1,3 @@
-// Encodes images as OpenCV's imencode does by default.
 #ifndef MILLRACE_DATA_IMAGES_IMAGE_ENCODER_H_
 #define MILLRACE_DATA_IMAGES_IMAGE_ENCODER_H_
 
@@ -7,6 +6,18 @@
 #include "data/image_decoder.h"
 
 namespace millrace::inline data {
+
+// Encodes JPEG with libjpeg-turbo.
+
+// `image`: rows in (H, W, C) order, 1 channel or 3 (blue, green, red). Throws Error. Thread-safe.
+std::string EncodeJpeg(const Image& image, int quality);
+
+// Encodes PNG with libpng.
+
+// `image`: rows in (H, W, C) order, 1 channel or 3 (blue, green, red). Throws Error. Thread-safe.
+std::string EncodePng(const Image& image);
+
+// Encodes images as OpenCV's imencode does by default.
 
 enum class ImageFormat { kJpeg, kPng };
 

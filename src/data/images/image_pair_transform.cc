@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "data/datum_view.h"
-#include "data/images/image_pair_source.h"
+#include "data/images/image_pairs.h"
 #include "data/pixel_reader.h"
 #include "proto/parse.h"
 

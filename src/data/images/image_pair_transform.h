@@ -1,4 +1,4 @@
-// Pairs of images (image_pair_source.h) to values: both are decoded, resized, mirrored and cropped
+// Pairs of images (image_pairs.h) to values: both are decoded, resized, mirrored and cropped
 // alike; mean and scale apply to the image, and the label image keeps its values.
 #ifndef MILLRACE_DATA_IMAGES_IMAGE_PAIR_TRANSFORM_H_
 #define MILLRACE_DATA_IMAGES_IMAGE_PAIR_TRANSFORM_H_
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/image_decoder.h"
-#include "data/images/image_pair_reader.h"
+#include "data/images/image_pairs.h"
 #include "data/record_transform.h"
 #include "data/transformer.h"
 #include "proto/caffe.pb.h"

@@ -1,4 +1,4 @@
-// Images with labels of pixels (image_pair_source.h) to values, as DeepLab's fork of Caffe does:
+// Images with labels of pixels (image_pairs.h) to values, as DeepLab's fork of Caffe does:
 // both are resized, padded below and on the right up to the size of the crop, cropped and then
 // mirrored alike. Means and scale apply to the image, and padding is the mean: 0 in the top.
 //
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "data/images/image_pair_reader.h"
+#include "data/images/image_pairs.h"
 #include "data/record_transform.h"
 #include "data/transformer.h"
 #include "proto/caffe.pb.h"

@@ -1,4 +1,4 @@
-#include "data/images/jpeg_encoder.h"
+#include "data/images/image_encoder.h"
 
 #include <csetjmp>
 #include <cstdio>

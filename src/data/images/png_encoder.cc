@@ -1,4 +1,4 @@
-#include "data/images/png_encoder.h"
+#include "data/images/image_encoder.h"
 
 #include <png.h>
 

@@ -7,7 +7,7 @@
 #include <numbers>
 #include <vector>
 
-#include "data/images/to_byte.h"
+#include "data/images/resize.h"
 
 namespace millrace::inline data {
 namespace {

@@ -1,3 +1,20 @@
+#ifndef MILLRACE_DATA_IMAGES_RESIZE_H_
+#define MILLRACE_DATA_IMAGES_RESIZE_H_
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "data/image_decoder.h"
+
+namespace millrace::inline data {
+
+// The nearest byte, as OpenCV's saturate_cast has it: halves to even. 0 for NaN.
+inline uint8_t ToByte(float value) {
+  if (!(value > 0)) return 0;
+  return value < 255 ? static_cast<uint8_t>(std::lrint(value)) : 255;
+}
+
 // Resizes images of 8 bits per value as OpenCV's cv::resize does with INTER_LINEAR, which Caffe
 // uses for new_height, new_width and windows.
 //
@@ -11,15 +28,6 @@
 // An exact halving of both axes is the mean of 2 x 2 pixels, rounded half up, as in OpenCV. Results
 // equal those of OpenCV 4.6 without IPP bit for bit. OpenCV builds with Intel's IPP or with
 // Carotene (ARM) differ by up to 1.
-#ifndef MILLRACE_DATA_IMAGES_RESIZE_H_
-#define MILLRACE_DATA_IMAGES_RESIZE_H_
-
-#include <cstdint>
-#include <vector>
-
-#include "data/image_decoder.h"
-
-namespace millrace::inline data {
 
 // A rectangle of a plane: `height` rows of `width` values, `stride` values apart.
 struct PlaneView {

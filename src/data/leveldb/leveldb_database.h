@@ -1,12 +1,9 @@
-// A LevelDB database opened for reading, once per file and process, without its lock and without
-// writing to it. So many processes may read a database at once, also on read-only media. A process
-// that writes the database meanwhile is not noticed. LevelDB does not know how many records it has
-// and finds them by key only, so opening one reads all of it once and keeps the keys.
 #ifndef MILLRACE_DATA_LEVELDB_LEVELDB_DATABASE_H_
 #define MILLRACE_DATA_LEVELDB_LEVELDB_DATABASE_H_
 
 #include <leveldb/db.h>
 #include <leveldb/env.h>
+#include <leveldb/write_batch.h>
 
 #include <cstdint>
 #include <memory>
@@ -14,9 +11,15 @@
 #include <string_view>
 #include <vector>
 
+#include "data/database.h"
 #include "millrace/data_source.h"
 
 namespace millrace::inline data {
+
+// A LevelDB database opened for reading, once per file and process, without its lock and without
+// writing to it. So many processes may read a database at once, also on read-only media. A process
+// that writes the database meanwhile is not noticed. LevelDB does not know how many records it has
+// and finds them by key only, so opening one reads all of it once and keeps the keys.
 
 // Thread-safe.
 class LevelDbDatabase : public DataSource, public std::enable_shared_from_this<LevelDbDatabase> {
@@ -49,6 +52,30 @@ class LevelDbDatabase : public DataSource, public std::enable_shared_from_this<L
   std::unique_ptr<leveldb::DB> database_;
   std::string keys_;                // of all records, one after the other
   std::vector<uint64_t> key_ends_;  // of each record, in keys_
+};
+
+// Writes a new LevelDB database with the block size of Caffe's.
+class LevelDbWriter : public DatabaseWriter {
+ public:
+  // Throws Error if `path` exists or its folder does not.
+  explicit LevelDbWriter(const std::string& path);
+  ~LevelDbWriter() override;
+
+  void Add(std::string_view key, std::string_view value) override;
+  void Finish() override;
+  void Commit() override;
+  void Withdraw() override;
+  const std::string& path() const override { return path_; }
+
+ private:
+  void Flush(bool sync);
+  void Check(const leveldb::Status& status) const;
+
+  const std::string path_, temporary_;
+  std::unique_ptr<leveldb::DB> database_;
+  leveldb::WriteBatch pending_;
+  std::string last_key_;
+  bool has_records_ = false;
 };
 
 }  // namespace millrace::inline data

@@ -1,6 +1,6 @@
 // Layers that combine arrays: value by value, or one behind the other.
 #include "model/onnx/layer_export.h"
-#include "nn/layers/old_axis_field.h"
+#include "nn/layers/fields.h"
 
 namespace millrace::inline model::onnx_export {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "model/onnx/layer_export.h"
-#include "nn/layers/convolution_geometry.h"
+#include "nn/layers/convolution/convolution_geometry.h"
 
 namespace millrace::inline model::onnx_export {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "millrace/version.h"
-#include "model/model_format.h"
+#include "model/loaded_net.h"
 #include "model/onnx/layer_export.h"
 #include "model/onnx/values.h"
 

@@ -1,5 +1,5 @@
 // Layers that compute each value of their top from one value of their bottom. The formulas are in
-// nn/layers/neuron_formulas.h.
+// nn/layers/activation/neuron_kernels.h.
 #include <cmath>
 
 #include "model/onnx/layer_export.h"

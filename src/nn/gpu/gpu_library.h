@@ -10,13 +10,13 @@
 
 #include "device/gpu_types.h"
 #include "millrace/queue.h"
-#include "nn/layers/convolution_plan.h"
+#include "nn/layers/convolution/convolution_geometry.h"
 
 namespace millrace::inline nn {
 
-// A convolution in plain order (nn/layers/convolution_layer.h has the formula): bottom {images,
-// channels, height, width}, top {images, outputs, out_height, out_width}, weights {outputs,
-// channels / group, kernel[0], kernel[1]}. Pairs are (height, width).
+// A convolution in plain order (nn/layers/convolution/convolution_layer.h has the formula): bottom
+// {images, channels, height, width}, top {images, outputs, out_height, out_width}, weights
+// {outputs, channels / group, kernel[0], kernel[1]}. Pairs are (height, width).
 struct ConvolutionProblem {
   int64_t images, channels, height, width;
   int64_t outputs, out_height, out_width;

@@ -1,5 +1,6 @@
 #include "nn/gpu/gpu_settings.h"
 
+#include <atomic>
 #include <mutex>
 
 #include "base/error.h"
@@ -9,6 +10,8 @@ namespace {
 
 std::mutex mutex;
 GpuSettings current;
+
+std::atomic<bool> transform{true};
 
 }  // namespace
 
@@ -28,5 +31,8 @@ GpuSettings CurrentGpuSettings() {
   std::lock_guard lock(mutex);
   return current;
 }
+
+void SetGpuTransform(bool wanted) { transform = wanted; }
+bool GpuTransform() { return transform; }
 
 }  // namespace millrace::inline nn

@@ -1,4 +1,3 @@
-// How nets use the libraries of GPUs for matrix products and convolutions.
 #ifndef MILLRACE_NN_GPU_GPU_SETTINGS_H_
 #define MILLRACE_NN_GPU_GPU_SETTINGS_H_
 
@@ -7,6 +6,8 @@
 #include "millrace/export.h"
 
 namespace millrace::inline nn {
+
+// How nets use the libraries of GPUs for matrix products and convolutions.
 
 // Arithmetic of matrix products and convolutions.
 enum class GpuPrecision {
@@ -32,6 +33,14 @@ struct GpuSettings {
 // Apply to the GPU libraries that are made from now on, in this process. Thread-safe.
 MILLRACE_API void SetGpuSettings(const GpuSettings& settings);
 GpuSettings CurrentGpuSettings();
+
+// Where images become the values of a net on a GPU.
+
+// Whether nets that this process builds from now on copy images to GPUs as bytes, and mirror them,
+// subtract the mean and scale there (data/pixel_rule.h). At first they do. The values are the same
+// either way. Thread-safe.
+MILLRACE_API void SetGpuTransform(bool wanted);
+bool GpuTransform();
 
 }  // namespace millrace::inline nn
 

@@ -2,7 +2,7 @@
 #ifndef MILLRACE_NN_ONEDNN_CONVOLUTION_OPS_H_
 #define MILLRACE_NN_ONEDNN_CONVOLUTION_OPS_H_
 
-#include "nn/layers/convolution_geometry.h"
+#include "nn/layers/convolution/convolution_geometry.h"
 #include "nn/onednn/onednn.h"
 
 namespace millrace::inline nn::onednn {
