@@ -94,7 +94,8 @@ namespace {
 
 int64_t LegacyAxis(const PyBlob& blob, size_t axis) {
   const Shape& shape = blob.dims();
-  if (shape.size() > 4) throw Error("a blob of ", shape.size(), " axes has no such size: use shape");
+  if (shape.size() > 4)
+    throw Error("a blob of ", shape.size(), " axes has no such size: use shape");
   return axis < shape.size() ? shape[axis] : 1;
 }
 
@@ -134,11 +135,10 @@ reshape to a larger size the blob has other memory; take the view again.)")
             for (const py::handle size : sizes) shape.push_back(py::int_(size.cast<py::object>()));
             blob.Reshape(shape);
           },
-          "reshape(*sizes): gives the blob another shape. Values that it held are undefined if the\n"
+          "reshape(*sizes): gives the blob another shape. Values that it held are undefined if "
+          "the\n"
           "new shape is larger.")
-      .def("__repr__", [](const PyBlob& blob) {
-        return "<Blob " + ShapeText(blob.dims()) + ">";
-      });
+      .def("__repr__", [](const PyBlob& blob) { return "<Blob " + ShapeText(blob.dims()) + ">"; });
 }
 
 }  // namespace millrace::python

@@ -222,7 +222,8 @@ void BindNet(py::module_* module) {
             });
           },
           py::arg("layer"), py::arg("data").noconvert(), py::arg("labels").noconvert(),
-          "Gives MemoryData layer `layer` its next examples, which are copied: float32 arrays in C\n"
+          "Gives MemoryData layer `layer` its next examples, which are copied: float32 arrays in "
+          "C\n"
           "order, (n, channels, height, width) and n labels, n a multiple of the batch size.")
       .def("__repr__", [](const PyNet& net) { return "<Net '" + net.net().name() + "'>"; });
 }

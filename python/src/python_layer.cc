@@ -35,8 +35,7 @@ class PyLayerBlobs {
     if (index >= blobs_.size()) throw py::index_error("blobs: the layer has fewer");
     static const bool kAlive = true;
     // The pointer keeps the blob as long as somebody has it.
-    return {owner_, blobs_[index].get(), kind,
-            std::shared_ptr<const bool>(blobs_[index], &kAlive)};
+    return {owner_, blobs_[index].get(), kind, std::shared_ptr<const bool>(blobs_[index], &kAlive)};
   }
   const std::vector<std::shared_ptr<Blob>>& Close() {
     closed_ = true;
@@ -136,11 +135,11 @@ void BindPythonLayer(py::module_* module) {
            "add_blob(*sizes), in setup: declares an array; its values there are the initial ones.")
       .def("__len__", &PyLayerBlobs::size)
       .def("__getitem__", [](const PyLayerBlobs& blobs, size_t index) { return blobs.At(index); });
-  LayerRegistry::Get().Register(
-      "Python", DeviceType::kCpu,
-      [](const caffe::LayerParameter& param, const LayerContext& context) -> std::unique_ptr<Layer> {
-        return std::make_unique<PythonLayer>(param, context);
-      });
+  LayerRegistry::Get().Register("Python", DeviceType::kCpu,
+                                [](const caffe::LayerParameter& param,
+                                   const LayerContext& context) -> std::unique_ptr<Layer> {
+                                  return std::make_unique<PythonLayer>(param, context);
+                                });
 }
 
 }  // namespace millrace::python

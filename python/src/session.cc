@@ -120,9 +120,9 @@ millrace.Error with one line that names file, field and expectation.)";
 template <typename Class, typename Factory, typename... First>
 void DefOpen(Class* binding, Factory open, const First&... first) {
   open(binding, first..., py::kw_only(), py::arg("weights") = std::vector<Path>(),
-       py::arg("snapshot") = std::nullopt, py::arg("topology") = std::nullopt,
-       py::arg("node") = "", py::arg("join_seconds") = 60.0,
-       py::arg("shard") = std::pair<uint64_t, uint64_t>(0, 0), py::arg("past_max_iter") = false);
+       py::arg("snapshot") = std::nullopt, py::arg("topology") = std::nullopt, py::arg("node") = "",
+       py::arg("join_seconds") = 60.0, py::arg("shard") = std::pair<uint64_t, uint64_t>(0, 0),
+       py::arg("past_max_iter") = false);
 }
 
 }  // namespace
@@ -140,17 +140,15 @@ void BindSession(py::module_* module) {
 
   py::class_<PySession> session(*module, "Session", kSessionDoc);
   DefOpen(&session, [](auto* binding, const auto&... extra) {
-    binding->def(py::init([](const Path& file, std::vector<Path> weights,
-                             std::optional<Path> snapshot, std::optional<Path> topology,
-                             std::string node, double join_seconds,
-                             std::pair<uint64_t, uint64_t> shard, bool past_max_iter) {
-                   return Open({weights, snapshot, topology, node, join_seconds, shard,
-                                past_max_iter},
-                               [&](const SessionOptions& options) {
-                                 return Session::Open(file.string(), options);
-                               });
-                 }),
-                 py::arg("solver_file"), extra...);
+    binding->def(
+        py::init([](const Path& file, std::vector<Path> weights, std::optional<Path> snapshot,
+                    std::optional<Path> topology, std::string node, double join_seconds,
+                    std::pair<uint64_t, uint64_t> shard, bool past_max_iter) {
+          return Open(
+              {weights, snapshot, topology, node, join_seconds, shard, past_max_iter},
+              [&](const SessionOptions& options) { return Session::Open(file.string(), options); });
+        }),
+        py::arg("solver_file"), extra...);
   });
   DefOpen(&session, [](auto* binding, const auto&... extra) {
     binding->def_static(

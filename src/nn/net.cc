@@ -252,7 +252,8 @@ void BuiltNet::ForwardNode(size_t index) {
     if (node.loss_weight[i] == 0) continue;
     if (node.top[i]->count() > node.loss_room[i]) {
       throw Error("layer '", node.layer->name(), "': its loss has ", node.top[i]->count(),
-                  " values, expected at most the ", node.loss_room[i], " of the net as it was built");
+                  " values, expected at most the ", node.loss_room[i],
+                  " of the net as it was built");
     }
     queue_->CopyToHost(loss_values_.get<float>() + node.loss_at[i], node.top[i]->data(),
                        node.top[i]->count() * sizeof(float));

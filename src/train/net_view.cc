@@ -157,7 +157,9 @@ Blob& NetView::blob(const std::string& name) {
   return Find(name);
 }
 
-bool NetView::IsReshaped(size_t node) const { return ShapesOf(net_.nodes()[node]) != shapes_[node]; }
+bool NetView::IsReshaped(size_t node) const {
+  return ShapesOf(net_.nodes()[node]) != shapes_[node];
+}
 
 void NetView::ReshapeNode(size_t node) {
   net_.ReshapeNode(node);

@@ -289,8 +289,7 @@ class SolverSession : public Session {
         strategy_->weights() == weights_->data()) {
       return;
     }
-    throw Error("Session::", call,
-                ": expected a session without a cluster, with strategy hogwild");
+    throw Error("Session::", call, ": expected a session without a cluster, with strategy hogwild");
   }
 
   // Throws Error if there is no such net.

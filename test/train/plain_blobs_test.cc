@@ -22,13 +22,9 @@ std::unique_ptr<Net> OpenPlain(const std::string& text) {
   return Net::OpenText(text, "deploy.prototxt", options);
 }
 
-std::vector<float> ValuesOf(const Blob& blob) {
-  return {blob.data(), blob.data() + blob.count()};
-}
+std::vector<float> ValuesOf(const Blob& blob) { return {blob.data(), blob.data() + blob.count()}; }
 
-void Set(float* values, const Blob& blob, float value) {
-  std::fill_n(values, blob.count(), value);
-}
+void Set(float* values, const Blob& blob, float value) { std::fill_n(values, blob.count(), value); }
 
 using Floats = std::vector<float>;
 
@@ -48,7 +44,8 @@ TEST(PlainBlobs, AreWhatTheLayersComputeWith) {
 
 TEST(PlainBlobs, OfAConvolutionAreRowByRow) {
   const std::string text =
-      "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 16 dim: 6 dim: 6 "
+      "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 16 dim: 6 dim: "
+      "6 "
       "} } } layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { "
       "num_output: 16 kernel_size: 3 weight_filler { type: 'xavier' } } }"
       "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' }"
@@ -194,8 +191,8 @@ TEST(PlainBlobs, OfASessionAreAStepByHand) {
 
 TEST(PlainBlobs, OfATestNetShareTheWeightsThatAreTrained) {
   Workspace work;
-  const auto session = Session::Open(
-      work.Write("own", Workspace::Tested(Workspace::Solver(5), 100)), Plain());
+  const auto session =
+      Session::Open(work.Write("own", Workspace::Tested(Workspace::Solver(5), 100)), Plain());
   ASSERT_EQ(session->test_nets(), 1);
   Net& test = session->test_net(0);
   EXPECT_TRUE(test.weights().empty());
