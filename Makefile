@@ -3,6 +3,7 @@
 #   make test         install what is missing, build, run the test suite
 #   make              build/millrace (packages must be present: tools/install-deps)
 #   make python       the Python modules millrace and caffe, in build/python
+#   make wheel        the same for pip, in dist/
 #   make install      PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR=: program, library, headers
 #   make bench        side-by-side measurements      make accuracy   the accuracy table
 #   make check        the part of the suite that one runs while working
@@ -343,8 +344,8 @@ $(BUILD)/millrace: $(tool_objects) $(BUILD)/libmillrace.so
 # The Python modules, in a folder for PYTHONPATH. What they are made of is the library and
 # Python files; caffe.proto.caffe_pb2 is made here.
 python_suffix := $(word 1,$(python_build))
-# The folders of the library, from the module's: in the build, and of an installation.
-python_library_folders := ../.. ../../.. $(addprefix ../../../,$(shell $(CXX) -print-multiarch))
+# The folders of the library, from the module's: in a wheel, in the build, and of an installation.
+python_library_folders := . ../.. ../../.. ../../../../lib64 $(addprefix ../../../,$(shell $(CXX) -print-multiarch))
 python_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard python/src/*.cc))
 $(python_objects): CXXFLAGS += -fvisibility=hidden $(patsubst %,-isystem %,$(wordlist 2,9,$(python_build)))
 python_files := $(patsubst python/%,$(BUILD)/python/%,$(wildcard python/millrace/*.py python/millrace/*.pyi python/millrace/py.typed python/caffe/*.py))
@@ -366,6 +367,11 @@ $(python_proto): src/proto/caffe.proto
 .PHONY: python
 python: $(if $(use_python),$(python_module) $(python_files) $(python_proto))
 	@$(if $(use_python),:,echo "python: skipped: $(strip $(why_no_python))")
+
+# For pip: the modules and the library, but not the libraries that this needs.
+.PHONY: wheel
+wheel: python
+	@$(if $(use_python),$(PYTHON3) python/make_wheel.py $(BUILD) $(version) dist,:)
 
 $(BUILD)/libsim.a: $(sim_objects)
 	@rm -f $@
