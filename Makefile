@@ -343,11 +343,11 @@ $(BUILD)/millrace: $(tool_objects) $(BUILD)/libmillrace.so
 
 # The Python modules, in a folder for PYTHONPATH. What they are made of is the library and
 # Python files; caffe.proto.caffe_pb2 is made here.
-python_suffix := $(word 1,$(python_build))
+python_suffix := $(if $(use_python),$(word 1,$(python_build)))
 # The folders of the library, from the module's: in a wheel, in the build, and of an installation.
 python_library_folders := . ../.. ../../.. ../../../../lib64 $(addprefix ../../../,$(shell $(CXX) -print-multiarch))
 python_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard python/src/*.cc))
-$(python_objects): CXXFLAGS += -fvisibility=hidden $(patsubst %,-isystem %,$(wordlist 2,9,$(python_build)))
+$(python_objects): CXXFLAGS += -fvisibility=hidden $(if $(use_python),$(patsubst %,-isystem %,$(wordlist 2,9,$(python_build))))
 python_files := $(patsubst python/%,$(BUILD)/python/%,$(wildcard python/millrace/*.py python/millrace/*.pyi python/millrace/py.typed python/caffe/*.py))
 python_module := $(BUILD)/python/millrace/_millrace$(python_suffix)
 python_proto := $(BUILD)/python/caffe/proto/caffe_pb2.py

@@ -16,8 +16,9 @@ FASHION = "/usr/share/datasets/fashion-mnist"
 
 def pytest_runtest_logreport(report):
     name = report.nodeid.split("/")[-1].replace("::", ".").replace(" ", "_")
+    print()  # behind what pytest shows of its progress
     if report.when == "setup":
-        print(f"\n[ RUN      ] {name}")
+        print(f"[ RUN      ] {name}")
     milliseconds = int(report.duration * 1000)
     if report.failed:
         print(f"{report.longreprtext}\n[  FAILED  ] {name} ({milliseconds} ms)")
