@@ -59,16 +59,20 @@ class Net:
     def _take(self, core):
         self._core = core
         self.name = core.name
-        self.layers = core.layers
-        self._layer_names = [layer.name for layer in self.layers]
+        self._described = core.layers
+        # As in pycaffe, a layer in Python is the object of its class.
+        self.layers = [layer if layer.object is None else layer.object
+                       for layer in self._described]
+        self._layer_names = [layer.name for layer in self._described]
         self.layer_dict = OrderedDict(zip(self._layer_names, self.layers))
         self.blobs = OrderedDict(core.blobs)
         self.params = OrderedDict(core.params)
         self.inputs = core.inputs
         self.outputs = core.outputs
         self.top_names = OrderedDict((layer.name, [top for top in layer.tops if top in self.blobs])
-                                     for layer in self.layers)
-        self.bottom_names = OrderedDict((layer.name, layer.bottoms) for layer in self.layers)
+                                     for layer in self._described)
+        self.bottom_names = OrderedDict((layer.name, layer.bottoms)
+                                        for layer in self._described)
         self._calls = {"before_forward": [], "after_forward": [],
                        "before_backward": [], "after_backward": []}
 
@@ -100,7 +104,7 @@ class Net:
     def blob_loss_weights(self):
         """The weight of each blob in the loss, by name."""
         weights = OrderedDict((name, 0.0) for name in self.blobs)
-        for layer in self.layers:
+        for layer in self._described:
             for top, weight in zip(layer.tops, layer.loss_weights):
                 if top in weights:
                     weights[top] = weight
@@ -272,17 +276,17 @@ class Net:
     def set_input_arrays(self, data, labels):
         """Gives the first layer, of type MemoryData, its examples: float32 arrays in C order,
         (n, channels, height, width) and n labels. They are copied."""
-        if not self.layers or self.layers[0].type != "MemoryData":
+        if not self.layers or self._described[0].type != "MemoryData":
             raise RuntimeError(f"net '{self.name}': set_input_arrays: expected a first layer of "
                                "type MemoryData")
         for what, array in (("data", data), ("labels", labels)):
             if array.dtype != np.float32 or not array.flags["C_CONTIGUOUS"]:
                 raise RuntimeError(f"set_input_arrays: {what}: expected float32 in C order")
-        shape = self.blobs[self.layers[0].tops[0]].shape
+        shape = self.blobs[self._described[0].tops[0]].shape
         if data.ndim != 4 or data.shape[1:] != shape[1:]:
             raise RuntimeError(f"set_input_arrays: data of shape {data.shape} given, expected "
                                f"(n, {shape[1]}, {shape[2]}, {shape[3]})")
-        self._core.set_memory_data(self.layers[0].name, data, labels)
+        self._core.set_memory_data(self._layer_names[0], data, labels)
 
 
 class Solver:

@@ -44,6 +44,7 @@ struct PyLayer {
   std::vector<std::string> bottoms, tops;
   std::vector<float> loss_weights;
   std::vector<PyBlob> blobs;
+  py::object object = py::none();  // of a layer in Python
 };
 
 std::vector<PyLayer> Layers(const PyNet& net) {
@@ -55,6 +56,11 @@ std::vector<PyLayer> Layers(const PyNet& net) {
     to.bottoms = std::move(layer.bottoms);
     to.tops = std::move(layer.tops);
     to.loss_weights = std::move(layer.loss_weights);
+    if (to.type == "Python" && !to.tops.empty()) {
+      const auto& objects = net.owner()->python_layers;
+      const auto found = objects.find(&net.net().blob(to.tops[0]));
+      if (found != objects.end()) to.object = py::reinterpret_borrow<py::object>(found->second);
+    }
     for (Blob* blob : layer.weights) {
       to.blobs.emplace_back(net.owner(), blob, PyBlob::Kind::kWeight);
     }
@@ -116,6 +122,7 @@ void BindNet(py::module_* module) {
       .def_readonly("tops", &PyLayer::tops, "Names of the blobs that it writes.")
       .def_readonly("loss_weights", &PyLayer::loss_weights, "Per top; 0 for one that is no loss.")
       .def_readonly("blobs", &PyLayer::blobs, "Its learnable arrays: weights, then bias.")
+      .def_readonly("object", &PyLayer::object, "Of a layer in Python, the object; else None.")
       .def("__repr__", [](const PyLayer& layer) {
         return "<NetLayer '" + layer.name + "' (" + layer.type + ")>";
       });

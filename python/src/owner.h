@@ -7,6 +7,7 @@
 #include <pybind11/pybind11.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -28,6 +29,8 @@ struct Owner {
   std::unique_ptr<Session> session;
   std::vector<std::shared_ptr<Owner>> sharers;  // whose weights the net uses
   std::atomic<bool> busy = false;               // a call computes on it
+  // The objects of layers in Python, by their first top. The layers own them.
+  std::map<const Blob*, PyObject*> python_layers;
   bool reshaped = false;  // a blob of the train net has another shape since the last step
 };
 

@@ -80,6 +80,10 @@ class PythonLayer : public Layer {
     self_.attr("phase") = static_cast<int>(context_.phase);
     blobs_ = py::cast(PyLayerBlobs(owner_));
     self_.attr("blobs") = blobs_;
+    self_.attr("type") = "Python";
+    if (const std::shared_ptr<Owner> owner = owner_.lock(); owner && !top.empty()) {
+      owner->python_layers[top[0]] = self_.ptr();
+    }
     self_.attr("setup")(ListOf(bottom), ListOf(top));
     TakeParams();
   }

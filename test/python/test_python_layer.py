@@ -66,6 +66,17 @@ def test_a_data_layer_changes_the_shapes_of_all(net_of):
         assert out.shape == ((number - 1) % 5 + 1, 2) and np.all(out == 3 * number)
 
 
+def test_layers_of_a_net_are_the_objects(net_of):
+    net = net_of(layer("in", "Batches", bottoms=()) + layer("a", "Bias", "", ["y"], "z"))
+    batches, bias = net.layers
+    assert isinstance(batches, layers_for_tests.Batches) and batches.type == "Python"
+    batches.count = 3
+    assert np.all(net.forward()["z"] == 6)
+    assert net.layer_dict["a"] is bias
+    bias.blobs[0].data[...] = 10
+    assert np.all(net.forward()["z"] == 15)
+
+
 SOLVER = """
 base_lr: 0.05 lr_policy: 'fixed' momentum: 0.5 max_iter: 8 random_seed: 4
 train_net_param { name: 'n'
