@@ -60,7 +60,7 @@ class Net:
         self._core = core
         self.name = core.name
         self._described = core.layers
-        # As in pycaffe, a layer in Python is the object of its class.
+        # A layer in Python is the object of its class, as in pycaffe.
         self.layers = [layer if layer.object is None else layer.object
                        for layer in self._described]
         self._layer_names = [layer.name for layer in self._described]
