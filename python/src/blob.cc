@@ -101,6 +101,14 @@ int64_t LegacyAxis(const PyBlob& blob, size_t axis) {
 
 }  // namespace
 
+int64_t WholeNumber(py::handle number) {
+  const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(number.ptr()));
+  if (!index) throw py::error_already_set();
+  const int64_t value = PyLong_AsLongLong(index.ptr());
+  if (value == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return value;
+}
+
 void BindBlob(py::module_* module) {
   py::class_<PyBlob>(*module, "Blob", R"(An array of a net: values and gradients, float32.
 
@@ -132,7 +140,7 @@ reshape to a larger size the blob has other memory; take the view again.)")
             const bool sequence = args.size() == 1 && py::isinstance<py::sequence>(args[0]);
             const py::object sizes = sequence ? py::object(args[0]) : py::object(args);
             std::vector<int64_t> shape;
-            for (const py::handle size : sizes) shape.push_back(py::int_(size.cast<py::object>()));
+            for (const py::handle size : sizes) shape.push_back(WholeNumber(size));
             blob.Reshape(shape);
           },
           "reshape(*sizes): gives the blob another shape. Values that it held are undefined if "

@@ -91,6 +91,9 @@ class PyBlob {
   std::shared_ptr<const bool> alive_;  // null: the owner keeps the blob
 };
 
+// A whole number in Python, of any type. Throws TypeError for others.
+int64_t WholeNumber(py::handle number);
+
 // Bindings, each in a file of its name.
 void BindBlob(py::module_* module);
 void BindNet(py::module_* module);

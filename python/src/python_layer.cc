@@ -25,7 +25,7 @@ class PyLayerBlobs {
   void Add(const py::args& sizes) {
     if (closed_) throw Error("add_blob: expected a call in setup");
     Shape shape;
-    for (const py::handle size : sizes) shape.push_back(py::int_(size.cast<py::object>()));
+    for (const py::handle size : sizes) shape.push_back(WholeNumber(size));
     blobs_.push_back(std::make_shared<Blob>());
     PyBlob blob = At(blobs_.size() - 1, PyBlob::Kind::kActivation);
     blob.Reshape(shape);  // checks it

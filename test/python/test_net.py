@@ -201,6 +201,10 @@ def test_wrong_shapes_raise():
     for shape in ((-1,), (1 << 31,), (1 << 20, 1 << 20)):
         with pytest.raises(millrace.Error, match="reshape"):
             net.blobs["x"].reshape(*shape)
+    for sizes, error in (((1.5,), TypeError), (("a",), TypeError), ((1 << 70,), OverflowError)):
+        with pytest.raises(error):
+            net.blobs["x"].reshape(*sizes)
+    net.blobs["x"].reshape(np.int32(2), np.uint8(3))
     with pytest.raises(millrace.Error, match="constant"):
         net.params["ip"][0].reshape(3, 3)
     net.blobs["x"].reshape(2, 5)
