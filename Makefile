@@ -2,6 +2,8 @@
 #   make quickstart   install what is missing, build, train a net on real data
 #   make test         install what is missing, build, run the test suite
 #   make              build/millrace (packages must be present: tools/install-deps)
+#   make python       the Python modules millrace and caffe, in build/python
+#   make wheel        the same for pip, in dist/
 #   make install      PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR=: program, library, headers
 #   make bench        side-by-side measurements      make accuracy   the accuracy table
 #   make check        the part of the suite that one runs while working
@@ -24,7 +26,7 @@
 #   make chaos        clusters under every kind of fault, 30 minutes: MINUTES= SEED= ONLY= EXCEPT= (root)
 #   make nightly      what make test leaves out, hours: NIGHTLY="soak chaos" SEEDS= MINUTES=
 # Settings: V=1 (show commands)  BUILD=dir  WERROR=on|off (warnings are errors)  PCH=on|off  TEST_BATCH=n  CUDA=auto|on|off  VERBS=auto|on|off  ONNX=auto|on|off
-#   MPI=auto|on|off  OPENCV=auto|on|off
+#   MPI=auto|on|off  OPENCV=auto|on|off  PYTHON=auto|on|off  PYTHON3=/usr/bin/python3 (the interpreter to build for)
 #   CUDA_ARCHS="sm_80 sm_90"  (the GPUs to compile for; those of this machine, or sm_90)
 # For arm64 on another machine: BUILD=build-arm64 CUDA=off CXX="aarch64-linux-gnu-g++ --sysroot=DIR"
 
@@ -55,6 +57,8 @@ CUDA ?= auto
 ONNX ?= auto
 OPENCV ?= auto
 MPI ?= auto
+PYTHON ?= auto
+PYTHON3 ?= $(firstword $(wildcard /usr/bin/python3) python3)
 PCH ?= on
 # For developers: another compiler or library than theirs may warn of what is no error.
 WERROR ?= off
@@ -93,6 +97,16 @@ ifeq ($(ONNX)$(have_onnx),on)
 endif
 ifeq ($(OPENCV)$(have_opencv),on)
   $(error OPENCV=on, but $(opencv_include)/opencv2/imgcodecs.hpp does not exist; install libopencv-imgcodecs-dev)
+endif
+
+# What builds the Python modules: the headers' folders, and how the name of a module ends. Of an
+# interpreter that lacks something, the reason after "no:".
+python_build := $(if $(filter off 0,$(PYTHON)),no: PYTHON=$(PYTHON),$(if $(SANITIZE),no: SANITIZE=$(SANITIZE),\
+  $(or $(shell $(PYTHON3) python/probe.py 2>/dev/null),no: $(PYTHON3) does not run: install python3)))
+use_python := $(filter-out no:%,$(firstword $(python_build)))
+why_no_python = $(patsubst no:,,$(firstword $(python_build))) $(wordlist 2,99,$(python_build))
+ifeq ($(PYTHON)$(use_python),on)
+  $(error PYTHON=on, but$(why_no_python))
 endif
 
 ifeq ($(MPI)$(have_mpi),on)
@@ -231,6 +245,7 @@ backends:
 	@echo "backend  onnx           $(if $(use_onnx),on   (millrace convert),off  ($(if $(filter off 0,$(ONNX)),ONNX=$(ONNX),no onnx/onnx_pb.h: install libonnx-dev)))"
 	@echo "backend  opencv         $(if $(use_opencv),on   (images that are neither JPEG nor PNG),off  ($(if $(filter off 0,$(OPENCV)),OPENCV=$(OPENCV),no opencv2/imgcodecs.hpp: install libopencv-imgcodecs-dev)))"
 	@echo "backend  mpi            $(if $(use_mpi),on   (strategy allreduce between processes),off  ($(if $(filter off 0,$(MPI)),MPI=$(MPI),pkg-config finds no ompi-c: install libopenmpi-dev)))"
+	@echo "backend  python         $(if $(use_python),on   (make python: modules millrace and caffe, $(PYTHON3)),off  ($(strip $(why_no_python))))"
 
 # Other flags: compile everything anew. Another list of sources: archive anew.
 remember = $(shell mkdir -p $(BUILD); echo '$(2)' | cmp -s - $(BUILD)/$(1) || echo '$(2)' > $(BUILD)/$(1))
@@ -325,6 +340,38 @@ library_folders := . ../lib ../lib64 $(addprefix ../lib/,$(shell $(CXX) -print-m
 $(BUILD)/millrace: $(tool_objects) $(BUILD)/libmillrace.so
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) -Wl,-rpath,'$(subst $(space),:,$(library_folders:%=$$ORIGIN/%))' $(tool_objects) -L$(BUILD) -lmillrace $(LDLIBS) -o $@
+
+# The Python modules, in a folder for PYTHONPATH. What they are made of is the library and
+# Python files; caffe.proto.caffe_pb2 is made here.
+python_suffix := $(if $(use_python),$(word 1,$(python_build)))
+# The folders of the library, from the module's: in a wheel, in the build, and of an installation.
+python_library_folders := . ../.. ../../.. ../../../../lib64 $(addprefix ../../../,$(shell $(CXX) -print-multiarch))
+python_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard python/src/*.cc))
+$(python_objects): CXXFLAGS += -fvisibility=hidden $(if $(use_python),$(patsubst %,-isystem %,$(wordlist 2,9,$(python_build))))
+python_files := $(patsubst python/%,$(BUILD)/python/%,$(wildcard python/millrace/*.py python/millrace/*.pyi python/millrace/py.typed python/caffe/*.py))
+python_module := $(BUILD)/python/millrace/_millrace$(python_suffix)
+python_proto := $(BUILD)/python/caffe/proto/caffe_pb2.py
+$(python_module): $(python_objects) $(BUILD)/libmillrace.so
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) -shared -Wl,-rpath,'$(subst $(space),:,$(python_library_folders:%=$$ORIGIN/%))' \
+	  $(python_objects) -L$(BUILD) -lmillrace -lprotobuf -lglog -lgflags -o $@
+$(python_files): $(BUILD)/python/%: python/%
+	@mkdir -p $(@D)
+	@cp $< $@
+$(python_proto): src/proto/caffe.proto
+	@mkdir -p $(@D)
+	$(call say,PROTOC,$@)
+	$(Q)protoc --python_out=$(BUILD)/python/caffe -Isrc $<
+	@touch $(@D)/__init__.py
+.PHONY: python
+python: $(if $(use_python),$(python_module) $(python_files) $(python_proto))
+	@$(if $(use_python),:,echo "python: skipped: $(strip $(why_no_python))")
+
+# For pip: the modules and the library, but not the libraries that this needs.
+.PHONY: wheel
+wheel: python
+	@$(if $(use_python),$(PYTHON3) python/make_wheel.py $(BUILD) $(version) dist,:)
 
 $(BUILD)/libsim.a: $(sim_objects)
 	@rm -f $@
@@ -454,13 +501,13 @@ dist: all
 	@BUILD=$(BUILD) tools/make-dist $(version)
 
 .PHONY: tests runtest
-tests: all $(test_binaries) $(chaos_programs) $(fuzz_binaries) $(if $(emulated),$(rdma_tests)) $(if $(SANITIZE),,$(plain_bench_binaries) $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_linked))))
+tests: all python $(test_binaries) $(chaos_programs) $(fuzz_binaries) $(if $(emulated),$(rdma_tests)) $(if $(SANITIZE),,$(plain_bench_binaries) $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_linked))))
 runtest: tests
-	@BUILD=$(BUILD) tools/run-tests $(test_names) $(emulated)
+	@BUILD=$(BUILD) PYTHON3=$(PYTHON3) tools/run-tests $(test_names) python $(emulated)
 # What one runs while working: no namespaces, emulated machines, fuzzers or bundles; 1,000 seeds.
 .PHONY: quick-tests
-quick-tests: all $(filter-out $(BUILD)/test/netns_test,$(test_binaries))
-	@BUILD=$(BUILD) SEEDS=1000 FUZZ_RUNS=0 GTEST_FILTER='-*Bundle*:*Bare*:*Install*' tools/run-tests $(filter-out netns,$(test_names))
+quick-tests: all python $(filter-out $(BUILD)/test/netns_test,$(test_binaries))
+	@BUILD=$(BUILD) PYTHON3=$(PYTHON3) SEEDS=1000 FUZZ_RUNS=0 GTEST_FILTER='-*Bundle*:*Bare*:*Install*' tools/run-tests $(filter-out netns,$(test_names)) python
 # What other targets build after they have installed its packages.
 .PHONY: chaos-programs bench-programs rdma-tests rdma-bench-programs
 chaos-programs: all $(chaos_programs)

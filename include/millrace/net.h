@@ -32,6 +32,19 @@ struct NetOptions {
   int level = 0;
   std::vector<std::string> stages;
   uint64_t seed = 1;  // of fillers, dropout masks and the like
+  // Each blob is in row-major order, in memory of its own: Net::blob and the functions below it
+  // then show and change what the layers compute with. Needs more memory and may take longer.
+  bool plain_blobs = false;
+};
+
+// A layer of a net, in the order of computation. `weights` are learnable arrays, whose data() and
+// diff() are row-major; they belong to the net. Several layers may share one's memory.
+struct NetLayer {
+  std::string name;  // unique; that of the net file, or of a Split between a blob's consumers
+  std::string type;
+  std::vector<std::string> bottoms, tops;  // blobs, by name
+  std::vector<float> loss_weights;         // of the tops, 0 for one that is no loss
+  std::vector<Blob*> weights;
 };
 
 // A learnable array: `count` floats of weights() from `offset` on, row-major.
@@ -101,6 +114,36 @@ class MILLRACE_API Net {
   virtual float Forward() = 0;
   // Computes the gradients of the last Forward's loss. Throws Error if there was no Forward.
   virtual void Backward() = 0;
+
+  // ---- Single layers and live blobs ----
+
+  // By index, as the functions below take it.
+  virtual std::vector<NetLayer> layers() const = 0;
+  // These throw Error unless the net has plain_blobs.
+  //
+  // The blob itself, at a constant address; that of the last layer that works in place on it.
+  // Its data() and diff() may be written between calls, and it may be given another shape: of an
+  // input, all others follow with the next pass or Reshape. Memory that a blob leaves for a larger
+  // shape is kept by copies of the Blob object. Throws Error if there is no such blob.
+  virtual Blob& blob(const std::string& name) = 0;
+  // Gives all blobs the shapes that follow from those of the inputs. Throws Error that names the
+  // layer whose blobs do not fit.
+  virtual void Reshape() = 0;
+  // Computes layers `first` to `last`, both included, from what their bottoms hold; returns their
+  // loss. Statistics that a layer keeps (BatchNorm) count the pass, as in Caffe. Throws Error for a
+  // range that is none, or bad data.
+  virtual float ForwardLayers(size_t first, size_t last) = 0;
+  // Computes the gradients of layers `last` down to `first` from the gradients of their tops, which
+  // for a loss are its weight from the beginning. As in Caffe, gradients of weights are added to
+  // what is there; and with `force_backward: true`, gradients flow from any blob, in a net without
+  // a loss.
+  virtual void BackwardLayers(size_t last, size_t first) = 0;
+  // Sets the gradients of all weights to 0.
+  virtual void ClearGradients() = 0;
+  // The layers that have the name of one of `other`, a net of this library's that outlives this
+  // one, use its weights from now on; weights() and arrays() stay as they are. Throws Error where
+  // numbers or shapes differ.
+  virtual void ShareWeights(Net& other) = 0;
 
   // ---- Results ----
 

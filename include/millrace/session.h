@@ -17,6 +17,7 @@
 #define MILLRACE_SESSION_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,6 +46,10 @@ struct SessionOptions {
   // Gets the metrics of the session, and is published under the net's name (millrace/metrics.h);
   // outlives the session. Null: the session's metrics are not read.
   MetricsRegistry* metrics = nullptr;
+  // The nets have plain_blobs (NetOptions), for programs that read and write between layers.
+  bool plain_blobs = false;
+  // Step goes on after max_iter, which then only counts for the learning rate. Not in a cluster.
+  bool past_max_iter = false;
 };
 
 // One iteration of a session's solver.
@@ -101,6 +106,23 @@ class MILLRACE_API Session {
   virtual std::vector<WeightArray> arrays() const = 0;
   // The train net. Its blobs hold the values and gradients of the last step.
   virtual const Net& net() const = 0;
+  // The same to run passes of its own between steps, and test nets by index. Those share the
+  // weights of the train net: their own weights() is empty, and layers() shows them. Throws Error
+  // if there is no such net.
+  virtual Net& net() = 0;
+  virtual int test_nets() const = 0;
+  virtual Net& test_net(int index) = 0;
+
+  // Updates the weights from the gradients that net() holds, as Step does, with the learning rate
+  // of iteration(), which stays. Throws Error in a cluster, or where solvers step together.
+  virtual void ApplyUpdate() = 0;
+  // The learning rate of the next iteration.
+  virtual float learning_rate() const = 0;
+  // Step calls it when the gradients of an iteration are there, before their update.
+  virtual void OnGradients(std::function<void()> call) = 0;
+  // Goes on from a .solverstate: weights, history, iteration, and before the first Step also the
+  // position in the data. Throws Error for a bad file, or in a cluster.
+  virtual void Restore(const std::string& snapshot) = 0;
 
   // Runs test net `index` of the solver file for its test_iter batches, in a cluster on the merged
   // weights. Throws Error if there is no such net.

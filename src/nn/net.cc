@@ -247,11 +247,40 @@ void BuiltNet::ReshapeNode(Node* node) {
 void BuiltNet::ForwardNode(size_t index) {
   Node& node = nodes_[index];
   if (node.reshapes) ReshapeNode(&node);
-  WithRoom(*node.layer, [&] { node.layer->Forward(node.bottom, node.top); });
+  ForwardNodeWithoutLoss(index);
   for (size_t i = 0; i < node.top.size(); ++i) {
     if (node.loss_weight[i] == 0) continue;
+    if (node.top[i]->count() > node.loss_room[i]) {
+      throw Error("layer '", node.layer->name(), "': its loss has ", node.top[i]->count(),
+                  " values, expected at most the ", node.loss_room[i],
+                  " of the net as it was built");
+    }
     queue_->CopyToHost(loss_values_.get<float>() + node.loss_at[i], node.top[i]->data(),
                        node.top[i]->count() * sizeof(float));
+  }
+}
+
+void BuiltNet::ForwardNodeWithoutLoss(size_t index) {
+  const Node& node = nodes_[index];
+  WithRoom(*node.layer, [&] {
+    const bool keeps = options_.plain_blobs && node.bottom.empty();
+    for (Blob* top : node.top) {
+      if (!keeps) break;
+      top->data();
+      kept_batches_[top] = *top;
+    }
+    node.layer->Forward(node.bottom, node.top);
+    if (keeps) KeepBatch(node);
+  });
+}
+
+void BuiltNet::KeepBatch(const Node& node) {
+  for (Blob* top : node.top) {
+    Blob& kept = kept_batches_[top];  // has the memory of the top before the pass
+    kept.Reshape(top->shape());
+    if (top->data() == kept.data()) continue;
+    std::copy_n(top->data(), top->count(), kept.data());
+    top->ShareData(kept);
   }
 }
 

@@ -42,6 +42,10 @@ struct BuiltNetOptions {
   // Layers do the work of those behind them where they can (nn/layers/layer_interfaces.h). Blobs
   // between them then hold what the last one computes.
   bool fuse = true;
+  // For callers that read and write blobs between layers, on the host: all blobs are in plain
+  // order, each keeps its values and its gradient in memory that only a change of shapes moves, and
+  // each layer does its own work. Overrides the three options above.
+  bool plain_blobs = false;
 };
 
 // Throws Error that names all layers of the net in `state` whose type has no code for `device`,
@@ -138,6 +142,9 @@ class MILLRACE_API BuiltNet {
   void Backward(const std::function<void(int64_t begin)>& ready = {});
   // Enqueues one layer's part of a pass, by its index in nodes().
   void ForwardNode(size_t index);
+  // Calls Reshape of the layer, or its forward pass without its loss, of a net with plain_blobs.
+  void ReshapeNode(size_t index) { ReshapeNode(&nodes_[index]); }
+  void ForwardNodeWithoutLoss(size_t index);
   void BackwardNode(size_t index);
   // Notifies the layers that an iteration is complete (Layer::EndIteration).
   void EndIteration();
@@ -167,7 +174,8 @@ class MILLRACE_API BuiltNet {
     std::vector<std::string> bottom_names, top_names;
     std::vector<bool> propagate_down;
     std::vector<float> loss_weight;  // per top
-    std::vector<int64_t> loss_at;    // per top: index in loss_values_ and loss_diffs_
+    std::vector<int64_t> loss_at;    // per top: index in loss_values_ and loss_diffs_,
+    std::vector<int64_t> loss_room;  // and how many values have room there
     bool reshapes = false;           // shapes depend on values: Reshape before each Forward
     bool need_backward = false;
     // Of the net file. The layer's own name is unique (GiveUniqueNames); this one may be empty.
@@ -219,6 +227,9 @@ class MILLRACE_API BuiltNet {
   void MarkBackward(const SourceMap& source);
   void MarkReshapes();
   void ReshapeNode(Node* node);
+  // Copies what a layer without bottoms has bound its tops to, a batch that others will overwrite,
+  // to memory of the tops.
+  void KeepBatch(const Node& node);
   void FuseLayers();
   void ShareBlobMemory();
   void ShareValueMemory();
@@ -253,6 +264,7 @@ class MILLRACE_API BuiltNet {
   std::map<std::string, Blob*> found_by_name_;  // result of FindBlob
   std::map<std::string, bool> blob_needs_backward_;
   std::vector<Output> outputs_;
+  std::map<const Blob*, Blob> kept_batches_;  // with plain_blobs, by top
 
   ParamLayout layout_;
   std::vector<NetParam> params_;

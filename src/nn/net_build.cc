@@ -85,6 +85,11 @@ BuiltNet::BuiltNet(const caffe::NetParameter& param, const SourceMap& source,
       force_backward_(param.force_backward()),
       blob_memory_(options.device->memory()),
       queue_(options.device->MakeQueue(QueuePriority::kNormal)) {
+  if (options_.plain_blobs) {
+    options_.layout = Layout::kPlain;
+    options_.keep_activations = true;
+    options_.fuse = false;
+  }
   scratch_.emplace(*queue_);
   context_.device = options.device;
   context_.queue = queue_.get();
@@ -102,7 +107,7 @@ BuiltNet::BuiltNet(const caffe::NetParameter& param, const SourceMap& source,
   GiveUniqueNames(&layers);
   CheckTypes(layers, *options.device, source);
   context_.preferred_layout =
-      options.layout ? *options.layout : ChooseLayout(layers, options.device->type());
+      options_.layout ? *options_.layout : ChooseLayout(layers, options.device->type());
   multipliers_by_share_name_ = SharedMultipliers(layers);
   // Counts only the layers of the net description: random streams must not depend on the
   // conversions that this processor's memory orders need.
@@ -174,6 +179,7 @@ void BuiltNet::AllocateLosses() {
   for (Node& node : nodes_) {
     for (size_t i = 0; i < node.top.size(); ++i) {
       node.loss_at.push_back(floats);
+      node.loss_room.push_back(node.top[i]->count());
       if (node.loss_weight[i] != 0) floats += node.top[i]->count();
     }
   }

@@ -70,6 +70,7 @@ StepResult Solver::Compute(int64_t iteration) {
   const Gradients gradients = ComputeGradients(iteration);
   result.loss = gradients.loss;
   if (step_ != nullptr) step_->SetLoss(result.loss);
+  if (on_gradients_) on_gradients_();
   if (gradients.updated) {
     update_->Enqueued();
   } else {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -75,6 +76,13 @@ class Solver {
   // its computation.
   std::optional<int64_t> Claim() { return strategy_.Claim(config_.param.max_iter()); }
   StepResult Compute(int64_t iteration);
+  // Applies the gradients that the net holds at the rate of `iteration`, without counting it. On
+  // the host, with a strategy whose solvers do not step together.
+  void Update(int64_t iteration) {
+    strategy_.Update(policy_.Rate(iteration), net_->gradients(), rule_.get());
+  }
+  // Compute calls it between the passes and the update, on the host.
+  void OnGradients(std::function<void()> call) { on_gradients_ = std::move(call); }
 
   // How iterations on a device are recorded; null: not at all, or none has begun.
   const PassGraphs* graphs() const { return graphs_; }
@@ -106,6 +114,7 @@ class Solver {
   std::unique_ptr<UpdateRule> rule_;  // null: another solver updates the weights
   std::optional<IterationUpdate> update_;  // on a device
   PassGraphs* graphs_ = nullptr;           // of net_
+  std::function<void()> on_gradients_;     // may be empty
 };
 
 }  // namespace millrace::inline solver

@@ -21,6 +21,9 @@ BuiltNetOptions InternalOptions(const caffe::NetParameter& net, const NetOptions
   all.seed = options.seed;
   all.data = data;
   all.keep_activations = true;
+  all.plain_blobs = options.plain_blobs;
+  // Caffe's force_backward: gradients flow in a net without a loss, too.
+  all.backward_without_loss = options.plain_blobs && net.force_backward();
   all.data_scope = options.train ? "train" : "test0";
   return all;
 }
@@ -45,7 +48,7 @@ class OwnNet : private Parts, public NetView {
  public:
   OwnNet(const caffe::NetParameter& param, const SourceMap& source, const NetOptions& options)
       : Parts(param, source, options),
-        NetView(&net, {buffer->data(), static_cast<size_t>(buffer->size())}) {}
+        NetView(&net, {buffer->data(), static_cast<size_t>(buffer->size())}, options.plain_blobs) {}
 };
 
 std::unique_ptr<Net> Make(const caffe::NetParameter& param, const SourceMap& source,

@@ -18,6 +18,14 @@ std::string NamesOf(const std::vector<NetBlob>& blobs) {
   return names.empty() ? "none" : names;
 }
 
+std::vector<Shape> ShapesOf(const BuiltNet::Node& node) {
+  std::vector<Shape> shapes;
+  for (const Blobs* blobs : {&node.bottom, &node.top}) {
+    for (const Blob* blob : *blobs) shapes.push_back(blob->shape());
+  }
+  return shapes;
+}
+
 }  // namespace
 
 MemoryDataLayer& FindMemoryData(const BuiltNet& net, const std::string& layer) {
@@ -25,8 +33,25 @@ MemoryDataLayer& FindMemoryData(const BuiltNet& net, const std::string& layer) {
   throw Error("net '", net.name(), "': there is no layer '", layer, "' of type MemoryData");
 }
 
+NetView::NetView(BuiltNet* net, std::span<float> weights, bool plain_blobs)
+    : net_(*net), weights_(weights), plain_blobs_(plain_blobs) {
+  if (!plain_blobs_) return;
+  net_.gradients();  // their memory stays from now on
+  for (const BuiltNet::Node& node : net_.nodes()) {
+    shapes_.push_back(ShapesOf(node));
+    for (size_t i = 0; i < node.top.size(); ++i) {
+      node.top[i]->data();
+      // The gradient is set here only, as in Caffe: the program may change it.
+      const float weight = node.need_backward ? LossWeight(node, i) : 0;
+      if (weight != 0) std::fill_n(node.top[i]->diff(), node.top[i]->count(), weight);
+    }
+  }
+  for (const NetParam& param : net_.params()) *param.owner->has_gradient = true;
+}
+
 std::vector<WeightArray> NetView::arrays() const {
   std::vector<WeightArray> arrays;
+  if (weights_.empty()) return arrays;
   for (const ParamEntry& entry : net_.layout().entries()) {
     arrays.push_back({entry.name, entry.shape, entry.offset, entry.count});
   }
@@ -85,6 +110,7 @@ void NetView::SetMemoryData(const std::string& layer, std::span<const caffe::Dat
 }
 
 float NetView::Forward() {
+  if (plain_blobs_) return ForwardLayers(0, net_.nodes().size() - 1);
   const OneOmpThread one;
   net_.set_pass(passes_++);
   return net_.Forward();
@@ -92,9 +118,135 @@ float NetView::Forward() {
 
 void NetView::Backward() {
   if (passes_ == 0) throw Error("net '", name(), "': Backward: expected a Forward before it");
+  if (plain_blobs_) {
+    ClearGradients();
+    return BackwardLayers(net_.nodes().size() - 1, 0);
+  }
   const OneOmpThread one;
   net_.ClearGradients();
   net_.Backward();
+}
+
+std::vector<NetLayer> NetView::layers() const {
+  std::vector<NetLayer> layers;
+  for (const BuiltNet::Node& node : net_.nodes()) {
+    NetLayer& layer = layers.emplace_back();
+    layer.name = node.layer->name();
+    layer.type = node.layer->type();
+    layer.bottoms = node.bottom_names;
+    layer.tops = node.top_names;
+    for (size_t i = 0; i < node.top.size(); ++i) layer.loss_weights.push_back(LossWeight(node, i));
+    for (const Param& param : node.layer->params()) layer.weights.push_back(param.blob.get());
+  }
+  return layers;
+}
+
+float NetView::LossWeight(const BuiltNet::Node& node, size_t top) const {
+  const auto& given = node.layer->param().loss_weight();
+  const int index = static_cast<int>(top);
+  return index < given.size() ? given[index] : node.layer->DefaultLossWeight(index);
+}
+
+void NetView::NeedPlainBlobs(const char* what) const {
+  if (plain_blobs_) return;
+  throw Error("net '", name(), "': ", what, ": expected a net with plain_blobs");
+}
+
+Blob& NetView::blob(const std::string& name) {
+  NeedPlainBlobs("blob");
+  return Find(name);
+}
+
+bool NetView::IsReshaped(size_t node) const {
+  return ShapesOf(net_.nodes()[node]) != shapes_[node];
+}
+
+void NetView::ReshapeNode(size_t node) {
+  net_.ReshapeNode(node);
+  shapes_[node] = ShapesOf(net_.nodes()[node]);
+  // Other threads may look at blobs, but not allocate them, during a pass.
+  for (const Blob* top : net_.nodes()[node].top) top->data();
+}
+
+void NetView::Reshape() {
+  NeedPlainBlobs("Reshape");
+  const OneOmpThread one;
+  for (size_t n = 0; n < net_.nodes().size(); ++n) {
+    if (!net_.nodes()[n].bottom.empty() || net_.nodes()[n].reshapes) ReshapeNode(n);
+  }
+}
+
+void NetView::CheckRange(const char* what, size_t first, size_t last) const {
+  NeedPlainBlobs(what);
+  if (first <= last && last < net_.nodes().size()) return;
+  throw Error("net '", name(), "': ", what, ": layers ", first, " to ", last,
+              " given, expected a range of 0 to ", net_.nodes().size() - 1);
+}
+
+float NetView::ForwardLayers(size_t first, size_t last) {
+  CheckRange("ForwardLayers", first, last);
+  const OneOmpThread one;
+  net_.set_pass(passes_++);
+  float loss = 0;
+  for (size_t n = first; n <= last; ++n) {
+    const BuiltNet::Node& node = net_.nodes()[n];
+    if (node.reshapes || (!node.bottom.empty() && IsReshaped(n))) ReshapeNode(n);
+    net_.ForwardNodeWithoutLoss(n);
+    node.layer->CheckForward(node.bottom);
+    node.layer->EndIteration();
+    for (size_t i = 0; i < node.top.size(); ++i) {
+      const float weight = LossWeight(node, i);
+      if (weight == 0) continue;
+      const float* const values = node.top[i]->data();
+      float sum = 0;
+      for (int64_t k = 0; k < node.top[i]->count(); ++k) sum += values[k];
+      loss += weight * sum;
+    }
+  }
+  return loss;
+}
+
+void NetView::BackwardLayers(size_t last, size_t first) {
+  CheckRange("BackwardLayers", first, last);
+  const OneOmpThread one;
+  for (size_t n = last + 1; n-- > first;) {
+    const BuiltNet::Node& node = net_.nodes()[n];
+    if (!node.need_backward) continue;
+    if (IsReshaped(n)) {
+      throw Error("net '", name(), "': BackwardLayers: layer '", node.layer->name(),
+                  "' has blobs of new shapes: expected a forward pass or Reshape before it");
+    }
+    node.layer->Backward(node.top, node.propagate_down, node.bottom);
+  }
+}
+
+void NetView::ClearGradients() {
+  NeedPlainBlobs("ClearGradients");
+  std::fill_n(net_.gradients(), net_.layout().size(), 0.0f);
+  // Backward passes add to them from now on.
+  for (const NetParam& param : net_.params()) *param.owner->has_gradient = true;
+}
+
+void NetView::ShareWeights(Net& other) {
+  NeedPlainBlobs("ShareWeights");
+  const std::vector<NetLayer> theirs = other.layers();
+  for (const NetLayer& layer : layers()) {
+    const auto found = std::find_if(theirs.begin(), theirs.end(),
+                                    [&](const NetLayer& each) { return each.name == layer.name; });
+    if (found == theirs.end()) continue;
+    const std::string what = StrCat("net '", name(), "': ShareWeights: layer '", layer.name, "'");
+    if (found->weights.size() != layer.weights.size()) {
+      throw Error(what, ": ", found->weights.size(), " arrays given, expected ",
+                  layer.weights.size());
+    }
+    for (size_t i = 0; i < layer.weights.size(); ++i) {
+      if (found->weights[i]->shape() != layer.weights[i]->shape()) {
+        throw Error(what, " array ", i, ": shape ", ShapeText(found->weights[i]->shape()),
+                    " given, expected ", ShapeText(layer.weights[i]->shape()));
+      }
+      layer.weights[i]->BindData(found->weights[i]->data());
+    }
+  }
 }
 
 std::vector<NetBlob> NetView::outputs() const {
@@ -132,7 +284,7 @@ std::vector<float> NetView::Gradients(const std::string& blob) const {
 std::span<const float> NetView::gradients() const {
   const float* const gradients = net_.gradients();
   net_.queue().Synchronize();
-  return {gradients, weights_.size()};
+  return {gradients, static_cast<size_t>(net_.layout().size())};
 }
 
 // Throws Error if there is no such blob.

@@ -17,7 +17,8 @@ MemoryDataLayer& FindMemoryData(const BuiltNet& net, const std::string& layer);
 class NetView : public Net {
  public:
   // `net`: on the host, and bound to the `weights`; both outlive this object.
-  NetView(BuiltNet* net, std::span<float> weights) : net_(*net), weights_(weights) {}
+  // `weights` is empty for a net whose weights are those of another.
+  NetView(BuiltNet* net, std::span<float> weights, bool plain_blobs = false);
 
   const std::string& name() const override { return net_.name(); }
   std::span<float> weights() override { return weights_; }
@@ -32,6 +33,13 @@ class NetView : public Net {
   void SetMemoryData(const std::string& layer, std::span<const caffe::Datum> datums) override;
   float Forward() override;
   void Backward() override;
+  std::vector<NetLayer> layers() const override;
+  Blob& blob(const std::string& name) override;
+  void Reshape() override;
+  float ForwardLayers(size_t first, size_t last) override;
+  void BackwardLayers(size_t last, size_t first) override;
+  void ClearGradients() override;
+  void ShareWeights(Net& other) override;
   std::vector<NetBlob> outputs() const override;
   std::vector<NetBlob> blobs() const override;
   std::vector<float> Values(const std::string& blob) const override;
@@ -40,10 +48,22 @@ class NetView : public Net {
 
  private:
   Blob& Find(const std::string& blob) const;
+  // Throws Error unless the net has plain_blobs.
+  void NeedPlainBlobs(const char* what) const;
+  void CheckRange(const char* what, size_t first, size_t last) const;
+  // Whether the shapes of a layer's blobs have changed since its last Reshape.
+  bool IsReshaped(size_t node) const;
+  void ReshapeNode(size_t node);
+  // The weight of a layer's top in the objective. That of the built net is 1 for any top of a net
+  // without a loss that has force_backward.
+  float LossWeight(const BuiltNet::Node& node, size_t top) const;
 
   BuiltNet& net_;
   const std::span<float> weights_;
+  const bool plain_blobs_;
   uint64_t passes_ = 0;  // by this object
+  // With plain_blobs, per layer: the shapes of its bottoms and tops after its last Reshape.
+  std::vector<std::vector<Shape>> shapes_;
 };
 
 }  // namespace millrace::inline train

@@ -4,6 +4,8 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <utility>
 
 #include "base/registration.h"
@@ -94,6 +96,33 @@ class SolverSession : public Session {
   }
   std::vector<WeightArray> arrays() const override { return view_->arrays(); }
   const Net& net() const override { return *view_; }
+  Net& net() override { return *view_; }
+  int test_nets() const override { return static_cast<int>(tests_.size()); }
+  Net& test_net(int index) override {
+    TestNet(index);
+    return *test_views_[index];
+  }
+
+  void ApplyUpdate() override {
+    RefuseOthers("ApplyUpdate");
+    const OneOmpThread one;
+    solver_->Update(iteration());
+  }
+  float learning_rate() const override { return policy_.Rate(weights_->clock().claimed()); }
+  void OnGradients(std::function<void()> call) override { solver_->OnGradients(std::move(call)); }
+  void Restore(const std::string& snapshot) override {
+    RefuseOthers("Restore");
+    const OneOmpThread one;
+    const std::unique_ptr<ResumePoint> point = LoadOwnResumePoint(snapshot, "").point;
+    CopyModel(point->model_path, &solver_->net());
+    solver_->Restore(*point, 0);
+    ResumePolicy(*point, &policy_);
+    if (!stepped_) {
+      data_->Restore("train", {point->state.stream().begin(), point->state.stream().end()});
+    }
+    weights_->clock().StartAt(point->iteration());
+    ended_ = false;
+  }
 
   void SetMemoryData(const std::string& layer, std::span<const float> values,
                      std::span<const float> labels, std::optional<int> test_net) override {
@@ -180,6 +209,7 @@ class SolverSession : public Session {
     const OneOmpThread one;
     LogNotices(config_);
     RefuseOtherParts(options);
+    past_max_iter_ = options.past_max_iter;
     std::unique_ptr<NodeConfig> node_config = NodeConfigOf(options);
     if (IsSynchronous(config_)) {
       TrainOptions train;
@@ -197,6 +227,7 @@ class SolverSession : public Session {
     CheckNetTypes(config_);
     BuiltNetOptions net_options = TrainNetOptions(config_, data_.get());
     net_options.keep_activations = true;  // net() shows them
+    net_options.plain_blobs = options.plain_blobs;
     auto net = std::make_unique<BuiltNet>(config_.train.param, config_.train.source, net_options);
     net->LogNotices();
     CheckSampled(config_, *data_);
@@ -208,8 +239,8 @@ class SolverSession : public Session {
     solver_ =
         std::make_unique<Solver>(config_, policy_, data_.get(), strategy_.get(), std::move(net));
     if (resume_) solver_->Restore(*resume_, 0);
-    view_ = std::make_unique<NetView>(&solver_->net(), weights());
-    MakeTestNets();
+    view_ = std::make_unique<NetView>(&solver_->net(), weights(), options.plain_blobs);
+    MakeTestNets(options.plain_blobs);
     if (options.metrics != nullptr) {
       counters_ = std::make_unique<RunCounters>(
           node_ ? node_->cluster().registry() : PartOrNew(options.metrics), solver_->net().name(),
@@ -236,8 +267,10 @@ class SolverSession : public Session {
     const int64_t begin_ns = clock_.NowNs();
     // Of processes that step together, all end after the iteration in which they hear of it.
     if (ended_ && !processes_) return std::nullopt;
-    const std::optional<int64_t> iteration = solver_->Claim();
+    const std::optional<int64_t> iteration =
+        past_max_iter_ ? strategy_->Claim(std::numeric_limits<int64_t>::max()) : solver_->Claim();
     if (!iteration) return std::nullopt;
+    stepped_ = true;
     solver_->net().set_debug_info(IsDebugInfoDue(config_.param, *iteration));
     if (node_) {
       rate_scale_.Set(RateFactor(node_->cluster(), node_->node_config().plan, config_.param));
@@ -250,6 +283,15 @@ class SolverSession : public Session {
     return SessionStep{step.iteration, step.loss, step.rate};
   }
 
+  // Throws Error if `call` would act on weights that are not this session's alone.
+  void RefuseOthers(const char* call) const {
+    if (!node_ && !processes_ && !IsSynchronous(config_) &&
+        strategy_->weights() == weights_->data()) {
+      return;
+    }
+    throw Error("Session::", call, ": expected a session without a cluster, with strategy hogwild");
+  }
+
   // Throws Error if there is no such net.
   BuiltNet& TestNet(int index) {
     if (index < 0 || index >= static_cast<int>(tests_.size())) {
@@ -259,6 +301,9 @@ class SolverSession : public Session {
   }
 
   void RefuseOtherParts(const SessionOptions& options) const {
+    if (options.past_max_iter && (!options.topology.empty() || IsSynchronous(config_))) {
+      throw Error("SessionOptions.past_max_iter: expected no cluster, and strategy hogwild");
+    }
     if (!options.topology.empty() && !stop_conditions_.empty()) {
       throw Located(config_.source,
                     FieldError("stop_condition",
@@ -301,16 +346,19 @@ class SolverSession : public Session {
     merged_ = std::make_unique<MergedWeights>(&node_->cluster(), weights_.get(), net.layout());
   }
 
-  void MakeTestNets() {
+  void MakeTestNets(bool plain_blobs) {
     float* const weights = merged_ ? merged_->data() : weights_->data();
     for (size_t i = 0; i < config_.tests.size(); ++i) {
-      const BuiltNetOptions options = TestNetOptions(config_, i, test_data_.get());
+      BuiltNetOptions options = TestNetOptions(config_, i, test_data_.get());
+      options.plain_blobs = plain_blobs;
       tests_.push_back(
           std::make_unique<BuiltNet>(config_.tests[i].param, config_.tests[i].source, options));
       tests_.back()->LogNotices();
       tests_.back()->set_debug_info(config_.param.debug_info());
       tests_.back()->BindWeights(solver_->net().layout(), weights);
       for (const std::string& file : weight_files_) LoadOwnWeights(file, tests_.back().get());
+      test_views_.push_back(
+          std::make_unique<NetView>(tests_.back().get(), std::span<float>(), plain_blobs));
     }
   }
 
@@ -331,11 +379,14 @@ class SolverSession : public Session {
   std::unique_ptr<Solver> solver_;
   std::unique_ptr<NetView> view_;
   std::vector<std::unique_ptr<BuiltNet>> tests_;
+  std::vector<std::unique_ptr<NetView>> test_views_;
   MovingAverage losses_{config_.param.average_loss()};
   std::unique_ptr<RunCounters> counters_;  // null: nobody reads them
   int64_t longest_ns_ = 0;
   bool ended_ = false;  // by a stop condition
   bool left_ = false;
+  bool past_max_iter_ = false;
+  bool stepped_ = false;  // an iteration has begun
 };
 
 }  // namespace

@@ -1,0 +1,483 @@
+"""Nets and solvers with the interface of pycaffe."""
+import os
+import sys
+import tempfile
+import time
+from collections import OrderedDict
+
+import numpy as np
+from google.protobuf import text_format
+
+import millrace
+
+from .proto import caffe_pb2
+
+_seed = None
+
+
+def set_random_seed(seed):
+    """The seed of nets and solvers that are created from now on. Without it, the seed is 1, or
+    what a solver file says in random_seed."""
+    global _seed
+    _seed = int(seed)
+
+
+class Net:
+    """A net: Net(model, phase, level=0, stages=None, weights=None), or the older
+    Net(model, weights, phase).
+
+    `blobs` and `params` give Blob objects, whose data and diff are live numpy arrays.
+    """
+
+    def __init__(self, network_file, *args, **named):
+        if len(args) >= 2 and not isinstance(args[0], int):
+            named["weights"], args = args[0], args[1:]
+        names = ("phase", "level", "stages", "weights")
+        if len(args) > len(names):
+            raise TypeError(f"Net: {len(args) + 1} arguments given, expected at most 5")
+        for name, value in zip(names, args):
+            if name in named:
+                raise TypeError(f"Net: {name} is given twice")
+            named[name] = value
+        unknown = set(named) - set(names)
+        if unknown or "phase" not in named:
+            raise TypeError(f"Net: unknown argument {sorted(unknown)[0]}" if unknown
+                            else "Net: the phase is missing: caffe.TRAIN or caffe.TEST")
+        options = {"train": named["phase"] == caffe_pb2.TRAIN, "level": named.get("level") or 0,
+                   "stages": list(named.get("stages") or []),
+                   "seed": 1 if _seed is None else _seed}
+        if named.get("weights") is not None:
+            options["weights"] = named["weights"]
+        self._take(millrace.Net(network_file, **options))
+
+    @classmethod
+    def _of(cls, core):
+        net = cls.__new__(cls)
+        net._take(core)
+        return net
+
+    def _take(self, core):
+        self._core = core
+        self.name = core.name
+        self._described = core.layers
+        # A layer in Python is the object of its class, as in pycaffe.
+        self.layers = [layer if layer.object is None else layer.object
+                       for layer in self._described]
+        self._layer_names = [layer.name for layer in self._described]
+        self.layer_dict = OrderedDict(zip(self._layer_names, self.layers))
+        self.blobs = OrderedDict(core.blobs)
+        self.params = OrderedDict(core.params)
+        self.inputs = core.inputs
+        self.outputs = core.outputs
+        self.top_names = OrderedDict((layer.name, [top for top in layer.tops if top in self.blobs])
+                                     for layer in self._described)
+        self.bottom_names = OrderedDict((layer.name, layer.bottoms)
+                                        for layer in self._described)
+        self._calls = {"before_forward": [], "after_forward": [],
+                       "before_backward": [], "after_backward": []}
+
+    @property
+    def _blob_names(self):
+        return list(self.blobs)
+
+    @property
+    def _blobs(self):
+        return list(self.blobs.values())
+
+    @property
+    def _inputs(self):
+        return [self._blob_names.index(name) for name in self.inputs]
+
+    @property
+    def _outputs(self):
+        return [self._blob_names.index(name) for name in self.outputs]
+
+    def _top_ids(self, layer):
+        return [self._blob_names.index(name)
+                for name in self.top_names[self._layer_names[layer]]]
+
+    def _bottom_ids(self, layer):
+        return [self._blob_names.index(name)
+                for name in self.bottom_names[self._layer_names[layer]]]
+
+    @property
+    def blob_loss_weights(self):
+        """The weight of each blob in the loss, by name."""
+        weights = OrderedDict((name, 0.0) for name in self.blobs)
+        for layer in self._described:
+            for top, weight in zip(layer.tops, layer.loss_weights):
+                if top in weights:
+                    weights[top] = weight
+        return weights
+
+    def _index(self, layer, default):
+        if layer is None:
+            return default
+        if layer not in self._layer_names:
+            raise ValueError(f"net '{self.name}': there is no layer '{layer}'")
+        return self._layer_names.index(layer)
+
+    def _forward(self, first, last):
+        if not self._calls["before_forward"] and not self._calls["after_forward"]:
+            return self._core.forward(first, last)
+        loss = 0.0
+        for layer in range(first, last + 1):
+            for call in self._calls["before_forward"]:
+                call(layer)
+            loss += self._core.forward(layer, layer)
+            for call in self._calls["after_forward"]:
+                call(layer)
+        return loss
+
+    def _backward(self, last, first):
+        if not self._calls["before_backward"] and not self._calls["after_backward"]:
+            return self._core.backward_layers(last, first)
+        for layer in range(last, first - 1, -1):
+            for call in self._calls["before_backward"]:
+                call(layer)
+            self._core.backward_layers(layer, layer)
+            for call in self._calls["after_backward"]:
+                call(layer)
+        return None
+
+    def before_forward(self, call):
+        """Calls call(layer) with the index of each layer before its forward pass."""
+        self._calls["before_forward"].append(call)
+
+    def after_forward(self, call):
+        """The same after it."""
+        self._calls["after_forward"].append(call)
+
+    def before_backward(self, call):
+        """The same before its backward pass."""
+        self._calls["before_backward"].append(call)
+
+    def after_backward(self, call):
+        """The same after it."""
+        self._calls["after_backward"].append(call)
+
+    def _fill(self, arrays, expected, field, what):
+        if set(arrays) != set(expected):
+            raise ValueError(f"{what} {sorted(arrays)} given, expected {sorted(expected)}")
+        for name, values in arrays.items():
+            blob = self.blobs[name]
+            if len(values) != blob.shape[0]:
+                raise ValueError(f"'{name}': {len(values)} examples given, expected a batch of "
+                                 f"{blob.shape[0]}")
+            getattr(blob, field)[...] = values
+
+    def forward(self, blobs=None, start=None, end=None, **inputs):
+        """Computes the layers from `start` to `end`, both included, by name; all by default.
+
+        `inputs`: values of all inputs of the net by name, arrays of the blobs' shapes.
+        Returns a dict of arrays by name: the outputs of the net (of layer `end`), and `blobs`.
+        The arrays are live.
+        """
+        first, last = self._index(start, 0), self._index(end, len(self.layers) - 1)
+        if inputs:
+            self._fill(inputs, self.inputs, "data", "inputs")
+        self._forward(first, last)
+        names = self.outputs if end is None else self.top_names[end]
+        return {name: self.blobs[name].data for name in [*names, *(blobs or [])]}
+
+    def backward(self, diffs=None, start=None, end=None, **gradients):
+        """Computes gradients from layer `start` down to `end`, both included, by name.
+
+        `gradients`: of all outputs by name, arrays of the blobs' shapes; those of a loss are there.
+        Returns a dict of arrays by name: gradients of the inputs of the net (of the bottoms of
+        layer `end`), and of `diffs`. Gradients of weights are added to params[..][i].diff.
+        """
+        last, first = self._index(start, len(self.layers) - 1), self._index(end, 0)
+        if gradients:
+            self._fill(gradients, self.outputs, "diff", "gradients of")
+        self._backward(last, first)
+        names = self.inputs if end is None else self.bottom_names[end]
+        return {name: self.blobs[name].diff for name in [*names, *(diffs or [])]}
+
+    def _batch(self, arrays):
+        """Batches of the net's size, the last one filled up with zeros."""
+        count = len(next(iter(arrays.values())))
+        size = next(iter(self.blobs.values())).shape[0]
+        for begin in range(0, count, size):
+            batch = {}
+            for name, values in arrays.items():
+                part = np.asarray(values[begin:begin + size])
+                lack = size - len(part)
+                if lack:
+                    part = np.concatenate([part, np.zeros((lack,) + part.shape[1:], part.dtype)])
+                batch[name] = part
+            yield batch
+
+    def forward_all(self, blobs=None, **inputs):
+        """forward over as many batches as `inputs` have examples: dict of arrays by name, with
+        one row for each example."""
+        results = {name: [] for name in [*self.outputs, *(blobs or [])]}
+        for batch in self._batch(inputs):
+            for name, values in self.forward(blobs=blobs, **batch).items():
+                results[name].extend(values.copy())
+        count = len(next(iter(inputs.values())))
+        return {name: np.asarray(values)[:count] for name, values in results.items()}
+
+    def forward_backward_all(self, blobs=None, diffs=None, **arrays):
+        """forward and backward over batches; `arrays` are values of inputs, and gradients of
+        outputs. Returns two dicts of arrays by name: values, gradients."""
+        values = {name: [] for name in [*self.outputs, *(blobs or [])]}
+        gradients = {name: [] for name in [*self.inputs, *(diffs or [])]}
+        count = len(next(iter(arrays.values())))
+        for batch in self._batch(arrays):
+            forward = {name: part for name, part in batch.items() if name in self.inputs}
+            backward = {name: part for name, part in batch.items() if name in self.outputs}
+            for name, part in self.forward(blobs=blobs, **forward).items():
+                values[name].extend(part.copy())
+            for name, part in self.backward(diffs=diffs, **backward).items():
+                gradients[name].extend(part.copy())
+        return ({name: np.asarray(part)[:count] for name, part in values.items()},
+                {name: np.asarray(part)[:count] for name, part in gradients.items()})
+
+    def reshape(self):
+        """Gives all blobs the shapes that follow from those of the inputs."""
+        self._core.reshape()
+
+    def clear_param_diffs(self):
+        """Sets the gradients of all weights to 0."""
+        self._core.clear_gradients()
+
+    def copy_from(self, model_file):
+        """Copies weights from a .caffemodel, binary or HDF5, by layer name."""
+        self._core.load(model_file)
+
+    load_hdf5 = copy_from
+
+    def share_with(self, other):
+        """Uses the weights of net `other` in all layers of the same names."""
+        self._core.share_weights(other._core)
+
+    def save(self, model_file):
+        """Writes the weights in Caffe's binary format."""
+        if str(model_file).endswith(".h5"):  # an HDF5 file by its name otherwise
+            self._save_as(model_file, ".caffemodel")
+        else:
+            self._core.save(model_file)
+
+    def save_hdf5(self, model_file):
+        """Writes the weights in HDF5."""
+        if str(model_file).endswith(".h5"):
+            self._core.save(model_file)
+        else:
+            self._save_as(model_file, ".h5")
+
+    def _save_as(self, model_file, ending):
+        folder = os.path.dirname(os.path.abspath(model_file))
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            made = os.path.join(place, "model" + ending)
+            self._core.save(made)
+            os.replace(made, model_file)
+
+    def set_input_arrays(self, data, labels):
+        """Gives the first layer, of type MemoryData, its examples: float32 arrays in C order,
+        (n, channels, height, width) and n labels. They are copied."""
+        if not self.layers or self._described[0].type != "MemoryData":
+            raise RuntimeError(f"net '{self.name}': set_input_arrays: expected a first layer of "
+                               "type MemoryData")
+        for what, array in (("data", data), ("labels", labels)):
+            if array.dtype != np.float32 or not array.flags["C_CONTIGUOUS"]:
+                raise RuntimeError(f"set_input_arrays: {what}: expected float32 in C order")
+        shape = self.blobs[self._described[0].tops[0]].shape
+        if data.ndim != 4 or data.shape[1:] != shape[1:]:
+            raise RuntimeError(f"set_input_arrays: data of shape {data.shape} given, expected "
+                               f"(n, {shape[1]}, {shape[2]}, {shape[3]})")
+        self._core.set_memory_data(self._layer_names[0], data, labels)
+
+
+class Solver:
+    """A solver as its file describes it. `net` and `test_nets` are Net objects; test nets use the
+    weights of the train net."""
+
+    _type = None  # of the solver; None: that of the file
+
+    def __init__(self, solver_file):
+        with open(solver_file, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+        self.param = caffe_pb2.SolverParameter()
+        try:
+            text_format.Merge(text, self.param)
+        except text_format.ParseError:
+            millrace.Session(solver_file)  # says what is wrong
+            raise
+        changes = {}
+        if self._type is not None and not self._has_type(self._type):
+            changes["type"] = self._type
+        if _seed is not None and not self.param.HasField("random_seed"):
+            changes["random_seed"] = _seed
+        if changes:
+            for field, value in changes.items():
+                setattr(self.param, field, value)
+            self.param.ClearField("solver_type")
+            self._session = millrace.Session.from_text(text_format.MessageToString(self.param),
+                                                       str(solver_file), past_max_iter=True)
+        else:
+            self._session = millrace.Session(solver_file, past_max_iter=True)
+        self.net = Net._of(self._session.net)
+        self.test_nets = [Net._of(net) for net in self._session.test_nets]
+        self._callbacks = []
+        self._losses = []
+
+    def _has_type(self, name):
+        if self.param.HasField("solver_type"):
+            old = caffe_pb2.SolverParameter.SolverType.Name(self.param.solver_type)
+            return old == name.upper()
+        return self.param.type == name
+
+    @property
+    def iter(self):
+        """Iterations completed."""
+        return self._session.iteration
+
+    @property
+    def lr(self):
+        """The learning rate of the next iteration."""
+        return self._session.learning_rate
+
+    def add_callback(self, on_start, on_gradients_ready):
+        """Calls on_start() before each iteration, and on_gradients_ready() between its gradients
+        and their update."""
+        self._callbacks.append((on_start, on_gradients_ready))
+        callbacks = self._callbacks
+
+        def ready():
+            for _, call in callbacks:
+                call()
+
+        self._session.on_gradients(ready)
+
+    def _test_all(self):
+        for index in range(len(self.test_nets)):
+            print(f"Iteration {self.iter}, Testing net (#{index})", file=sys.stderr)
+            for number, (name, mean) in enumerate(self._session.test(index)):
+                print(f"    Test net output #{number}: {name} = {mean:.6g}", file=sys.stderr)
+
+    def _tests_now(self):
+        interval = self.param.test_interval
+        return interval > 0 and self.iter % interval == 0
+
+    def step(self, iterations):
+        """Computes `iterations` iterations, with the tests, the lines and the snapshots that the
+        solver file asks for."""
+        param = self.param
+        for _ in range(iterations):
+            if self._tests_now() and (self.iter > 0 or param.test_initialization):
+                self._test_all()
+            for on_start, _ in self._callbacks:
+                on_start()
+            step = self._session.step()
+            if step is None:
+                break
+            self._losses = (self._losses + [step.loss])[-max(param.average_loss, 1):]
+            if param.display > 0 and step.iteration % param.display == 0:
+                loss = sum(self._losses) / len(self._losses)
+                print(f"Iteration {step.iteration}, loss = {loss:.6g}, lr = "
+                      f"{step.learning_rate:.6g}", file=sys.stderr)
+            if param.snapshot > 0 and self.iter % param.snapshot == 0:
+                self.snapshot()
+
+    def solve(self, resume_file=None):
+        """Trains up to max_iter, from a .solverstate if one is given; then, as the solver file
+        says, saves and tests."""
+        if resume_file is not None:
+            self.restore(resume_file)
+        param = self.param
+        self.step(max(param.max_iter - self.iter, 0))
+        saved = param.snapshot > 0 and self.iter % param.snapshot == 0
+        if param.snapshot_after_train and not saved:
+            self.snapshot()
+        if self._tests_now():
+            self._test_all()
+
+    def snapshot(self):
+        """Writes a .caffemodel and a .solverstate."""
+        self._session.snapshot()
+
+    def restore(self, state_file):
+        """Goes on from a .solverstate."""
+        self._session.restore(state_file)
+
+    def apply_update(self):
+        """Updates the weights from the gradients that `net` holds."""
+        self._session.apply_update()
+
+    def share_weights(self, net):
+        """Makes `net` use the weights of this solver's train net."""
+        net.share_with(self.net)
+
+
+class SGDSolver(Solver):
+    """SGD with momentum."""
+    _type = "SGD"
+
+
+class NesterovSolver(SGDSolver):
+    """SGD with Nesterov's momentum."""
+    _type = "Nesterov"
+
+
+class AdaGradSolver(SGDSolver):
+    """AdaGrad."""
+    _type = "AdaGrad"
+
+
+class RMSPropSolver(SGDSolver):
+    """RMSProp."""
+    _type = "RMSProp"
+
+
+class AdaDeltaSolver(SGDSolver):
+    """AdaDelta."""
+    _type = "AdaDelta"
+
+
+class AdamSolver(SGDSolver):
+    """Adam."""
+    _type = "Adam"
+
+
+def get_solver(solver_file):
+    """The solver of the type that the file names."""
+    param = caffe_pb2.SolverParameter()
+    with open(solver_file, encoding="utf-8", errors="replace") as file:
+        try:
+            text_format.Merge(file.read(), param)
+        except text_format.ParseError:
+            return Solver(solver_file)  # says what is wrong
+    for solver in (SGDSolver, NesterovSolver, AdaGradSolver, RMSPropSolver, AdaDeltaSolver,
+                   AdamSolver):
+        if not param.HasField("solver_type") and param.type == solver._type:
+            return solver(solver_file)
+    return Solver(solver_file)
+
+
+class NCCL:
+    """Not supported: a cluster of millrace.Session trains in several processes."""
+
+    def __init__(self, solver, uid):
+        raise RuntimeError("NCCL: expected a cluster of millrace.Session, or millrace train "
+                           "--gpu (docs/python.md)")
+
+
+class Timer:
+    """Measures the time between start() and stop(), in milliseconds: `ms`."""
+
+    def __init__(self):
+        self._begin = self._end = time.monotonic()
+
+    def start(self):
+        """Begins to measure."""
+        self._begin = time.monotonic()
+
+    def stop(self):
+        """Ends."""
+        self._end = time.monotonic()
+
+    @property
+    def ms(self):
+        """Milliseconds between the two."""
+        return 1000 * (self._end - self._begin)

@@ -1,0 +1,257 @@
+// millrace.Session.
+#include "millrace/session.h"
+
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "owner.h"
+
+namespace millrace::python {
+namespace {
+
+using Path = std::filesystem::path;
+using FloatArray = py::array_t<float, py::array::c_style>;
+
+class PySession {
+ public:
+  explicit PySession(std::shared_ptr<Owner> owner) : owner_(std::move(owner)) {}
+  // A call of Python may hold the last reference to it: not before that is gone.
+  ~PySession() {
+    if (owner_->session) owner_->session->OnGradients({});
+  }
+  PySession(const PySession&) = delete;
+  PySession& operator=(const PySession&) = delete;
+
+  const std::shared_ptr<Owner>& owner() const { return owner_; }
+  Session& session() const { return *owner_->session; }
+
+  // None once the schedule has ended; else the last of `count` steps.
+  std::optional<SessionStep> Step(int64_t count) {
+    std::optional<SessionStep> last;
+    for (int64_t i = 0; i < count; ++i) {
+      const std::optional<SessionStep> step = Compute(owner_, [this] {
+        if (std::exchange(owner_->reshaped, false)) session().net().Reshape();
+        return session().Step();
+      });
+      if (!step) break;
+      last = step;
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    }
+    return last;
+  }
+
+ private:
+  const std::shared_ptr<Owner> owner_;
+};
+
+struct Options {
+  std::vector<Path> weights;
+  std::optional<Path> snapshot, topology;
+  std::string node;
+  double join_seconds = 60;
+  std::pair<uint64_t, uint64_t> shard;
+  bool past_max_iter = false;
+};
+
+std::unique_ptr<PySession> Open(
+    const Options& given,
+    const std::function<std::unique_ptr<Session>(const SessionOptions&)>& open) {
+  const auto owner = std::make_shared<Owner>();
+  owner->metrics = std::make_unique<MetricsRegistry>(MetricsRegistry::kFolder);
+  SessionOptions options;
+  for (const Path& file : given.weights) options.weights.push_back(file.string());
+  if (given.snapshot) options.snapshot = given.snapshot->string();
+  if (given.topology) options.topology = given.topology->string();
+  options.node = given.node;
+  options.join_seconds = given.join_seconds;
+  options.shard_index = given.shard.first;
+  options.shard_count = given.shard.second;
+  options.past_max_iter = given.past_max_iter;
+  options.plain_blobs = true;
+  options.metrics = owner->metrics.get();
+  Compute(owner, [&] { owner->session = open(options); });
+  return std::make_unique<PySession>(owner);
+}
+
+py::list Metrics(const PySession& session) {
+  const MetricsReading reading = session.owner()->metrics->Read();
+  py::list metrics;
+  for (const MetricsReading::Metric& metric : reading.metrics) {
+    py::dict labels;
+    for (const auto& [key, value] : metric.labels) labels[py::str(key)] = value;
+    py::dict entry;
+    const MetricsReading::Family& family = reading.families[metric.family];
+    entry["name"] = family.name;
+    entry["labels"] = labels;
+    entry["value"] = metric.value;
+    entry["help"] = family.help;
+    entry["unit"] = family.unit;
+    metrics.append(entry);
+  }
+  return metrics;
+}
+
+constexpr char kSessionDoc[] = R"(One solver, as a solver file describes it, that the program steps.
+
+    session = millrace.Session("solver.prototxt")
+    while step := session.step():
+        print(step.iteration, step.loss)
+    session.snapshot()
+
+Args:
+  solver_file: path of the solver's prototxt.
+  weights: .caffemodel files to start from.
+  snapshot: a .solverstate to continue; excludes `weights`.
+  topology, node: path of a topology file and this node's name there, for a cluster; without a
+    name, the rank of the launcher (mpirun, srun) chooses it.
+  join_seconds: longest time to wait for the weights of a cluster's run.
+  shard: (i, n) trains on the i-th of n parts of the records; (0, 0): the topology's, or all.
+  past_max_iter: step goes on after max_iter, which then only counts for the learning rate.
+
+One call at a time uses a session; the interpreter's lock is released meanwhile. Raises
+millrace.Error with one line that names file, field and expectation.)";
+
+// Named arguments after the first ones, of both constructors.
+template <typename Class, typename Factory, typename... First>
+void DefOpen(Class* binding, Factory open, const First&... first) {
+  open(binding, first..., py::kw_only(), py::arg("weights") = std::vector<Path>(),
+       py::arg("snapshot") = std::nullopt, py::arg("topology") = std::nullopt, py::arg("node") = "",
+       py::arg("join_seconds") = 60.0, py::arg("shard") = std::pair<uint64_t, uint64_t>(0, 0),
+       py::arg("past_max_iter") = false);
+}
+
+}  // namespace
+
+void BindSession(py::module_* module) {
+  py::class_<SessionStep>(*module, "Step", "One iteration of a solver.")
+      .def_readonly("iteration", &SessionStep::iteration,
+                    "Its number, from 0, over all nodes of a cluster.")
+      .def_readonly("loss", &SessionStep::loss, "Mean over iter_size passes, before the update.")
+      .def_readonly("learning_rate", &SessionStep::learning_rate, "Of the update.")
+      .def("__repr__", [](const SessionStep& step) {
+        return StrCat("<Step ", step.iteration, ": loss ", step.loss, ", learning rate ",
+                      step.learning_rate, ">");
+      });
+
+  py::class_<PySession> session(*module, "Session", kSessionDoc);
+  DefOpen(&session, [](auto* binding, const auto&... extra) {
+    binding->def(
+        py::init([](const Path& file, std::vector<Path> weights, std::optional<Path> snapshot,
+                    std::optional<Path> topology, std::string node, double join_seconds,
+                    std::pair<uint64_t, uint64_t> shard, bool past_max_iter) {
+          return Open(
+              {weights, snapshot, topology, node, join_seconds, shard, past_max_iter},
+              [&](const SessionOptions& options) { return Session::Open(file.string(), options); });
+        }),
+        py::arg("solver_file"), extra...);
+  });
+  DefOpen(&session, [](auto* binding, const auto&... extra) {
+    binding->def_static(
+        "from_text",
+        [](const std::string& text, const std::string& name, std::vector<Path> weights,
+           std::optional<Path> snapshot, std::optional<Path> topology, std::string node,
+           double join_seconds, std::pair<uint64_t, uint64_t> shard, bool past_max_iter) {
+          return Open({weights, snapshot, topology, node, join_seconds, shard, past_max_iter},
+                      [&](const SessionOptions& options) {
+                        return Session::OpenText(text, name, options);
+                      });
+        },
+        py::arg("text"), py::arg("name") = "solver", extra...,
+        "A session from the text of a solver file; `name` stands for the file in messages and,\n"
+        "without its extension, as snapshot prefix.");
+  });
+  session
+      .def("step", &PySession::Step, py::arg("count") = 1,
+           "Computes `count` iterations and applies their updates. Returns the last as a Step, or\n"
+           "None if the schedule had ended before. Ctrl-C ends the call between two iterations.")
+      .def_property_readonly(
+          "iteration", [](const PySession& s) { return s.session().iteration(); },
+          "Iterations completed, by all nodes.")
+      .def_property_readonly(
+          "learning_rate", [](const PySession& s) { return s.session().learning_rate(); },
+          "Of the next iteration.")
+      .def_property_readonly(
+          "net", [](const PySession& s) { return NetOf(s.owner(), &s.session().net()); },
+          "The train net. Its blobs hold the values and gradients of the last step.")
+      .def_property_readonly(
+          "test_nets",
+          [](const PySession& s) {
+            py::list nets;
+            for (int i = 0; i < s.session().test_nets(); ++i) {
+              nets.append(NetOf(s.owner(), &s.session().test_net(i)));
+            }
+            return nets;
+          },
+          "The test nets of the solver file, which share the weights of the train net.")
+      .def(
+          "test",
+          [](PySession& s, int index) {
+            std::vector<std::pair<std::string, double>> outputs;
+            for (const TestOutput& output :
+                 Compute(s.owner(), [&] { return s.session().Test(index); })) {
+              outputs.emplace_back(output.name, output.mean);
+            }
+            return outputs;
+          },
+          py::arg("index") = 0,
+          "Runs test net `index` for its test_iter batches. Returns (name of the blob, mean) of\n"
+          "each value of each output.")
+      .def(
+          "snapshot",
+          [](PySession& s) { return Compute(s.owner(), [&] { return s.session().Snapshot(); }); },
+          "Writes PREFIX_iter_N.caffemodel and .solverstate; returns the path of the latter.")
+      .def(
+          "restore",
+          [](PySession& s, const Path& file) {
+            Compute(s.owner(), [&] { s.session().Restore(file.string()); });
+          },
+          py::arg("snapshot"),
+          "Goes on from a .solverstate: weights, history, iteration, and before the first step\n"
+          "also the position in the data.")
+      .def(
+          "apply_update",
+          [](PySession& s) { Compute(s.owner(), [&] { s.session().ApplyUpdate(); }); },
+          "Updates the weights from the gradients that `net` holds, as step does. `iteration`\n"
+          "stays.")
+      .def(
+          "on_gradients",
+          [](PySession& s, std::optional<std::function<void()>> call) {
+            const Busy busy(s.owner());
+            s.session().OnGradients(call ? *call : std::function<void()>());
+          },
+          py::arg("call"),
+          "step calls `call` when the gradients of an iteration are there, before their update.\n"
+          "None: no longer.")
+      .def(
+          "set_memory_data",
+          [](PySession& s, const std::string& layer, const FloatArray& data,
+             const FloatArray& labels, std::optional<int> test_net) {
+            Compute(s.owner(), [&] {
+              s.session().SetMemoryData(layer, {data.data(), static_cast<size_t>(data.size())},
+                                        {labels.data(), static_cast<size_t>(labels.size())},
+                                        test_net);
+            });
+          },
+          py::arg("layer"), py::arg("data").noconvert(), py::arg("labels").noconvert(),
+          py::arg("test_net") = std::nullopt,
+          "As Net.set_memory_data, of the train net or of test net `test_net`.")
+      .def("metrics", &Metrics,
+           "The metrics of the session at this moment: a list of dicts with name, labels, value,\n"
+           "help and unit.")
+      .def_property_readonly(
+          "is_leader", [](const PySession& s) { return s.session().is_leader(); },
+          "Whether this node is the one that tests and saves for all.")
+      .def(
+          "finish", [](PySession& s) { Compute(s.owner(), [&] { s.session().Finish(); }); },
+          "In a cluster: waits until all nodes have ended and have the same weights, then leaves.")
+      .def(
+          "leave", [](PySession& s) { Compute(s.owner(), [&] { s.session().Leave(); }); },
+          "In a cluster: sends unsent progress, then leaves. The other nodes continue.");
+}
+
+}  // namespace millrace::python

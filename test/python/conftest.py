@@ -1,0 +1,103 @@
+"""What the tests share; and their verdicts in the form that tools/run-tests counts."""
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+FASHION = "/usr/share/datasets/fashion-mnist"
+
+
+def pytest_runtest_logreport(report):
+    name = report.nodeid.split("/")[-1].replace("::", ".").replace(" ", "_")
+    print()  # behind what pytest shows of its progress
+    if report.when == "setup":
+        print(f"[ RUN      ] {name}")
+    milliseconds = int(report.duration * 1000)
+    if report.failed:
+        print(f"{report.longreprtext}\n[  FAILED  ] {name} ({milliseconds} ms)")
+    elif report.skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "expected failure"
+        print(f"{name}: Skipped\n{reason.removeprefix('Skipped: ')}")
+        print(f"[  SKIPPED ] {name} ({milliseconds} ms)")
+    elif report.when == "call":
+        print(f"[       OK ] {name} ({milliseconds} ms)")
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed():
+    np.random.seed(1)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """write(name, text): a file in a folder of the test; returns its path."""
+    def write_file(name, text):
+        path = tmp_path / name
+        path.write_text(text)
+        return str(path)
+    return write_file
+
+
+@pytest.fixture
+def caffe_fixture(tmp_path):
+    """A copy of the net, data and results of Caffe, whose paths do not depend on the working
+    folder."""
+    folder = tmp_path / "fixture"
+    shutil.copytree(os.path.join(ROOT, "test/caffe/fixture"), folder)
+    net = folder / "net.prototxt"
+    text = net.read_text()
+    for name in ("mean.binaryproto", "train_lmdb", "test_lmdb"):
+        text = text.replace(f'"{name}"', f'"{folder / name}"')
+    net.write_text(text)
+    solver = folder / "solver.prototxt"
+    text = solver.read_text().replace('"net.prototxt"', f'"{net}"')
+    solver.write_text(text.replace('snapshot_prefix: "caffe"',
+                                   f'snapshot_prefix: "{folder / "ours"}"'))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def fashion_lmdb(tmp_path_factory):
+    """An LMDB of the 10,000 test images of Fashion-MNIST."""
+    images = os.path.join(FASHION, "t10k-images-idx3-ubyte.gz")
+    if not os.path.exists(images):
+        pytest.skip("the package dataset-fashion-mnist is not installed")
+    out = str(tmp_path_factory.mktemp("fashion") / "lmdb")
+    subprocess.run([os.path.join(BUILD, "millrace"), "convert_mnist_data", images,
+                    os.path.join(FASHION, "t10k-labels-idx1-ubyte.gz"), out],
+                   check=True, capture_output=True)
+    return out
+
+
+@pytest.fixture
+def others_run_during():
+    """others_run_during(call): whether another Python thread runs while the main thread does
+    nothing but call(). The interpreter does not change threads by itself meanwhile."""
+    def during(call):
+        begun, ran = threading.Event(), threading.Event()
+
+        def run():
+            begun.wait(120)
+            ran.set()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(3600)
+        try:
+            begun.set()
+            limit = time.monotonic() + 60
+            while not ran.is_set() and time.monotonic() < limit:
+                call()
+            return ran.is_set()
+        finally:
+            sys.setswitchinterval(interval)
+            thread.join(120)
+    return during
