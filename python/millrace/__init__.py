@@ -7,11 +7,11 @@
 
 docs/python.md describes the module, and the package `caffe` for scripts written for pycaffe.
 """
-from ._millrace import (Blob, Error, Net, NetLayer, Session, Step, layer_types, log,
+from ._millrace import (Blob, Error, Net, NetLayer, Run, Session, Step, layer_types, log,
                         set_log_level, version)
 
 __version__ = version()
-__all__ = ["Blob", "Control", "Error", "Layer", "Net", "NetLayer", "Session", "Step",
+__all__ = ["Blob", "Control", "Error", "Layer", "Net", "NetLayer", "Run", "Session", "Step",
            "layer_types", "log", "set_log_level", "train", "version"]
 
 

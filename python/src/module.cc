@@ -63,6 +63,7 @@ PYBIND11_MODULE(_millrace, module) {
   BindBlob(&module);
   BindNet(&module);
   BindSession(&module);
+  BindRun(&module);
   BindPythonLayer(&module);
 }
 

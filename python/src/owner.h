@@ -98,6 +98,7 @@ int64_t WholeNumber(py::handle number);
 void BindBlob(py::module_* module);
 void BindNet(py::module_* module);
 void BindSession(py::module_* module);
+void BindRun(py::module_* module);
 void BindPythonLayer(py::module_* module);
 
 // The Python object of a net that `owner` has.
