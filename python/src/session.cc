@@ -35,7 +35,7 @@ class PySession {
     std::optional<SessionStep> last;
     for (int64_t i = 0; i < count; ++i) {
       const std::optional<SessionStep> step = Compute(owner_, [this] {
-        if (std::exchange(owner_->reshaped, false)) session().net().Reshape();
+        FollowShapes();
         return session().Step();
       });
       if (!step) break;
@@ -45,7 +45,23 @@ class PySession {
     return last;
   }
 
+  std::vector<TestOutput> Test(int index) {
+    return Compute(owner_, [&] {
+      FollowShapes();
+      return session().Test(index);
+    });
+  }
+
  private:
+  // The session runs its nets as they are: all blobs follow those that Python has reshaped. Throws
+  // Error, each time, if they do not fit.
+  void FollowShapes() {
+    if (!owner_->reshaped) return;
+    session().net().Reshape();
+    for (int i = 0; i < session().test_nets(); ++i) session().test_net(i).Reshape();
+    owner_->reshaped = false;
+  }
+
   const std::shared_ptr<Owner> owner_;
 };
 
@@ -192,8 +208,7 @@ void BindSession(py::module_* module) {
           "test",
           [](PySession& s, int index) {
             std::vector<std::pair<std::string, double>> outputs;
-            for (const TestOutput& output :
-                 Compute(s.owner(), [&] { return s.session().Test(index); })) {
+            for (const TestOutput& output : s.Test(index)) {
               outputs.emplace_back(output.name, output.mean);
             }
             return outputs;

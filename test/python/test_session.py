@@ -75,6 +75,28 @@ def test_nets_of_a_session_are_live(solver):
     assert np.all(bias.data == 3) and np.all(bias.diff == 1)
 
 
+def test_a_session_follows_the_shapes_that_python_gives(write, solver):
+    inputs = SOLVER.replace("type: 'DummyData' top: 'x' top: 'y' dummy_data_param {",
+                            "type: 'Input' top: 'x' top: 'y' input_param {")
+    for filler in ("data_filler { type: 'uniform' min: -1 max: 1 }",
+                   "data_filler { type: 'constant' value: 1 }"):
+        inputs = inputs.replace(filler, "")
+    session = millrace.Session(write("inputs.prototxt", inputs))
+    for net in (session.net, session.test_nets[0]):
+        net.blobs["x"].reshape(50, 3)
+        with pytest.raises(millrace.Error, match="loss"):
+            session.step()
+        with pytest.raises(millrace.Error, match="loss"):
+            session.test()
+        net.blobs["y"].reshape(50, 2)
+        net.blobs["y"].data[...] = 1
+        if net is session.net:
+            assert session.step().loss == pytest.approx(1)
+    assert session.net.blobs["ip"].shape == (50, 2)
+    assert session.test() == [("loss", pytest.approx(1, abs=0.5))]
+    assert session.test_nets[0].blobs["ip"].shape == (50, 2)
+
+
 def test_apply_update_uses_the_gradients_of_the_net(solver):
     session = millrace.Session(solver)
     bias = session.net.params["ip"][1]
