@@ -127,8 +127,10 @@ class Broken(Twice):
     text = PYTHON_LAYER.replace("MODULE", module) + f"strategy {{ type: '{strategy}' }} "
     run = millrace.Run(write("run.prototxt", text.replace("LAYER", "Twice")), cpus=2)
     result = run.wait()
-    assert result["iteration"] == 60 and result["loss"] < 1
-    # Of solvers that do not step together, one may have taken all iterations.
-    assert len(sys.modules[module].threads) >= (2 if strategy == "allreduce" else 1)
+    assert result["iteration"] == 60
+    # Of solvers that do not step together, one may have taken all iterations, and the last loss may
+    # be that of the first.
+    if strategy == "allreduce":
+        assert result["loss"] < 1 and len(sys.modules[module].threads) >= 2
     with pytest.raises((KeyError, millrace.Error), match="what is missing"):
         millrace.Run(write("broken.prototxt", text.replace("LAYER", "Broken")), cpus=2).wait()
