@@ -329,10 +329,13 @@ TEST_F(Packet, WhatTheRingHasNoRoomForIsCounted) {
     group[0]->Wait(Soon(DefaultClock()), WaitFor::kReceive);
     Guard guard;
     uint64_t sent = 1;
-    // The first credits may be on their way still.
+    // The receiver may not have sent its first credits yet.
     while (sent < 501 && guard.Waiting("the first credits")) {
       sent += SendUntilBusy(group[0].get(), 1, Numbered(1, bytes), 501 - sent);
-      if (sent < 501) group[0]->Wait(Soon(DefaultClock()), WaitFor::kReceiveOrSend);
+      if (sent == 501) break;
+      Drain(group[1].get());
+      group[1]->Wait(Soon(DefaultClock()), WaitFor::kReceive);
+      group[0]->Wait(Soon(DefaultClock()), WaitFor::kReceiveOrSend);
     }
     const TransportCounters& counters = group[1]->counters();
     // The kernel reports drops together with frames that arrive later.
