@@ -111,11 +111,9 @@ def _bilinear(image, new_dims, corners):
     for axis in (0, 1):
         size = image.shape[axis]
         low, share = _lines(size, new_dims[axis], corners)
-        # Outside of the image all is 0.
-        padded = np.pad(image, [(1, 2) if a == axis else (0, 0) for a in range(image.ndim)])
-        if corners:
-            padded = np.pad(image, [(1, 2) if a == axis else (0, 0) for a in range(image.ndim)],
-                            mode="edge")
+        # Outside of the image all is 0, with `corners` as at its border.
+        padded = np.pad(image, [(1, 2) if a == axis else (0, 0) for a in range(image.ndim)],
+                        mode="edge" if corners else "constant")
         weights = share.reshape([-1 if a == axis else 1 for a in range(image.ndim)])
         image = (np.take(padded, low + 1, axis) * (1 - weights)
                  + np.take(padded, low + 2, axis) * weights)

@@ -289,6 +289,18 @@ class Net:
         self._core.set_memory_data(self._layer_names[0], data, labels)
 
 
+def _read_param(solver_file):
+    """The message of a solver file."""
+    param = caffe_pb2.SolverParameter()
+    with open(solver_file, encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    try:
+        return text_format.Merge(text, param)
+    except text_format.ParseError:
+        millrace.Session(solver_file)  # says what is wrong
+        raise
+
+
 class Solver:
     """A solver as its file describes it. `net` and `test_nets` are Net objects; test nets use the
     weights of the train net."""
@@ -296,14 +308,7 @@ class Solver:
     _type = None  # of the solver; None: that of the file
 
     def __init__(self, solver_file):
-        with open(solver_file, encoding="utf-8", errors="replace") as file:
-            text = file.read()
-        self.param = caffe_pb2.SolverParameter()
-        try:
-            text_format.Merge(text, self.param)
-        except text_format.ParseError:
-            millrace.Session(solver_file)  # says what is wrong
-            raise
+        self.param = _read_param(solver_file)
         changes = {}
         if self._type is not None and not self._has_type(self._type):
             changes["type"] = self._type
@@ -442,12 +447,7 @@ class AdamSolver(SGDSolver):
 
 def get_solver(solver_file):
     """The solver of the type that the file names."""
-    param = caffe_pb2.SolverParameter()
-    with open(solver_file, encoding="utf-8", errors="replace") as file:
-        try:
-            text_format.Merge(file.read(), param)
-        except text_format.ParseError:
-            return Solver(solver_file)  # says what is wrong
+    param = _read_param(solver_file)
     for solver in (SGDSolver, NesterovSolver, AdaGradSolver, RMSPropSolver, AdaDeltaSolver,
                    AdamSolver):
         if not param.HasField("solver_type") and param.type == solver._type:

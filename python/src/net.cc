@@ -12,31 +12,28 @@
 namespace millrace::python {
 namespace {
 
-using Path = std::filesystem::path;
-using FloatArray = py::array_t<float, py::array::c_style>;
-
 class PyNet {
  public:
-  PyNet(std::shared_ptr<Owner> owner, Net* net) : owner_(std::move(owner)), net_(*net) {}
+  PyNet(std::shared_ptr<Owner> owner, Net* net)
+      : owner_(std::move(owner)), net_(*net), last_(net->layers().size() - 1) {}
 
   const std::shared_ptr<Owner>& owner() const { return owner_; }
   Net& net() const { return net_; }
 
   float Forward(size_t first, std::optional<size_t> last) {
-    return Compute(owner_, [&] { return net_.ForwardLayers(first, last.value_or(Last())); });
+    return Compute(owner_, [&] { return net_.ForwardLayers(first, last.value_or(last_)); });
   }
   void Backward(std::optional<size_t> last, size_t first) {
-    Compute(owner_, [&] { net_.BackwardLayers(last.value_or(Last()), first); });
+    Compute(owner_, [&] { net_.BackwardLayers(last.value_or(last_), first); });
   }
   PyBlob BlobNamed(const std::string& name) {
     return {owner_, &net_.blob(name), PyBlob::Kind::kActivation};
   }
 
  private:
-  size_t Last() const { return net_.layers().size() - 1; }
-
   const std::shared_ptr<Owner> owner_;
   Net& net_;
+  const size_t last_;  // the index of the last layer
 };
 
 struct PyLayer {

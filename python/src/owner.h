@@ -7,8 +7,10 @@
 #include <pybind11/pybind11.h>
 
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +22,14 @@
 namespace millrace::python {
 
 namespace py = pybind11;
+
+using Path = std::filesystem::path;
+using FloatArray = py::array_t<float, py::array::c_style>;
+
+inline std::string TextOf(const std::optional<Path>& path) { return path ? path->string() : ""; }
+std::vector<std::string> TextsOf(const std::vector<Path>& paths);
+// (name, mean) of each output of a test.
+std::vector<std::pair<std::string, double>> PairsOf(const std::vector<TestOutput>& outputs);
 
 // A net, or a session with its nets. Every Python object that shows a part of it shares it, so that
 // it exists as long as one of them.

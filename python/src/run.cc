@@ -15,8 +15,6 @@
 namespace millrace::python {
 namespace {
 
-using Path = std::filesystem::path;
-
 // The end of a run waits for its threads, which may need the interpreter.
 struct DeleteWithoutLock {
   void operator()(Run* run) const {
@@ -26,8 +24,6 @@ struct DeleteWithoutLock {
 };
 using PyRun = std::unique_ptr<Run, DeleteWithoutLock>;
 
-std::string TextOf(const std::optional<Path>& path) { return path ? path->string() : ""; }
-
 PyRun Start(const Path& solver_file, std::optional<int> cpus, const std::string& gpus,
             const std::vector<Path>& weights, const std::optional<Path>& snapshot,
             const std::optional<Path>& metrics_file, const std::optional<Path>& topology,
@@ -36,7 +32,7 @@ PyRun Start(const Path& solver_file, std::optional<int> cpus, const std::string&
   options.solver_file = solver_file.string();
   options.cpus = cpus;
   options.gpus = gpus;
-  for (const Path& file : weights) options.weights.push_back(file.string());
+  options.weights = TextsOf(weights);
   options.snapshot = TextOf(snapshot);
   options.metrics_file = TextOf(metrics_file);
   options.topology = TextOf(topology);
@@ -45,31 +41,26 @@ PyRun Start(const Path& solver_file, std::optional<int> cpus, const std::string&
   return PyRun(Run::Start(options).release());
 }
 
-// (name, mean) of each output, by test net.
 py::list TestsOf(const std::vector<RunTest>& tests) {
   py::list list;
   for (const RunTest& test : tests) {
-    py::list outputs;
-    for (const TestOutput& output : test.outputs) {
-      outputs.append(py::make_tuple(output.name, output.mean));
-    }
     list.append(py::dict(py::arg("net") = test.net, py::arg("iteration") = test.iteration,
-                         py::arg("outputs") = outputs));
+                         py::arg("outputs") = PairsOf(test.outputs)));
   }
   return list;
 }
 
 py::dict StatusOf(const Run& run) {
   const RunStatus status = run.status();
-  return py::dict(
-      py::arg("state") = NameOf(status.state), py::arg("iteration") = status.iteration,
-      py::arg("max_iteration") = status.max_iteration, py::arg("loss") = status.loss,
-      py::arg("learning_rate") = status.learning_rate, py::arg("seconds") = status.seconds,
-      py::arg("iterations_per_second") = status.iterations_per_second,
-      py::arg("images_per_iteration") = status.images_per_iteration,
-      py::arg("tests") = TestsOf(status.tests),
-      py::arg("snapshot_iteration") = status.snapshot_iteration,
-      py::arg("snapshot") = status.snapshot);
+  return py::dict(py::arg("state") = NameOf(status.state), py::arg("iteration") = status.iteration,
+                  py::arg("max_iteration") = status.max_iteration, py::arg("loss") = status.loss,
+                  py::arg("learning_rate") = status.learning_rate,
+                  py::arg("seconds") = status.seconds,
+                  py::arg("iterations_per_second") = status.iterations_per_second,
+                  py::arg("images_per_iteration") = status.images_per_iteration,
+                  py::arg("tests") = TestsOf(status.tests),
+                  py::arg("snapshot_iteration") = status.snapshot_iteration,
+                  py::arg("snapshot") = status.snapshot);
 }
 
 py::dict Wait(Run* run) {

@@ -14,9 +14,6 @@
 namespace millrace::python {
 namespace {
 
-using Path = std::filesystem::path;
-using FloatArray = py::array_t<float, py::array::c_style>;
-
 class PySession {
  public:
   explicit PySession(std::shared_ptr<Owner> owner) : owner_(std::move(owner)) {}
@@ -80,9 +77,9 @@ std::unique_ptr<PySession> Open(
   const auto owner = std::make_shared<Owner>();
   owner->metrics = std::make_unique<MetricsRegistry>(MetricsRegistry::kFolder);
   SessionOptions options;
-  for (const Path& file : given.weights) options.weights.push_back(file.string());
-  if (given.snapshot) options.snapshot = given.snapshot->string();
-  if (given.topology) options.topology = given.topology->string();
+  options.weights = TextsOf(given.weights);
+  options.snapshot = TextOf(given.snapshot);
+  options.topology = TextOf(given.topology);
   options.node = given.node;
   options.join_seconds = given.join_seconds;
   options.shard_index = given.shard.first;
@@ -142,6 +139,18 @@ void DefOpen(Class* binding, Factory open, const First&... first) {
 }
 
 }  // namespace
+
+std::vector<std::string> TextsOf(const std::vector<Path>& paths) {
+  std::vector<std::string> texts;
+  for (const Path& path : paths) texts.push_back(path.string());
+  return texts;
+}
+
+std::vector<std::pair<std::string, double>> PairsOf(const std::vector<TestOutput>& outputs) {
+  std::vector<std::pair<std::string, double>> pairs;
+  for (const TestOutput& output : outputs) pairs.emplace_back(output.name, output.mean);
+  return pairs;
+}
 
 void BindSession(py::module_* module) {
   py::class_<SessionStep>(*module, "Step", "One iteration of a solver.")
@@ -205,14 +214,7 @@ void BindSession(py::module_* module) {
           },
           "The test nets of the solver file, which share the weights of the train net.")
       .def(
-          "test",
-          [](PySession& s, int index) {
-            std::vector<std::pair<std::string, double>> outputs;
-            for (const TestOutput& output : s.Test(index)) {
-              outputs.emplace_back(output.name, output.mean);
-            }
-            return outputs;
-          },
+          "test", [](PySession& s, int index) { return PairsOf(s.Test(index)); },
           py::arg("index") = 0,
           "Runs test net `index` for its test_iter batches. Returns (name of the blob, mean) of\n"
           "each value of each output.")

@@ -128,8 +128,8 @@ class Broken(Twice):
     run = millrace.Run(write("run.prototxt", text.replace("LAYER", "Twice")), cpus=2)
     result = run.wait()
     assert result["iteration"] == 60
-    # Of solvers that do not step together, one may have taken all iterations, and the last loss may
-    # be that of the first.
+    # One of two solvers that do not step together may take all iterations, and the last loss may be
+    # that of the first iteration.
     if strategy == "allreduce":
         assert result["loss"] < 1 and len(sys.modules[module].threads) >= 2
     with pytest.raises((KeyError, millrace.Error), match="what is missing"):
