@@ -32,11 +32,11 @@ class ValueStats {
     }
   }
 
-  // Of all values.
+  // Numbers of values.
   int64_t count() const { return count_ + nans_ + infinities_; }
   int64_t nans() const { return nans_; }
   int64_t infinities() const { return infinities_; }
-  // Of the finite values; NaN if there are none.
+  // Statistics of the finite values; NaN if there are none.
   double min() const { return OrNan(min_); }
   double max() const { return OrNan(max_); }
   double mean() const { return OrNan(mean_); }

@@ -264,10 +264,11 @@ void BuiltNet::ForwardNodeWithoutLoss(size_t index) {
   const Node& node = nodes_[index];
   WithRoom(*node.layer, [&] {
     const bool keeps = options_.plain_blobs && node.bottom.empty();
-    for (Blob* top : node.top) {
-      if (!keeps) break;
-      top->data();
-      kept_batches_[top] = *top;
+    if (keeps) {
+      for (Blob* top : node.top) {
+        top->data();
+        kept_batches_[top] = *top;
+      }
     }
     node.layer->Forward(node.bottom, node.top);
     if (keeps) KeepBatch(node);

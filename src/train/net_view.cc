@@ -157,8 +157,13 @@ Blob& NetView::blob(const std::string& name) {
   return Find(name);
 }
 
+// Called for each layer of each pass: compares without copies.
 bool NetView::IsReshaped(size_t node) const {
-  return ShapesOf(net_.nodes()[node]) != shapes_[node];
+  const BuiltNet::Node& built = net_.nodes()[node];
+  const auto same = [](const Blob* blob, const Shape& shape) { return blob->shape() == shape; };
+  const auto bottoms = shapes_[node].begin(), tops = bottoms + std::ssize(built.bottom);
+  return !std::equal(built.bottom.begin(), built.bottom.end(), bottoms, same) ||
+         !std::equal(built.top.begin(), built.top.end(), tops, same);
 }
 
 void NetView::ReshapeNode(size_t node) {

@@ -38,7 +38,7 @@ class BackgroundRun : public Run {
   explicit BackgroundRun(const RunOptions& options)
       : thread_([this, options] { Train(options); }) {}
   ~BackgroundRun() override {
-    if (!WaitFor(0)) Stop();
+    Stop();
     thread_.join();
   }
 
@@ -50,13 +50,7 @@ class BackgroundRun : public Run {
   void SetLearningRate(float rate) override {
     monitor_.Request({RunCommand::kSetLearningRate, rate});
   }
-  void Stop() override {
-    try {
-      monitor_.Request(RunCommand::kStop);
-    } catch (const Error&) {
-      // It has ended.
-    }
-  }
+  void Stop() override { monitor_.Request(RunCommand::kStop); }
 
   bool WaitFor(double seconds) override {
     std::unique_lock lock(mutex_);

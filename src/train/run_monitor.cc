@@ -33,9 +33,10 @@ void RunMonitor::Request(RunCommand command) {
     throw Error("learning rate ", rate, ": expected a finite number of at least 0");
   }
   Change(true, [&] {
-    if (status_.state == State::kEnded) throw Error("the run has ended");
     if (command.kind == RunCommand::kStop) {
-      status_.state = State::kStopping;
+      if (status_.state != State::kEnded) status_.state = State::kStopping;
+    } else if (status_.state == State::kEnded) {
+      throw Error("the run has ended");
     } else if (status_.state == State::kStopping) {
       throw Error("the run is about to end");
     }
@@ -71,7 +72,7 @@ void RunMonitor::SetEnded() {
 }
 
 RunCommand RunMonitor::Next(int milliseconds) {
-  // The other control is asked at least once in a while, and this one waits for it at most 10 ms.
+  // With another control, looks at both by turns, every 10 ms.
   for (const double end = clock_.NowSeconds() + milliseconds / 1e3;;) {
     const int left = static_cast<int>((end - clock_.NowSeconds()) * 1e3);
     const int wait = std::clamp(left, 0, 10);

@@ -25,7 +25,7 @@ class MILLRACE_API RunMonitor : public RunControl, public RunObserver {
       : clock_(*clock), control_(control), observer_(observer), rate_(clock, 10) {}
 
   // Commands to the run. Throws Error for a learning rate that is not finite or below 0, and for
-  // any other command once the run stops or has ended.
+  // any command but a stop once the run stops or has ended.
   void Request(RunCommand command);
   RunStatus status() const;
   // Changes with each event of the run: a start, an end, a test, a snapshot, a change of the state.

@@ -8,20 +8,32 @@
 namespace millrace::inline contrib {
 namespace {
 
-// Permutes the axes: axis k of the top is axis order[k] of the bottom. Axes that `order` does not
-// name follow in their order. A layer of the SSD fork of Caffe.
-class PermuteLayer : public Layer {
+// A layer of one bottom that copies each value to its place in the top.
+class StridedCopyLayer : public Layer {
  public:
   using Layer::Layer;
 
+  void Forward(const Blobs& bottom, const Blobs& top) override {
+    copy_.Run(*context_.queue, bottom[0]->data(), top[0]->data());
+  }
+  void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
+                const Blobs& bottom) override {
+    if (!propagate_down[0]) return;
+    copy_.Reversed().Run(*context_.queue, top[0]->diff(), bottom[0]->diff());
+  }
+
+ protected:
+  StridedCopy copy_;  // from the bottom to the top; set by Reshape
+};
+
+// Permutes the axes: axis k of the top is axis order[k] of the bottom. Axes that `order` does not
+// name follow in their order. A layer of the SSD fork of Caffe.
+class PermuteLayer : public StridedCopyLayer {
+ public:
+  using StridedCopyLayer::StridedCopyLayer;
+
   std::set<std::string> fields() const override { return {"permute_param"}; }
   void Reshape(const Blobs& bottom, const Blobs& top) override;
-  void Forward(const Blobs& bottom, const Blobs& top) override;
-  void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
-                const Blobs& bottom) override;
-
- private:
-  StridedCopy copy_;  // from the bottom to the top
 };
 
 void PermuteLayer::Reshape(const Blobs& bottom, const Blobs& top) {
@@ -51,34 +63,18 @@ void PermuteLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   }
 }
 
-void PermuteLayer::Forward(const Blobs& bottom, const Blobs& top) {
-  copy_.Run(*context_.queue, bottom[0]->data(), top[0]->data());
-}
-
-void PermuteLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_down,
-                            const Blobs& bottom) {
-  if (!propagate_down[0]) return;
-  copy_.Reversed().Run(*context_.queue, top[0]->diff(), bottom[0]->diff());
-}
-
 const RegisterLayer<PermuteLayer> permute("Permute");
 
 // Mixes the channels of G groups, for ShuffleNet (Zhang, Zhou, Lin, Sun 2017). With C channels and
 // K = C / G in each group,
 //   top[n, k G + g, ..] = bottom[n, g K + k, ..]
 // A layer of forks of Caffe.
-class ShuffleChannelLayer : public Layer {
+class ShuffleChannelLayer : public StridedCopyLayer {
  public:
-  using Layer::Layer;
+  using StridedCopyLayer::StridedCopyLayer;
 
   std::set<std::string> fields() const override { return {"shuffle_channel_param"}; }
   void Reshape(const Blobs& bottom, const Blobs& top) override;
-  void Forward(const Blobs& bottom, const Blobs& top) override;
-  void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
-                const Blobs& bottom) override;
-
- private:
-  StridedCopy copy_;  // from the bottom to the top
 };
 
 void ShuffleChannelLayer::Reshape(const Blobs& bottom, const Blobs& top) {
@@ -99,16 +95,6 @@ void ShuffleChannelLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   copy_.AddAxis(plane, 1, 1);
 }
 
-void ShuffleChannelLayer::Forward(const Blobs& bottom, const Blobs& top) {
-  copy_.Run(*context_.queue, bottom[0]->data(), top[0]->data());
-}
-
-void ShuffleChannelLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_down,
-                                   const Blobs& bottom) {
-  if (!propagate_down[0]) return;
-  copy_.Reversed().Run(*context_.queue, top[0]->diff(), bottom[0]->diff());
-}
-
 const RegisterLayer<ShuffleChannelLayer> shuffle_channel("ShuffleChannel");
 
 // Moves blocks of pixels to channels, or back, as the passthrough layer of YOLOv2 (Redmon, Farhadi
@@ -118,23 +104,15 @@ const RegisterLayer<ShuffleChannelLayer> shuffle_channel("ShuffleChannel");
 // use one numbering. Channel k = q C/s^2 + c, row j and column i of {N, C, H, W} belong to
 //   channel c, row j s + q / s, column i s + q % s   of {N, C/s^2, H s, W s}
 // reverse: true    top {N, C/s^2, H s, W s}, which takes its values from there.
-// reverse: false   top {N, C s^2, H/s, W/s}; H and W are multiples of s. As in YOLOv2, whose
-// weights
-//   need it, the numbering is that of the bottom's sizes, not of the top's: the values of the
-//   bottom are read as if they were {N, C/s^2, H s, W s}, and those of the top written as {N, C, H,
-//   W}.
-class ReorgLayer : public Layer {
+// reverse: false   top {N, C s^2, H/s, W/s}; H and W are multiples of s. The numbering is that of
+//   the bottom's sizes, not of the top's, as YOLOv2's weights need it: the values of the bottom are
+//   read as if they were {N, C/s^2, H s, W s}, and those of the top written as {N, C, H, W}.
+class ReorgLayer : public StridedCopyLayer {
  public:
-  using Layer::Layer;
+  using StridedCopyLayer::StridedCopyLayer;
 
   std::set<std::string> fields() const override { return {"reorg_param"}; }
   void Reshape(const Blobs& bottom, const Blobs& top) override;
-  void Forward(const Blobs& bottom, const Blobs& top) override;
-  void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
-                const Blobs& bottom) override;
-
- private:
-  StridedCopy copy_;  // from the bottom to the top
 };
 
 constexpr int64_t kMaxStride = 1 << 12;
@@ -174,16 +152,6 @@ void ReorgLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   copy.AddAxis(height, width, row * s);
   copy.AddAxis(width, 1, s);
   copy_ = reverse ? copy : copy.Reversed();
-}
-
-void ReorgLayer::Forward(const Blobs& bottom, const Blobs& top) {
-  copy_.Run(*context_.queue, bottom[0]->data(), top[0]->data());
-}
-
-void ReorgLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_down,
-                          const Blobs& bottom) {
-  if (!propagate_down[0]) return;
-  copy_.Reversed().Run(*context_.queue, top[0]->diff(), bottom[0]->diff());
 }
 
 const RegisterLayer<ReorgLayer> reorg("Reorg");
@@ -251,7 +219,7 @@ const RegisterLayer<ReverseLayer> reverse("Reverse");
 //   top[n, c, h, w] = bottom[n, c, h', w']
 //   h' = H - 1 - h if flip_param.flip_height (default: false), else h
 //   w' = W - 1 - w if flip_param.flip_width (default: true), else w
-// As in Caffe, axes that a blob lacks have the size 1.
+// Axes that a blob lacks have the size 1, as in Caffe.
 class FlipLayer : public ReverseLayer {
  public:
   using ReverseLayer::ReverseLayer;

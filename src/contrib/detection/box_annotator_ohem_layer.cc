@@ -5,7 +5,7 @@
 // Bottoms: regions {R, 5, ...}, of which only the first number, the image, is read; the loss of
 // each {R, 1, ...}; its label {R, 1, ...}; the weights of its box's loss {R, K, ...}. The axes
 // after the second, if any, are alike. Tops: labels and weights with the shapes of bottoms 2 and 3.
-// Of regions with the same loss, the first ones are taken. No gradient flows to the bottoms.
+// The first ones of regions with the same loss are taken. No gradient flows to the bottoms.
 #include "contrib/detection/roi_kernels.h"
 #include "device/kernel.h"
 #include "millrace/layer.h"

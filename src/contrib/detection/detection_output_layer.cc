@@ -47,7 +47,7 @@ class DetectionOutputLayer : public Layer {
 
  private:
   int64_t LocationClasses() const;
-  int64_t MostRows() const;
+  int64_t MaxRows() const;
   void Detect(const Blobs& bottom);
   std::vector<Detection> DetectIn(int64_t image, std::span<const Prior> priors,
                                   const float* locations, const float* confidences) const;
@@ -109,7 +109,7 @@ void DetectionOutputLayer::SetUp(const Blobs&, const Blobs&) {
   files_ = DetectionFiles::Open(param);
 }
 
-int64_t DetectionOutputLayer::MostRows() const {
+int64_t DetectionOutputLayer::MaxRows() const {
   const caffe::DetectionOutputParameter& param = param_.detection_output_param();
   const int64_t top_k = param.nms_param().has_top_k() ? param.nms_param().top_k() : -1;
   const int64_t of_class = top_k >= 0 ? std::min(top_k, shapes_.priors) : shapes_.priors;
@@ -122,7 +122,7 @@ void DetectionOutputLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   shapes_ = BoxShapesOf(bottom, LocationClasses(), param_.detection_output_param().num_classes());
   if (!shaped_) {
     shaped_ = true;
-    top[0]->Reshape({1, 1, MostRows(), Detection::kColumns});
+    top[0]->Reshape({1, 1, MaxRows(), Detection::kColumns});
     return;
   }
   Detect(bottom);

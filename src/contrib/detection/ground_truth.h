@@ -41,9 +41,9 @@ std::map<int64_t, std::vector<GroundTruth>> ReadGroundTruth(const float* values,
 struct BoxMatches {
   static constexpr int kNone = -1, kIgnored = -2;
 
-  // Of each box: the index of its object, kNone, or kIgnored (it counts neither way).
+  // The index of each box's object, kNone, or kIgnored (it counts neither way).
   std::vector<int> object;
-  // Of each box: its largest overlap with any object.
+  // The largest overlap of each box with any object.
   std::vector<float> overlap;
 };
 

@@ -24,7 +24,7 @@ struct RegionProposal {
 // What an image is and what the net says of it; pointers to host memory.
 struct ProposalInputs {
   float height, width;              // of the image
-  float least_height, least_width;  // of a proposal
+  float min_height, min_width;  // of a proposal
   int64_t rows, columns;            // of the map
   const float* scores;              // {anchors, rows, columns}, of objects
   const float* changes;             // {anchors, 4, rows, columns}
@@ -131,8 +131,8 @@ std::vector<RegionProposal> RegionProposals::Find(const ProposalInputs& in) cons
       if (!HasNumbers(box)) continue;
       const Box pixels = {Limit(box.xmin, in.width - 1), Limit(box.ymin, in.height - 1),
                           Limit(box.xmax, in.width - 1) + 1, Limit(box.ymax, in.height - 1) + 1};
-      if (pixels.xmax - pixels.xmin < in.least_width) continue;
-      if (pixels.ymax - pixels.ymin < in.least_height) continue;
+      if (pixels.xmax - pixels.xmin < in.min_width) continue;
+      if (pixels.ymax - pixels.ymin < in.min_height) continue;
       boxes.push_back(pixels);
       scores.push_back(in.scores[a * area + cell]);
     }

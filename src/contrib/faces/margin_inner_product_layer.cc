@@ -49,7 +49,7 @@ class MarginInnerProductLayer : public Layer {
                 const Blobs& bottom) override;
 
  private:
-  // Of the pass that runs now.
+  // The value in the current pass.
   float Lambda() const;
   MarginScores ScoresOf(const Blobs& bottom) const;
 

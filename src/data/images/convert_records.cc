@@ -12,6 +12,7 @@
 
 #include "base/rng.h"
 #include "data/images/image_list.h"
+#include "data/images/resize.h"
 
 namespace millrace::inline data {
 namespace {
@@ -70,17 +71,16 @@ std::string KeyOf(uint64_t number, const std::string& name) {
 }  // namespace
 
 ImageRecordOptions RecordOptions(const ConvertImagesOptions& options) {
-  constexpr int kLongestSide = 1 << 14;
   const int height = options.resize_height, width = options.resize_width;
-  if ((height == 0) != (width == 0) || height < 0 || width < 0 || height > kLongestSide ||
-      width > kLongestSide) {
+  if ((height == 0) != (width == 0) || height < 0 || width < 0 || height > kMaxResizedSide ||
+      width > kMaxResizedSide) {
     throw Error("--resize_height=", height, " and --resize_width=", width,
-                ": expected both or neither, 1 to ", kLongestSide);
+                ": expected both or neither, 1 to ", kMaxResizedSide);
   }
   for (const int side : {options.min_dim, options.max_dim}) {
-    if (side < 0 || side > kLongestSide) {
+    if (side < 0 || side > kMaxResizedSide) {
       throw Error("--min_dim=", options.min_dim, " and --max_dim=", options.max_dim,
-                  ": expected 0 to ", kLongestSide);
+                  ": expected 0 to ", kMaxResizedSide);
     }
   }
   ImageRecordOptions record;

@@ -6,13 +6,13 @@
 #include "base/rng.h"
 #include "data/datum_view.h"
 #include "data/images/image_pairs.h"
+#include "data/images/resize.h"
 #include "data/pixel_reader.h"
 #include "proto/parse.h"
 
 namespace millrace::inline data {
 namespace {
 
-constexpr uint32_t kLongestSide = 1 << 14;
 const char* const kParam = "dense_image_data_param.";
 
 // Refuses one of two sizes without the other.
@@ -21,9 +21,9 @@ void CheckSizes(const char* height, uint32_t h, const char* width, uint32_t w) {
     throw FieldError(StrCat(kParam, h == 0 ? height : width), "is 0 or missing, expected ", height,
                      " and ", width, " together");
   }
-  if (h > kLongestSide || w > kLongestSide) {
+  if (h > kMaxResizedSide || w > kMaxResizedSide) {
     throw FieldError(StrCat(kParam, height), "is ", h, " and ", width, " is ", w,
-                     ", expected at most ", kLongestSide);
+                     ", expected at most ", kMaxResizedSide);
   }
 }
 
@@ -32,9 +32,9 @@ void CheckParam(const caffe::LayerParameter& layer) {
   CheckSizes("new_height", param.new_height(), "new_width", param.new_width());
   CheckSizes("crop_height", param.crop_height(), "crop_width", param.crop_width());
   const uint32_t factor = param.label_divide_factor();
-  if (factor < 1 || factor > kLongestSide) {
+  if (factor < 1 || factor > kMaxResizedSide) {
     throw FieldError(StrCat(kParam, "label_divide_factor"), "is ", factor, ", expected 1 to ",
-                     kLongestSide);
+                     kMaxResizedSide);
   }
   if (factor > 1 && param.new_height() < factor) {
     throw FieldError(StrCat(kParam, "label_divide_factor"), "is ", factor,

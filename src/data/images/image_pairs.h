@@ -86,7 +86,7 @@ class ImagePairReader {
   // sizes differ.
   void Read(std::string_view source, const RecordView& record);
 
-  // Of the last Read.
+  // Results of the last Read.
   const Image& image() const { return image_; }
   const Image& label() const { return label_; }
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "data/datum_view.h"
+#include "data/images/resize.h"
 #include "data/pixel_reader.h"
 #include "proto/parse.h"
 
@@ -13,13 +14,12 @@ namespace {
 
 using caffe::ImageDataParameter;
 
-constexpr uint32_t kLongestSide = 1 << 14;
 // Type of layers with labels of 0 and 1.
 const char* const kLabelmaps = "ImageLabelmapData";
 
 void CheckSide(const std::string& field, uint32_t value) {
-  if (value <= kLongestSide) return;
-  throw FieldError(field, "is ", value, ", expected at most ", kLongestSide);
+  if (value <= kMaxResizedSide) return;
+  throw FieldError(field, "is ", value, ", expected at most ", kMaxResizedSide);
 }
 
 // Refuses one of two sizes without the other.

@@ -9,6 +9,9 @@
 
 namespace millrace::inline data {
 
+// Limit of the sides that images are resized to, in pixels.
+inline constexpr int kMaxResizedSide = 1 << 14;
+
 // The nearest byte, as OpenCV's saturate_cast has it: halves to even. 0 for NaN.
 inline uint8_t ToByte(float value) {
   if (!(value > 0)) return 0;

@@ -43,13 +43,12 @@ int BorderPixel(int at, int size, caffe::ResizeParameter::Pad_mode mode) {
 }  // namespace
 
 ResizePolicy::ResizePolicy(const caffe::ResizeParameter& param, int channels) : param_(param) {
-  constexpr uint32_t kLongestSide = 1 << 14;
   const std::pair<const char*, uint32_t> sides[] = {{"height", param.height()},
                                                     {"width", param.width()}};
   for (const auto& [name, side] : sides) {
-    if (side >= 1 && side <= kLongestSide) continue;
+    if (side >= 1 && side <= kMaxResizedSide) continue;
     throw FieldError(StrCat("transform_param.resize_param.", name), side,
-                     " given or missing, expected 1 to ", kLongestSide);
+                     " given or missing, expected 1 to ", kMaxResizedSide);
   }
   const int values = param.pad_value_size();
   if (values > 1 && values != channels) {

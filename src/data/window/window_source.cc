@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "data/datum_view.h"
+#include "data/images/resize.h"
 #include "data/mean_image.h"
 #include "data/pixel_reader.h"
 #include "data/transformer.h"
@@ -129,7 +130,6 @@ WindowTransform::WindowTransform(const caffe::LayerParameter& layer, uint64_t se
       seed_(seed),
       stream_(stream),
       decoder_(ImageColor::kColor) {
-  constexpr uint32_t kLargestCrop = 1 << 14;
   const caffe::WindowDataParameter& window = layer.window_data_param();
   const caffe::TransformationParameter& transform = layer.transform_param();
   RefuseAnnotatedFields(transform);
@@ -137,9 +137,9 @@ WindowTransform::WindowTransform(const caffe::LayerParameter& layer, uint64_t se
     throw FieldError("transform_param.crop_h",
                      "or crop_w given, expected crop_size: windows are square");
   }
-  if (transform.crop_size() == 0 || transform.crop_size() > kLargestCrop) {
+  if (transform.crop_size() == 0 || transform.crop_size() > kMaxResizedSide) {
     throw FieldError("transform_param.crop_size", "is ", transform.crop_size(), ", expected 1 to ",
-                     kLargestCrop, ", the size that windows get");
+                     kMaxResizedSide, ", the size that windows get");
   }
   crop_.size = static_cast<int>(transform.crop_size());
   if (window.context_pad() > (transform.crop_size() - 1) / 2) {

@@ -15,8 +15,8 @@ enum class ValuesRead { kNone, kBottoms, kAll };
 class BackwardReads {
  public:
   virtual ~BackwardReads() = default;
-  // Of a layer that has been set up, fused with others or not. kAll
-  // includes the values of tops.
+  // Called for a layer that has been set up, fused with others or not. kAll includes the values of
+  // tops.
   virtual ValuesRead BackwardValues(const Blobs& bottom, const Blobs& top) const = 0;
 };
 

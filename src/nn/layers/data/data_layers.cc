@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "data/image_transform.h"
+#include "data/images/resize.h"
 #include "data/window/window_source.h"
 
 namespace millrace::inline nn {
@@ -55,16 +56,15 @@ const RegisterLayer<DataLayer> data("Data");
 }  // namespace
 
 std::unique_ptr<BatchTransform> ImageDataLayer::MakeTransform(const BatchStream& stream) {
-  constexpr uint32_t kLongestSide = 1 << 14;
   const caffe::ImageDataParameter& param = param_.image_data_param();
   if ((param.new_height() == 0) != (param.new_width() == 0)) {
     throw FieldError(
         param.new_height() == 0 ? "image_data_param.new_height" : "image_data_param.new_width",
         "is 0 or missing, expected new_height and new_width together");
   }
-  if (param.new_height() > kLongestSide || param.new_width() > kLongestSide) {
+  if (param.new_height() > kMaxResizedSide || param.new_width() > kMaxResizedSide) {
     throw FieldError("image_data_param.new_height", "is ", param.new_height(), " and new_width is ",
-                     param.new_width(), ", expected at most ", kLongestSide);
+                     param.new_width(), ", expected at most ", kMaxResizedSide);
   }
   if (param_.transform_param().force_color() || param_.transform_param().force_gray()) {
     LOG(WARNING) << "layer '" << name() << "': transform_param's force_color and force_gray are "

@@ -170,7 +170,7 @@ void InputLayer::SetUp(const Blobs&, const Blobs& top) {
   }
   for (int i = 0; i < tops; ++i) {
     const int index = given == 1 ? 0 : i;
-    // As in Caffe, an input may have no items.
+    // An input may have no items, as in Caffe.
     top[i]->Reshape(CheckedShape(input.shape(index), StrCat("input_param.shape[", index, "]"), 0));
   }
 }

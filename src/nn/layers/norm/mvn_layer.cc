@@ -3,7 +3,7 @@
 // with the variance sum((bottom - mean)^2) / values. With normalize_variance: false it only
 // subtracts the mean. The gradient takes eps for 0, as Caffe's does.
 //
-// As in Caffe the bottom has at most 4 axes and the top always 4: missing ones are of size 1.
+// The bottom has at most 4 axes and the top always 4, as in Caffe: missing ones are of size 1.
 // Accepts any memory order and may work in place.
 #include "millrace/layer.h"
 #include "nn/layers/channel_launch.h"

@@ -53,7 +53,7 @@ std::vector<int64_t> SliceLayer::Sizes(int64_t size, int64_t tops) const {
   int64_t begin = 0;
   for (int i = 0; i < points.size(); ++i) {
     const int64_t end = points.Get(i);
-    // As in Caffe, the last part may be empty, unless there are more parts than places.
+    // The last part may be empty, as in Caffe, unless there are more parts than places.
     if (end <= begin || end > size || tops > size) {
       throw FieldError(StrCat("slice_param.slice_point[", i, "]"), end,
                        " given, expected a number above ", begin, " and up to ", size);
