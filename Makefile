@@ -130,7 +130,7 @@ CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer -fopenmp-simd -fno-math-e
   -Iinclude -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
 # In half the time of the default linker.
 LDFLAGS := -pthread $(if $(wildcard $(shell $(CXX) -print-prog-name=ld.gold)),-fuse-ld=gold)
-LDLIBS := -lhwy -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lleveldb -lhdf5_serial -ljpeg -lpng -lexpat -lz -lisal -lcrypto -lgomp -lrt
+LDLIBS := -lhwy -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lleveldb -lhdf5_serial -ljpeg -lpng -lexpat -lz -lisal -lssl -lcrypto -lgomp -lrt
 ifneq ($(SANITIZE),)
   CXXFLAGS += -fsanitize=$(SANITIZE) -O1 $(if $(filter thread,$(SANITIZE)),-Itest/support/tsan)
   LDFLAGS += -fsanitize=$(SANITIZE)

@@ -3,14 +3,19 @@
 #include <glog/logging.h>
 
 #include <cstdio>
+#include <memory>
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "control/cluster_addresses.h"
+#include "millrace/control.h"
 #include "solver/pass_graphs.h"
 #include "tools/command.h"
 #include "tools/flags.h"
 #include "tools/progress_line.h"
 #include "tools/signals.h"
 #include "train/choose_gpus.h"
+#include "train/run_monitor.h"
 #include "train/train_run.h"
 
 DEFINE_string(solver, "", "the solver: a prototxt file");
@@ -28,6 +33,13 @@ DEFINE_string(
     "train on part i of n of the records, as i/n (default: as the topology says, or all)");
 DEFINE_string(topology, "", "the cluster that this machine trains in: a prototxt file");
 DEFINE_string(node, "", "this machine's name in the topology (default: as mpirun or srun says)");
+DEFINE_string(control, "",
+              "address of the control service: host:port, or a port of 127.0.0.1 (default: the "
+              "node's `control` in the topology, or none)");
+DEFINE_string(control_certificate, "", "PEM file of the control service's certificate, for TLS");
+DEFINE_string(control_private_key, "", "PEM file of its private key");
+DECLARE_string(key_file);
+DECLARE_string(authorities);
 DEFINE_string(sigint_effect, "stop", "what SIGINT does: stop, snapshot or none");
 DEFINE_string(sighup_effect, "snapshot", "what SIGHUP does: stop, snapshot or none");
 
@@ -43,6 +55,24 @@ void ParseShard(const std::string& text, TrainOptions* options) {
   }
   options->shard_index = index;
   options->shard_count = count;
+}
+
+// Null: neither --control nor the topology asks for a control service.
+std::unique_ptr<ControlService> StartControl(const TrainOptions& options, RunMonitor* monitor) {
+  if (FLAGS_control.empty() && !HasControlService(options.topology, options.node)) return nullptr;
+  auto service =
+      std::make_unique<ControlService>(ControlOptions{.address = FLAGS_control,
+                                                      .topology = options.topology,
+                                                      .node = options.node,
+                                                      .key_file = FLAGS_key_file,
+                                                      .certificate = FLAGS_control_certificate,
+                                                      .private_key = FLAGS_control_private_key,
+                                                      .authorities = FLAGS_authorities,
+                                                      .solver = options.solver_file,
+                                                      .metrics = options.registry},
+                                       monitor);
+  LOG(INFO) << "Control service: " << service->url();
+  return service;
 }
 
 int RunTrain(const std::vector<std::string>& arguments) {
@@ -71,10 +101,14 @@ int RunTrain(const std::vector<std::string>& arguments) {
                       ParseSignalEffect("sighup_effect", FLAGS_sighup_effect));
   TerminalProgress progress;
   options.registry = &MetricsRegistry::OfProcess();  // with the metrics of plugins
-  options.control = &signals;
-  options.observer = &progress;
+  const SteadyClock clock;
+  RunMonitor monitor(&clock, &signals, &progress);
+  const std::unique_ptr<ControlService> control = StartControl(options, &monitor);
+  options.control = control ? static_cast<RunControl*>(&monitor) : &signals;
+  options.observer = control ? static_cast<RunObserver*>(&monitor) : &progress;
 
   const TrainResult result = Train(options);
+  monitor.SetEnded();
   for (size_t net = 0; net < result.tests.size(); ++net) {
     const std::string begin = result.tests.size() > 1 ? StrCat("test net #", net, ": ") : "";
     for (const OutputMean& output : result.tests[net].outputs) {
@@ -105,6 +139,11 @@ const RegisterCommand registered({"train",
                                    "shard",
                                    "topology",
                                    "node",
+                                   "control",
+                                   "control_certificate",
+                                   "control_private_key",
+                                   "key_file",
+                                   "authorities",
                                    "level",
                                    "stage",
                                    "sigint_effect",

@@ -60,13 +60,18 @@ struct RunStatus {
   int64_t max_iteration = 0;  // 0: not known yet
   double loss = 0;            // smoothed
   float learning_rate = 0;    // of the last iteration
-  double seconds = 0;         // since training began
+  // That SetLearningRate has set; 0: none.
+  float set_learning_rate = 0;
+  double seconds = 0;  // since training began
   // Over the last 10 s; none before two iterations of this process.
   std::optional<double> iterations_per_second;
-  double images_per_iteration = 0;  // of one solver
-  std::vector<RunTest> tests;       // the last of each test net, by net
-  int64_t snapshot_iteration = -1;  // of the last snapshot of the model here; -1: none
-  std::string snapshot;             // its .solverstate
+  double images_per_iteration = 0;   // of one solver
+  std::vector<RunTest> tests;        // the last of each test net, by net
+  int64_t tests_done = 0;            // of a test net each, by this process
+  int64_t snapshots_written = 0;     // by this process
+  int64_t snapshot_iteration = -1;   // of the last snapshot of the model here; -1: none
+  std::string snapshot;              // its .solverstate
+  double snapshot_unix_seconds = 0;  // when it was written
 };
 
 // "starting", "training", "paused", "stopping" or "ended".
@@ -80,14 +85,11 @@ struct RunResult {
   std::string model, state;    // files of the final snapshot; "": none
 };
 
-// Thread-safe, except for destruction. The functions that ask for something return at once; the
-// run's solvers notice between two iterations.
-class MILLRACE_API Run {
+// A run as its program and the control service see it. Thread-safe, except for destruction. The
+// functions that ask for something return at once; the run's solvers notice between two iterations.
+class MILLRACE_API RunHandle {
  public:
-  // Starts a run in a thread. What a file has wrong is an Error of Wait.
-  static std::unique_ptr<Run> Start(const RunOptions& options);
-  // Stops the run and waits for its end.
-  virtual ~Run() = default;
+  virtual ~RunHandle() = default;
 
   virtual RunStatus status() const = 0;
 
@@ -106,6 +108,16 @@ class MILLRACE_API Run {
   virtual void SetLearningRate(float rate) = 0;
   // The solvers finish their iterations; the run is saved, and ends. Ends a pause.
   virtual void Stop() = 0;
+
+ protected:
+  RunHandle() = default;
+};
+
+class MILLRACE_API Run : public RunHandle {
+ public:
+  // Starts a run in a thread. What a file has wrong is an Error of Wait. The destructor stops the
+  // run and waits for its end.
+  static std::unique_ptr<Run> Start(const RunOptions& options);
 
   // Whether the run has ended within so many seconds.
   virtual bool WaitFor(double seconds) = 0;

@@ -204,6 +204,11 @@ std::vector<TopologyNode> ReadNodes(const topology_file::Topology& file) {
     node.solvers = message.solvers();
     node.memory = ReadMemory(path, message);
     ReadAdapters(path, message, &node);
+    if (message.has_control() && !ParseHostAndPort(message.control())) {
+      throw FieldError(path + ".control", "\"", message.control(),
+                       "\" given, expected host:port or [IPv6 address]:port");
+    }
+    node.control = message.control();
     nodes.push_back(std::move(node));
   }
   ReadShards(file, &nodes);

@@ -39,6 +39,7 @@ struct TopologyNode {
   int solvers = 1;                        // on CPUs
   int shard = 0;                          // data shard, from 0 to the number of nodes - 1
   std::vector<TopologyAdapter> adapters;  // the node's own, then the named ones
+  std::string control;                    // "host:port" of its control service; "": none
 
   // Null if there is no adapter of that name.
   const TopologyAdapter* FindAdapter(const std::string& adapter_name) const;

@@ -43,14 +43,12 @@ class BackgroundRun : public Run {
   }
 
   RunStatus status() const override { return monitor_.status(); }
-  void Pause() override { monitor_.Request(RunCommand::kPause); }
-  void Resume() override { monitor_.Request(RunCommand::kResume); }
-  void Snapshot() override { monitor_.Request(RunCommand::kSnapshot); }
-  void Test() override { monitor_.Request(RunCommand::kTest); }
-  void SetLearningRate(float rate) override {
-    monitor_.Request({RunCommand::kSetLearningRate, rate});
-  }
-  void Stop() override { monitor_.Request(RunCommand::kStop); }
+  void Pause() override { monitor_.Pause(); }
+  void Resume() override { monitor_.Resume(); }
+  void Snapshot() override { monitor_.Snapshot(); }
+  void Test() override { monitor_.Test(); }
+  void SetLearningRate(float rate) override { monitor_.SetLearningRate(rate); }
+  void Stop() override { monitor_.Stop(); }
 
   bool WaitFor(double seconds) override {
     std::unique_lock lock(mutex_);

@@ -3,9 +3,7 @@
 #ifndef MILLRACE_TRAIN_RUN_MONITOR_H_
 #define MILLRACE_TRAIN_RUN_MONITOR_H_
 
-#include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 
 #include "base/clock.h"
@@ -17,20 +15,22 @@
 namespace millrace::inline train {
 
 // The control and the observer of a run, in front of others. Thread-safe, except for Next.
-class MILLRACE_API RunMonitor : public RunControl, public RunObserver {
+class MILLRACE_API RunMonitor : public RunHandle, public RunControl, public RunObserver {
  public:
   // `control` and `observer` get and give the same; null: none. Everything outlives this object.
   explicit RunMonitor(const Clock* clock, RunControl* control = nullptr,
                       RunObserver* observer = nullptr)
       : clock_(*clock), control_(control), observer_(observer), rate_(clock, 10) {}
 
-  // Commands to the run. Throws Error for a learning rate that is not finite or below 0, and for
-  // any command but a stop once the run stops or has ended.
-  void Request(RunCommand command);
-  RunStatus status() const;
-  // Changes with each event of the run: a start, an end, a test, a snapshot, a change of the state.
-  // Waits until it is other than `last`, or for `seconds`.
-  uint64_t AwaitEvent(uint64_t last, double seconds) const;
+  // Requests throw Error for a learning rate that is not finite or below 0, and, but for a stop,
+  // once the run stops or has ended.
+  RunStatus status() const override;
+  void Pause() override { Request(RunCommand::kPause); }
+  void Resume() override { Request(RunCommand::kResume); }
+  void Snapshot() override { Request(RunCommand::kSnapshot); }
+  void Test() override { Request(RunCommand::kTest); }
+  void SetLearningRate(float rate) override { Request({RunCommand::kSetLearningRate, rate}); }
+  void Stop() override { Request(RunCommand::kStop); }
   // The run has ended.
   void SetEnded();
 
@@ -43,19 +43,17 @@ class MILLRACE_API RunMonitor : public RunControl, public RunObserver {
   void Ended() override;
 
  private:
-  // Changes the status under the lock, and announces an event if `event`.
-  void Change(bool event, const std::function<void()>& change);
+  void Request(RunCommand command);
+  void SetState(RunStatus::State state);
 
   const Clock& clock_;
   RunControl* const control_;
   RunObserver* const observer_;
   RequestedCommands commands_;
   mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
   RunStatus status_;
   RecentRate rate_;
   double started_seconds_ = 0;
-  uint64_t events_ = 0;
 };
 
 // A test as RunStatus and RunResult have it.

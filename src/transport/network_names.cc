@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "transport/network_device.h"
 
 namespace millrace::inline transport {
@@ -77,6 +78,19 @@ bool IsLoopback(const NetworkHost& host) {
 std::string HostAndPort(const NetworkHost& host, int port) {
   return host.kind == HostKind::kIpv6 ? StrCat("[", host.text, "]:", port)
                                       : StrCat(host.text, ":", port);
+}
+
+std::optional<NetworkEndpoint> ParseHostAndPort(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return {};
+  const std::optional<int> port = ParseNumber<int>(std::string_view(text).substr(colon + 1));
+  std::string host = text.substr(0, colon);
+  const bool has_brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (has_brackets) host = host.substr(1, host.size() - 2);
+  const std::optional<NetworkHost> parsed = ParseHost(host);
+  if (!port || *port < 0 || *port > 65535 || !parsed) return {};
+  if ((parsed->kind == HostKind::kIpv6) != has_brackets) return {};
+  return NetworkEndpoint{*parsed, *port};
 }
 
 std::optional<std::string> ParseMac(const std::string& text) {

@@ -26,6 +26,12 @@ bool IsLoopback(const NetworkHost& host);
 
 // "10.0.0.1:7777", "[fe80::1%eth0]:7777".
 std::string HostAndPort(const NetworkHost& host, int port);
+struct NetworkEndpoint {
+  NetworkHost host;
+  int port = 0;  // 0 to 65535
+};
+// Parses that. None for any other text.
+std::optional<NetworkEndpoint> ParseHostAndPort(const std::string& text);
 
 // Parses the MAC address of one adapter, returned in lower case: "52:54:00:ab:...". None if `text`
 // is not a MAC address, or is a multicast or the zero address.

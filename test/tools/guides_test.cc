@@ -65,6 +65,30 @@ TEST_F(Guides, ADataSource) {
                 {"data_param.source[0]", "points.csv:2", "expected numbers separated by commas"});
 }
 
+TEST_F(Guides, AControlCommand) {
+  Workspace work;
+  Process training(InstalledCommand(
+      {"train", "--solver=" + work.Write("run", Workspace::Solver(100'000'000)), "--control=0",
+       "--plugins=" + Plugin("scale_rate_command")}));
+  ASSERT_TRUE(WaitForLog(training, "Control service: http://")) << training.ErrorsSoFar();
+  const std::string address =
+      Matches(training.ErrorsSoFar(), "Control service: http://([^\\s]*)").at(0);
+  const auto ctl = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"ctl", "--control=" + address});
+    return InstalledMillrace(arguments);
+  };
+  EXPECT_EQ(ctl({"commands"}).output, "scale_rate  Multiplies the learning rate.\n");
+  EXPECT_EQ(ctl({"rate", "0.25"}).status, 0);
+  EXPECT_TRUE(Eventually([&] {
+    return ctl({"status", "--json"}).output.find("\"learning_rate\":0.25,") != std::string::npos;
+  }));
+  EXPECT_EQ(ctl({"call", "scale_rate", "0.5"}).output, "0.125000\n");
+  ExpectOneLine(ctl({"call", "scale_rate", "\"x\""}),
+                {"command scale_rate: expected a factor above 0"});
+  EXPECT_EQ(ctl({"stop"}).status, 0);
+  EXPECT_EQ(training.Wait().status, 0);
+}
+
 TEST_F(Guides, ALayer) {
   const std::string plugin = "--plugins=" + Plugin("scaled_tanh_layer");
   Workspace work;

@@ -199,17 +199,15 @@ TEST(RunMonitorTest, PassesTheCommandsOfAnotherControl) {
   RequestedCommands signals;
   RunMonitor monitor(&clock, &signals);
   EXPECT_EQ(monitor.Next(0), RunCommand::kNone);
-  monitor.Request(RunCommand::kTest);
+  monitor.Test();
   signals.Snapshot();
   EXPECT_EQ(monitor.Next(0), RunCommand::kSnapshot);
   EXPECT_EQ(monitor.Next(0), RunCommand::kTest);
-  const uint64_t event = monitor.AwaitEvent(0, 0);
   signals.Stop();
   EXPECT_EQ(monitor.Next(0), RunCommand::kStop);
-  EXPECT_NE(monitor.AwaitEvent(event, 0), event);
   EXPECT_EQ(monitor.status().state, State::kStopping);
-  EXPECT_EQ(ErrorOf([&] { monitor.Request(RunCommand::kPause); }), "the run is about to end");
-  monitor.Request(RunCommand::kStop);
+  EXPECT_EQ(ErrorOf([&] { monitor.Pause(); }), "the run is about to end");
+  monitor.Stop();
 }
 
 }  // namespace

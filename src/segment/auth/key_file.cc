@@ -51,8 +51,7 @@ void ReadAll(const std::string& path, int fd, Content* content) {
               "one with (umask 077; openssl rand -hex 32 > KEY_FILE)");
 }
 
-int DigitValue(std::byte digit) {
-  const char c = static_cast<char>(digit);
+int DigitValue(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
@@ -68,19 +67,23 @@ SecretKey ReadKeyFile(const std::string& path) {
   CheckFile(path, file.get());
   Content content;
   ReadAll(path, file.get(), &content);
+  return ParseKey({reinterpret_cast<const char*>(content.bytes.data()), content.size}, path);
+}
+
+SecretKey ParseKey(std::string_view content, const std::string& name) {
   SecretKey key;
   const auto out = key.bytes();
-  if (content.size == out.size()) {
-    std::copy_n(content.bytes.begin(), out.size(), out.begin());
+  if (content.size() == out.size()) {
+    std::copy_n(reinterpret_cast<const std::byte*>(content.data()), out.size(), out.begin());
     return key;
   }
-  size_t digits = content.size;
-  if (digits > 64 && content.bytes[digits - 1] == std::byte{'\n'}) --digits;
-  if (digits > 64 && content.bytes[digits - 1] == std::byte{'\r'}) --digits;
-  if (digits != 2 * out.size()) RefuseContent(path, "a key of another length");
+  const size_t expected = 2 * out.size();
+  if (content.size() > expected && content.ends_with('\n')) content.remove_suffix(1);
+  if (content.size() > expected && content.ends_with('\r')) content.remove_suffix(1);
+  if (content.size() != expected) RefuseContent(name, "a key of another length");
   for (size_t i = 0; i < out.size(); ++i) {
-    const int high = DigitValue(content.bytes[2 * i]), low = DigitValue(content.bytes[2 * i + 1]);
-    if (high < 0 || low < 0) RefuseContent(path, "something else than hexadecimal digits");
+    const int high = DigitValue(content[2 * i]), low = DigitValue(content[2 * i + 1]);
+    if (high < 0 || low < 0) RefuseContent(name, "something else than hexadecimal digits");
     out[i] = static_cast<std::byte>(high << 4 | low);
   }
   return key;

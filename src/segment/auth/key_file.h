@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "millrace/node_id.h"
 #include "segment/auth/nonce.h"
@@ -16,6 +17,9 @@ namespace millrace::inline segment {
 // not a regular file, has another length or other characters, or grants any permission to group or
 // others.
 SecretKey ReadKeyFile(const std::string& path);
+
+// A key of 32 raw bytes or 64 hexadecimal digits in memory; `name` stands for the file in errors.
+SecretKey ParseKey(std::string_view content, const std::string& name);
 
 // Key of the handshake messages of a run.
 SecretKey HandshakeKey(const SecretKey& cluster, uint64_t run);

@@ -1,0 +1,91 @@
+// What the control service answers to each request (docs/control.md), apart from sockets.
+#ifndef MILLRACE_CONTROL_API_H_
+#define MILLRACE_CONTROL_API_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "control/access.h"
+#include "control/http_message.h"
+#include "control/run_report.h"
+#include "millrace/control.h"
+#include "millrace/metrics.h"
+#include "millrace/run.h"
+
+namespace millrace::inline control {
+
+struct ControlApiConfig {
+  RunIdentity identity = {};
+  std::vector<ControlCommand> commands = {};
+  // Name and address of each node of the cluster, in the order of the topology; "": no service.
+  std::vector<std::pair<std::string, std::string>> nodes = {};
+  MetricsRegistry* metrics = nullptr;  // null: none
+  std::function<double()> unix_seconds = {};
+  // Call a function later, in other threads than the caller's: commands one at a time. False: too
+  // many wait.
+  std::function<bool(std::function<void()>)> start_command = {}, start_forward = {};
+  // Sends a request to a node's control service and waits for the answer. Throws Error.
+  std::function<HttpResponse(const std::string& address, HttpRequest)> send = {};
+};
+
+// Handle is called by one thread at a time.
+class ControlApi {
+ public:
+  // `run` and `access` outlive this object.
+  ControlApi(ControlApiConfig config, RunHandle* run, AccessCheck* access);
+
+  // Answers a request, as HttpHandler. What takes long calls `done` in the background.
+  void Handle(const HttpRequest& request, const HttpDone& done);
+
+  struct Route {
+    const char* method;
+    const char* path;  // a last part of "{...}" stands for the rest of the path
+    Access access;
+    const char* summary;
+    void (ControlApi::*answer)(const HttpRequest& request, const std::string& rest,
+                               const HttpDone& done);
+    const char* input;   // message of control.proto that the body is; "": none; "*": any JSON
+    const char* output;  // that of the response, in the same way
+  };
+  static const std::vector<Route>& Routes();
+
+ private:
+  void Status(const HttpRequest&, const std::string&, const HttpDone&);
+  void TrainerStatus(const HttpRequest&, const std::string&, const HttpDone&);
+  void Metrics(const HttpRequest&, const std::string&, const HttpDone&);
+  void OpenMetrics(const HttpRequest&, const std::string&, const HttpDone&);
+  void Events(const HttpRequest&, const std::string&, const HttpDone&);
+  void Nodes(const HttpRequest&, const std::string&, const HttpDone&);
+  void Forward(const HttpRequest&, const std::string&, const HttpDone&);
+  void Commands(const HttpRequest&, const std::string&, const HttpDone&);
+  void Call(const HttpRequest&, const std::string&, const HttpDone&);
+  void Pause(const HttpRequest&, const std::string&, const HttpDone&);
+  void Resume(const HttpRequest&, const std::string&, const HttpDone&);
+  void Snapshot(const HttpRequest&, const std::string&, const HttpDone&);
+  void Test(const HttpRequest&, const std::string&, const HttpDone&);
+  void Stop(const HttpRequest&, const std::string&, const HttpDone&);
+  void LearningRate(const HttpRequest&, const std::string&, const HttpDone&);
+  void OpenApi(const HttpRequest&, const std::string&, const HttpDone&);
+  // Answers a request whose function was not started.
+  static void Busy(const HttpDone& done);
+  // Calls `request` of the run: done, or a conflict with what the run does.
+  void Ask(const HttpDone& done, const std::function<void()>& request);
+
+  const ControlApiConfig config_;
+  RunHandle& run_;
+  AccessCheck& access_;
+  Counter *answered_ = nullptr, *refused_ = nullptr, *failed_ = nullptr;
+};
+
+// A response with a control_api::Problem.
+HttpResponse ProblemResponse(int status, const std::string& reason);
+
+// The description of Routes() in the form of OpenAPI 3.0, as JSON.
+std::string OpenApiDocument();
+
+}  // namespace millrace::inline control
+
+#endif  // MILLRACE_CONTROL_API_H_

@@ -1,0 +1,393 @@
+#include "control/http_server.h"
+
+#include <glog/logging.h>
+#include <sys/resource.h>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <boost/beast/ssl.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace millrace::inline control {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using asio::awaitable;
+using asio::use_awaitable;
+using asio::ip::tcp;
+using boost::system::error_code;
+using TlsStream = beast::ssl_stream<beast::tcp_stream>;
+
+constexpr auto kStatusEvery = std::chrono::milliseconds(100);
+constexpr size_t kMaxHeaderBytes = 16 << 10;
+
+std::chrono::milliseconds Milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
+}
+
+HttpRequest RequestOf(const http::request<http::string_body>& message) {
+  HttpRequest request{.method = std::string(message.method_string()),
+                      .target = std::string(message.target()),
+                      .body = message.body()};
+  for (const auto& field : message) {
+    std::string name(field.name_string());
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    // A header that is given twice has no meaning here: the first counts.
+    request.headers.emplace(std::move(name), std::string(field.value()));
+  }
+  return request;
+}
+
+http::response<http::string_body> MessageOf(HttpResponse response, bool keep_alive) {
+  http::response<http::string_body> message;
+  message.version(11);
+  message.result(static_cast<unsigned>(response.status));
+  message.keep_alive(keep_alive);
+  message.set(http::field::content_type, response.type);
+  message.set(http::field::cache_control, "no-store");
+  message.set(http::field::x_frame_options, "DENY");
+  message.set("X-Content-Type-Options", "nosniff");
+  message.set("Referrer-Policy", "no-referrer");
+  for (const auto& [name, value] : response.headers) message.set(name, value);
+  message.body() = std::move(response.body);
+  return message;
+}
+
+}  // namespace
+
+class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(const HttpServerConfig& config, HttpHandler handler, StatusSource status)
+      : config_(config), handler_(std::move(handler)), status_(std::move(status)) {
+    Limit();
+    if (!config_.certificate.empty()) LoadCertificate();
+    Listen();
+  }
+
+  void Start() {
+    const auto self = shared_from_this();
+    asio::co_spawn(io_, self->Accept(), asio::detached);
+    asio::co_spawn(io_, self->FollowStatus(), asio::detached);
+    thread_ = std::thread([self] { self->Run(); });
+  }
+
+  void Stop() {
+    if (!thread_.joinable()) return;
+    stopped_ = true;
+    asio::post(io_, [this] {
+      error_code ignored;
+      acceptor_.close(ignored);
+      for (beast::tcp_stream* const each : streams_) each->socket().close(ignored);
+      io_.stop();
+    });
+    thread_.join();
+  }
+
+  HttpAddress address() const { return address_; }
+  HttpCounters counters() const { return {connections_, too_many_, malformed_}; }
+
+ private:
+  // A connection as long as it exists.
+  class Open {
+   public:
+    Open(Impl* impl, beast::tcp_stream* stream) : impl_(*impl), stream_(stream) {
+      impl_.streams_.insert(stream_);
+      ++impl_.connections_;
+    }
+    ~Open() {
+      impl_.streams_.erase(stream_);
+      --impl_.connections_;
+    }
+
+   private:
+    Impl& impl_;
+    beast::tcp_stream* const stream_;
+  };
+
+  void Limit() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+    config_.max_connections =
+        std::min<size_t>(config_.max_connections, std::max<size_t>(limit.rlim_cur / 2, 1));
+  }
+
+  void LoadCertificate() {
+    tls_.emplace(asio::ssl::context::tls_server);
+    tls_->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
+                      asio::ssl::context::no_tlsv1_1);
+    error_code error;
+    tls_->use_certificate_chain_file(config_.certificate, error);
+    if (error) {
+      throw Error(config_.certificate, ": ", error.message(),
+                  ", expected a certificate in PEM form");
+    }
+    tls_->use_private_key_file(config_.private_key, asio::ssl::context::pem, error);
+    if (error) {
+      throw Error(config_.private_key, ": ", error.message(),
+                  ", expected the certificate's private key in PEM form");
+    }
+  }
+
+  void Listen() {
+    error_code error;
+    tcp::resolver resolver(io_);
+    const auto found =
+        resolver.resolve(config_.address.host.text, std::to_string(config_.address.port),
+                         tcp::resolver::passive, error);
+    if (!error) {
+      const tcp::endpoint endpoint = found.begin()->endpoint();
+      acceptor_.open(endpoint.protocol(), error);
+      if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+      if (!error) acceptor_.bind(endpoint, error);
+      if (!error) acceptor_.listen(1024, error);
+    }
+    if (error) {
+      throw Error("control service at ", config_.address.text(), ": ", error.message());
+    }
+    address_ = config_.address;
+    address_.port = acceptor_.local_endpoint().port();
+  }
+
+  void Run() {
+    for (;;) {
+      try {
+        io_.run();
+        return;
+      } catch (const std::exception& error) {  // such as no memory for a connection
+        LOG(WARNING) << "Control service: " << error.what();
+      }
+    }
+  }
+
+  awaitable<void> Accept() {
+    while (!stopped_) {
+      error_code error;
+      tcp::socket socket(io_);
+      co_await acceptor_.async_accept(socket, asio::redirect_error(use_awaitable, error));
+      if (stopped_) co_return;
+      if (error) {  // such as no file descriptor: others may be closed soon
+        asio::steady_timer pause(io_, kStatusEvery);
+        co_await pause.async_wait(asio::redirect_error(use_awaitable, error));
+        continue;
+      }
+      if (connections_ >= config_.max_connections) {
+        ++too_many_;
+        continue;
+      }
+      socket.set_option(tcp::no_delay(true), error);
+      const auto self = shared_from_this();
+      if (tls_) {
+        asio::co_spawn(io_, self->ServeTls(TlsStream(std::move(socket), *tls_)), asio::detached);
+      } else {
+        asio::co_spawn(io_, self->ServePlain(beast::tcp_stream(std::move(socket))), asio::detached);
+      }
+    }
+  }
+
+  awaitable<void> ServePlain(beast::tcp_stream stream) {
+    const Open open(this, &stream);
+    co_await Serve(stream);
+  }
+
+  awaitable<void> ServeTls(TlsStream stream) {
+    const Open open(this, &beast::get_lowest_layer(stream));
+    error_code error;
+    beast::get_lowest_layer(stream).expires_after(Milliseconds(config_.request_seconds));
+    co_await stream.async_handshake(asio::ssl::stream_base::server,
+                                    asio::redirect_error(use_awaitable, error));
+    if (error) {
+      ++malformed_;
+      co_return;
+    }
+    co_await Serve(stream);
+    beast::get_lowest_layer(stream).expires_after(Milliseconds(config_.request_seconds));
+    co_await stream.async_shutdown(asio::redirect_error(use_awaitable, error));
+  }
+
+  // Reads requests and answers them, until one of both ends the connection.
+  template <typename Stream>
+  awaitable<void> Serve(Stream& stream) {
+    beast::flat_buffer buffer(kMaxHeaderBytes + config_.max_body_bytes);
+    for (bool keep_alive = true; keep_alive && !stopped_;) {
+      error_code error;
+      if (buffer.size() == 0) {
+        co_await AwaitData(stream, buffer, &error);
+        if (error) co_return;
+      }
+      http::request_parser<http::string_body> parser;
+      parser.header_limit(kMaxHeaderBytes);
+      parser.body_limit(config_.max_body_bytes);
+      auto& lowest = beast::get_lowest_layer(stream);
+      lowest.expires_after(Milliseconds(config_.request_seconds));
+      co_await http::async_read(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
+      if (error == http::error::end_of_stream) co_return;
+      HttpResponse response;
+      if (error) {
+        ++malformed_;
+        if (!IsFaultOfRequest(error)) co_return;
+        response.status = error == http::error::body_limit ? 413 : 400;
+        response.body = "{\"error\":\"no HTTP request of the expected form and size\"}\n";
+        keep_alive = false;
+      } else {
+        // A client that asks for a head only would take the body for the next response.
+        keep_alive = parser.get().keep_alive() && parser.get().method() != http::verb::head;
+        lowest.expires_never();
+        response = co_await Answer(RequestOf(parser.get()));
+      }
+      if (response.events_after) {
+        co_await SendEvents(stream, std::move(response));
+        co_return;
+      }
+      auto message = MessageOf(std::move(response), keep_alive);
+      message.prepare_payload();
+      lowest.expires_after(Milliseconds(config_.request_seconds));
+      co_await http::async_write(stream, message, asio::redirect_error(use_awaitable, error));
+      if (error) co_return;
+    }
+  }
+
+  // Waits for the first bytes of a request, with a buffer that takes little memory as long as there
+  // are none.
+  template <typename Stream>
+  awaitable<void> AwaitData(Stream& stream, beast::flat_buffer& buffer, error_code* error) {
+    beast::get_lowest_layer(stream).expires_after(Milliseconds(config_.idle_seconds));
+    buffer.clear();
+    buffer.shrink_to_fit();
+    const size_t read = co_await stream.async_read_some(
+        buffer.prepare(512), asio::redirect_error(use_awaitable, *error));
+    buffer.commit(read);
+  }
+
+  static bool IsFaultOfRequest(const error_code& error) {
+    return error.category() == http::make_error_code(http::error::bad_method).category() &&
+           error != http::error::partial_message;
+  }
+
+  // What the handler answers.
+  awaitable<HttpResponse> Answer(HttpRequest request) {
+    return asio::async_initiate<const asio::use_awaitable_t<>, void(HttpResponse)>(
+        [self = shared_from_this()](auto handler, HttpRequest asked) {
+          const auto done = std::make_shared<decltype(handler)>(std::move(handler));
+          self->handler_(std::move(asked), [self, done](HttpResponse response) {
+            asio::post(self->io_, [done, response = std::move(response)]() mutable {
+              (*done)(std::move(response));
+            });
+          });
+        },
+        use_awaitable, std::move(request));
+  }
+
+  template <typename Stream>
+  awaitable<void> SendEvents(Stream& stream, HttpResponse response) {
+    auto& lowest = beast::get_lowest_layer(stream);
+    error_code error;
+    if (event_streams_ >= config_.max_event_streams) {
+      auto refused =
+          MessageOf({.status = 503, .body = "{\"error\":\"too many event streams\"}\n"}, false);
+      refused.prepare_payload();
+      lowest.expires_after(Milliseconds(config_.request_seconds));
+      co_await http::async_write(stream, refused, asio::redirect_error(use_awaitable, error));
+      co_return;
+    }
+    struct Count {
+      size_t& count;
+      ~Count() { --count; }
+    } const counted{++event_streams_};
+    uint64_t last = *response.events_after;
+    http::response<http::empty_body> head(MessageOf(std::move(response), false).base());
+    head.chunked(false);
+    http::response_serializer<http::empty_body> serializer(head);
+    lowest.expires_after(Milliseconds(config_.request_seconds));
+    co_await http::async_write_header(stream, serializer,
+                                      asio::redirect_error(use_awaitable, error));
+    for (double next_progress = 0; !error && !stopped_;) {
+      std::string text;
+      for (const RunEvent& event : events_.After(last)) {
+        text += StrCat("id: ", event.id, "\nevent: ", event.kind, "\ndata: ", event.data, "\n\n");
+        last = event.id;
+      }
+      if (Seconds() >= next_progress) {
+        text += StrCat("event: progress\ndata: ", status_json_, "\n\n");
+        next_progress = Seconds() + config_.progress_seconds;
+      }
+      if (!text.empty()) {
+        lowest.expires_after(Milliseconds(config_.request_seconds));
+        co_await asio::async_write(stream, asio::buffer(text),
+                                   asio::redirect_error(use_awaitable, error));
+      }
+      asio::steady_timer timer(io_, kStatusEvery);
+      if (!error) co_await timer.async_wait(asio::redirect_error(use_awaitable, error));
+    }
+  }
+
+  awaitable<void> FollowStatus() {
+    while (!stopped_) {
+      const auto [status, json] = status_();
+      status_json_ = json;
+      events_.Add(status, json);
+      error_code error;
+      asio::steady_timer timer(io_, kStatusEvery);
+      co_await timer.async_wait(asio::redirect_error(use_awaitable, error));
+    }
+  }
+
+  static double Seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+
+  HttpServerConfig config_;
+  const HttpHandler handler_;
+  const StatusSource status_;
+  std::optional<asio::ssl::context> tls_;
+  HttpAddress address_;
+  std::thread thread_;
+  std::atomic<bool> stopped_{false};
+  std::atomic<size_t> connections_{0}, too_many_{0}, malformed_{0};
+  // The server's thread alone uses these.
+  std::unordered_set<beast::tcp_stream*> streams_;
+  EventLog events_;
+  std::string status_json_ = "{}";
+  size_t event_streams_ = 0;
+  // The last, because the coroutines that its end destroys use the others.
+  asio::io_context io_{1};
+  tcp::acceptor acceptor_{io_};
+};
+
+HttpServer::HttpServer(const HttpServerConfig& config, HttpHandler handler, StatusSource status)
+    : impl_(std::make_shared<Impl>(config, std::move(handler), std::move(status))) {
+  impl_->Start();
+}
+
+HttpServer::~HttpServer() { Stop(); }
+
+HttpAddress HttpServer::address() const { return impl_->address(); }
+
+HttpCounters HttpServer::counters() const { return impl_->counters(); }
+
+void HttpServer::Stop() { impl_->Stop(); }
+
+}  // namespace millrace::inline control

@@ -1,0 +1,183 @@
+#include "control/launch/node_commands.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "millrace/file_descriptor.h"
+#include "topology/topology.h"
+#include "transport/network_names.h"
+
+namespace millrace::inline control {
+namespace {
+
+// `text` as one word of a shell.
+std::string Quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string ShellLine(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + Quoted(word);
+  return line;
+}
+
+// Adds to a command what uses the GPUs of the machine that it runs on, else its processors but one.
+std::vector<std::string> WithAllDevices(const std::vector<std::string>& command) {
+  std::vector<std::string> wrapped = {
+      "sh", "-c",
+      "n=$(nproc); [ \"$n\" -gt 1 ] && n=$((n - 1)); "
+      "if \"$1\" device_query >/dev/null 2>&1; then set -- \"$@\" --gpu=all; "
+      "else set -- \"$@\" --cpu=\"$n\"; fi; exec \"$@\"",
+      "millrace"};
+  wrapped.insert(wrapped.end(), command.begin(), command.end());
+  return wrapped;
+}
+
+// On the other machine the program ends when this end of the connection does.
+std::vector<std::string> OverSsh(const std::string& host, const std::string& folder,
+                                 const std::vector<std::string>& command) {
+  const std::string line = StrCat(
+      "cd ", Quoted(folder), " || exit 1; exec 3<&0; ", ShellLine(command),
+      " 3<&- </dev/null & child=$!; { cat <&3 >/dev/null; kill -TERM $child; } 2>/dev/null & ",
+      "watch=$!; wait $child; status=$?; kill $watch 2>/dev/null; exit $status");
+  return {"ssh", "-o", "BatchMode=yes", host, StrCat("sh -c ", Quoted(line))};
+}
+
+std::string NamespaceOf(const std::string& lab, const std::string& node) {
+  return lab + "-" + node;
+}
+
+// Throws Error with the output if it fails.
+void RunIp(const std::string& arguments) {
+  const std::string line = "ip " + arguments + " 2>&1";
+  FILE* const pipe = popen(line.c_str(), "r");
+  if (pipe == nullptr) throw Error("ip ", arguments, ": cannot be started");
+  std::string output;
+  char bytes[256];
+  while (std::fgets(bytes, sizeof(bytes), pipe) != nullptr) output += bytes;
+  if (pclose(pipe) != 0) throw Error("ip ", arguments, ": ", output);
+}
+
+}  // namespace
+
+LaunchMethod ParseLaunchMethod(const std::string& text) {
+  if (text == "auto") return LaunchMethod::kAuto;
+  if (text == "local") return LaunchMethod::kLocal;
+  if (text == "ssh") return LaunchMethod::kSsh;
+  if (text == "namespaces") return LaunchMethod::kNamespaces;
+  throw Error("--by=", text, ": expected auto, local, ssh or namespaces");
+}
+
+bool IsAddressOfThisMachine(const std::string& host) {
+  const auto parsed = ParseHost(host);
+  if (parsed && IsLoopback(*parsed)) return true;
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return false;
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, freeaddrinfo);
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    // An address of this machine is one that a socket can have.
+    const FileDescriptor probe(socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (probe.get() >= 0 && bind(probe.get(), each->ai_addr, each->ai_addrlen) == 0) return true;
+  }
+  return false;
+}
+
+std::vector<NodeCommand> NodeCommands(const LaunchRequest& request, const std::string& lab,
+                                      const IsThisMachine& is_this_machine) {
+  if (request.arguments.empty()) {
+    throw Error("launch: no command is given, expected one after --, as in -- train ",
+                "--solver=solver.prototxt");
+  }
+  const Topology topology = LoadTopology(request.topology, TransportsForTopologies());
+  std::vector<NodeCommand> commands;
+  for (const TopologyNode& node : topology.nodes) {
+    std::vector<std::string> command = {request.program};
+    command.insert(command.end(), request.arguments.begin(), request.arguments.end());
+    command.push_back("--topology=" + request.topology);
+    command.push_back("--node=" + node.name);
+    if (request.all_devices) command = WithAllDevices(command);
+    const std::string& host = node.adapters.front().address;
+    LaunchMethod method = request.method;
+    if (method == LaunchMethod::kAuto) {
+      const bool is_here = host.empty() || is_this_machine(host);
+      method = is_here ? LaunchMethod::kLocal : LaunchMethod::kSsh;
+    }
+    if (method == LaunchMethod::kSsh) {
+      if (host.empty()) {
+        throw Error(request.topology, ": node \"", node.name,
+                    "\" has no address, expected one for ssh");
+      }
+      command = OverSsh(host, request.folder, command);
+    } else if (method == LaunchMethod::kNamespaces) {
+      command.insert(command.begin(), {"ip", "netns", "exec", NamespaceOf(lab, node.name)});
+    }
+    commands.push_back({node.name, std::move(command)});
+  }
+  return commands;
+}
+
+NamespaceLab::NamespaceLab(const std::string& topology, const std::string& lab) : lab_(lab) {
+  if (geteuid() != 0) throw Error("launch --by=namespaces: expected root");
+  try {
+    Make(topology);
+  } catch (const Error&) {
+    Remove();
+    throw;
+  }
+}
+
+NamespaceLab::~NamespaceLab() { Remove(); }
+
+void NamespaceLab::Make(const std::string& path) {
+  const Topology topology = LoadTopology(path, TransportsForTopologies());
+  const auto add = [this](const std::string& name) {
+    RunIp("netns add " + name);
+    names_.push_back(name);
+  };
+  const std::string hub = lab_ + "-hub";
+  add(hub);
+  RunIp(StrCat("-n ", hub, " link add br0 type bridge"));
+  RunIp(StrCat("-n ", hub, " link set br0 up"));
+  for (size_t i = 0; i < topology.nodes.size(); ++i) {
+    const TopologyAdapter& adapter = topology.nodes[i].adapters.front();
+    const auto host = ParseHost(adapter.address);
+    if (!adapter.address.empty() && (!host || host->kind != HostKind::kIpv4 || IsLoopback(*host))) {
+      throw Error(path, ": node[", i, "].address: \"", adapter.address,
+                  "\" given, expected an IPv4 address that is not loopback, for namespaces");
+    }
+    const std::string name = NamespaceOf(lab_, topology.nodes[i].name);
+    const std::string mac = adapter.mac.empty() ? "" : " address " + adapter.mac;
+    const bool has_name = !adapter.interface.empty() && !LooksLikeMac(adapter.interface);
+    const std::string interface = has_name ? adapter.interface : "eth0";
+    add(name);
+    RunIp(StrCat("-n ", hub, " link add port", i, " type veth peer name ", Quoted(interface), mac,
+                 " netns ", name));
+    RunIp(StrCat("-n ", hub, " link set port", i, " master br0 up"));
+    if (!adapter.address.empty()) {
+      RunIp(StrCat("-n ", name, " address add ", adapter.address, "/24 dev ", Quoted(interface)));
+    }
+    RunIp(StrCat("-n ", name, " link set lo up"));
+    RunIp(StrCat("-n ", name, " link set ", Quoted(interface), " up"));
+  }
+}
+
+void NamespaceLab::Remove() {
+  for (const std::string& name : names_) {
+    try {
+      RunIp("netns del " + name);
+    } catch (const Error&) {  // is gone
+    }
+  }
+  names_.clear();
+}
+
+}  // namespace millrace::inline control

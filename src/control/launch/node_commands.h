@@ -1,0 +1,66 @@
+// The commands that start the nodes of a cluster: as processes of this machine, over ssh, or in
+// network namespaces.
+#ifndef MILLRACE_CONTROL_LAUNCH_NODE_COMMANDS_H_
+#define MILLRACE_CONTROL_LAUNCH_NODE_COMMANDS_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+#include "millrace/export.h"
+
+namespace millrace::inline control {
+
+enum class LaunchMethod {
+  kAuto,        // nodes with an address of this machine as processes, others over ssh
+  kLocal,       // processes of this machine
+  kSsh,         // ssh ADDRESS, with the same folder and program
+  kNamespaces,  // network namespaces of this machine, joined by a bridge; needs root
+};
+
+// Throws Error for any other text than auto, local, ssh or namespaces.
+MILLRACE_API LaunchMethod ParseLaunchMethod(const std::string& text);
+
+struct LaunchRequest {
+  std::string topology = "";                // path
+  std::vector<std::string> arguments = {};  // of millrace: "train", "--solver=..."
+  LaunchMethod method = LaunchMethod::kAuto;
+  bool all_devices = false;  // each node uses its GPUs, else its processors but one
+  std::string program = "";  // path of millrace
+  std::string folder = "";   // working directory
+};
+
+struct NodeCommand {
+  std::string node = "";
+  std::vector<std::string> command = {};
+};
+
+// Whether a host name or address is this machine's.
+using IsThisMachine = std::function<bool(const std::string& host)>;
+MILLRACE_API bool IsAddressOfThisMachine(const std::string& host);
+
+// In the order of the topology. `lab`: prefix of the namespaces' names. Throws Error for a bad
+// topology, or one that the method cannot start.
+MILLRACE_API std::vector<NodeCommand> NodeCommands(const LaunchRequest& request,
+                                                   const std::string& lab,
+                                                   const IsThisMachine& is_this_machine);
+
+// Network namespaces with the addresses of the nodes of a topology, as long as this object exists.
+class MILLRACE_API NamespaceLab {
+ public:
+  // Throws Error if they cannot be made.
+  NamespaceLab(const std::string& topology, const std::string& lab);
+  ~NamespaceLab();
+  NamespaceLab(const NamespaceLab&) = delete;
+  NamespaceLab& operator=(const NamespaceLab&) = delete;
+
+ private:
+  void Make(const std::string& topology);
+  void Remove();
+
+  const std::string lab_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace millrace::inline control
+
+#endif  // MILLRACE_CONTROL_LAUNCH_NODE_COMMANDS_H_

@@ -1,0 +1,148 @@
+#include "control/run_metrics.h"
+
+#include <dirent.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <ctime>
+#include <iterator>
+#include <string>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/posix_clock.h"
+#include "millrace/version.h"
+
+namespace millrace::inline control {
+namespace {
+
+class Adder {
+ public:
+  explicit Adder(MetricsReading* reading) : reading_(*reading) {}
+
+  // Begins a family.
+  Adder& Family(const std::string& name, const std::string& help, const std::string& unit = "",
+                MetricType type = MetricType::kGauge) {
+    reading_.families.push_back(
+        {.name = name, .help = help, .unit = unit, .type = type, .number = name});
+    return *this;
+  }
+  // Adds a metric of the last family.
+  void Add(double value, MetricLabels labels = {}) {
+    reading_.metrics.push_back({.family = static_cast<uint32_t>(reading_.families.size() - 1),
+                                .labels = std::move(labels),
+                                .group = "run",
+                                .detail = "",
+                                .value = value});
+  }
+
+ private:
+  MetricsReading& reading_;
+};
+
+int OpenFiles() {
+  DIR* const folder = opendir("/proc/self/fd");
+  if (folder == nullptr) return 0;
+  int count = 0;
+  while (readdir(folder) != nullptr) ++count;
+  closedir(folder);
+  return count - 3;  // without ".", ".." and the folder itself
+}
+
+// The names and meanings of Prometheus' client libraries.
+void AddProcess(Adder* to) {
+  to->Family("process_cpu_seconds_total", "User and system time of the process.", "seconds",
+             MetricType::kFractionalCounter)
+      .Add(static_cast<double>(PosixClockNs(CLOCK_PROCESS_CPUTIME_ID)) * 1e-9);
+  to->Family("process_open_fds", "Open file descriptors.").Add(OpenFiles());
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    to->Family("process_max_fds", "Limit of open file descriptors.")
+        .Add(static_cast<double>(limit.rlim_cur));
+  }
+  // Fields 20 and 22 to 24 of proc_pid_stat(5), which follow the name of the program in brackets.
+  unsigned long long threads = 0, start_ticks = 0, virtual_bytes = 0, resident_pages = 0;
+  std::string stat;
+  try {
+    stat = ReadFile("/proc/self/stat");
+  } catch (const Error&) {
+    return;
+  }
+  const size_t end_of_name = stat.rfind(')');
+  if (end_of_name == std::string::npos ||
+      std::sscanf(stat.c_str() + end_of_name + 1,
+                  " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %llu %*d "
+                  "%llu %llu %llu",
+                  &threads, &start_ticks, &virtual_bytes, &resident_pages) != 4) {
+    return;
+  }
+  timespec boot{}, now{};
+  clock_gettime(CLOCK_BOOTTIME, &boot);
+  clock_gettime(CLOCK_REALTIME, &now);
+  const auto seconds = [](const timespec& time) { return time.tv_sec + time.tv_nsec * 1e-9; };
+  const double ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
+  to->Family("process_start_time_seconds", "Start of the process since 1970.", "seconds")
+      .Add(seconds(now) - seconds(boot) + static_cast<double>(start_ticks) / ticks);
+  to->Family("process_resident_memory_bytes", "Resident memory.", "bytes")
+      .Add(static_cast<double>(resident_pages) * static_cast<double>(sysconf(_SC_PAGESIZE)));
+  to->Family("process_virtual_memory_bytes", "Virtual memory.", "bytes")
+      .Add(static_cast<double>(virtual_bytes));
+  to->Family("process_threads", "Threads of the process.").Add(static_cast<double>(threads));
+}
+
+void AddRun(const RunIdentity& identity, const RunStatus& status, Adder* to) {
+  to->Family("millrace_build_info", "1, with the version of Millrace.")
+      .Add(1, {{"version", Version()}});
+  if (!identity.node.empty()) {
+    to->Family("millrace_node_info", "1, with the node's name and its cluster.")
+        .Add(1, {{"cluster", identity.cluster}, {"node", identity.node}});
+  }
+  using State = RunStatus::State;
+  to->Family("millrace_run_state", "1 for the state of the run, 0 for the others.");
+  for (const State state :
+       {State::kStarting, State::kTraining, State::kPaused, State::kStopping, State::kEnded}) {
+    to->Add(state == status.state, {{"state", NameOf(state)}});
+  }
+  to->Family("millrace_run_iterations_max", "Iterations of the whole schedule; 0: not known yet.")
+      .Add(static_cast<double>(status.max_iteration));
+  to->Family("millrace_run_learning_rate", "Learning rate of the last iteration.")
+      .Add(status.learning_rate);
+  to->Family("millrace_run_elapsed_seconds", "Time since training began.", "seconds")
+      .Add(status.seconds);
+  if (!status.tests.empty()) {
+    to->Family("millrace_run_test_output",
+               "Output of the last test of a test net; index: its number.");
+    for (const RunTest& test : status.tests) {
+      for (size_t i = 0; i < test.outputs.size(); ++i) {
+        const TestOutput& output = test.outputs[i];
+        to->Add(output.mean,
+                {{"net", StrCat(test.net)}, {"output", output.name}, {"index", StrCat(i)}});
+      }
+    }
+    to->Family("millrace_run_test_iteration", "Iteration of the last test of a test net.");
+    for (const RunTest& test : status.tests) {
+      to->Add(static_cast<double>(test.iteration), {{"net", StrCat(test.net)}});
+    }
+  }
+  if (status.snapshot_iteration >= 0) {
+    to->Family("millrace_run_snapshot_iteration", "Iteration of the last snapshot.")
+        .Add(static_cast<double>(status.snapshot_iteration));
+    to->Family("millrace_run_snapshot_timestamp_seconds", "When it was written, since 1970.",
+               "seconds")
+        .Add(status.snapshot_unix_seconds);
+  }
+}
+
+}  // namespace
+
+MetricsReading ReadRunMetrics(const MetricsRegistry* registry, const RunIdentity& identity,
+                              const RunStatus& status) {
+  MetricsReading reading = registry != nullptr ? registry->Read() : MetricsReading();
+  Adder to(&reading);
+  AddRun(identity, status, &to);
+  AddProcess(&to);
+  return reading;
+}
+
+}  // namespace millrace::inline control

@@ -1,0 +1,38 @@
+// The state of a run as messages of control.proto and as metrics.
+#ifndef MILLRACE_CONTROL_RUN_REPORT_H_
+#define MILLRACE_CONTROL_RUN_REPORT_H_
+
+#include <optional>
+#include <string>
+
+#include "millrace/export.h"
+#include "millrace/metrics.h"
+#include "millrace/run.h"
+#include "proto/control.pb.h"
+
+namespace millrace::inline control {
+
+// What does not change during a run.
+struct RunIdentity {
+  std::string node = "", cluster = "", solver = "";
+};
+
+control_api::Status StatusMessage(const RunIdentity& identity, const RunStatus& status);
+
+// Seconds to the last iteration at the recent rate; none if that is not known.
+std::optional<double> RemainingSeconds(const RunStatus& status);
+
+// `unix_seconds`: now.
+control_api::TrainerStatus TrainerStatusMessage(const RunStatus& status, double unix_seconds);
+
+control_api::Metrics MetricsMessage(const MetricsReading& reading);
+
+// `message` in protobuf's JSON form, with all fields that are set and the names of the file.
+MILLRACE_API std::string JsonOf(const google::protobuf::Message& message);
+// Reads that; fields that the message does not have are ignored. Throws Error with `what` it is.
+MILLRACE_API void ReadJson(const std::string& json, const std::string& what,
+                           google::protobuf::Message* message);
+
+}  // namespace millrace::inline control
+
+#endif  // MILLRACE_CONTROL_RUN_REPORT_H_

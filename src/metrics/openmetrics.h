@@ -1,0 +1,24 @@
+// Metrics as text for scrapers.
+#ifndef MILLRACE_METRICS_OPENMETRICS_H_
+#define MILLRACE_METRICS_OPENMETRICS_H_
+
+#include <string>
+
+#include "millrace/metrics.h"
+
+namespace millrace::inline metrics {
+
+enum class MetricsFormat {
+  kPrometheus,   // Prometheus' text format 0.0.4
+  kOpenMetrics,  // OpenMetrics 1.0
+};
+
+// The value of the header Content-Type.
+std::string ContentType(MetricsFormat format);
+
+// All metrics, by family. Bytes that are not printable UTF-8 become '?'.
+std::string FormatMetrics(const MetricsReading& reading, MetricsFormat format);
+
+}  // namespace millrace::inline metrics
+
+#endif  // MILLRACE_METRICS_OPENMETRICS_H_

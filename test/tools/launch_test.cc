@@ -1,0 +1,86 @@
+// millrace launch with real nodes on one machine.
+#include <signal.h>
+
+#include "test/support/free_port.h"
+#include "test/tools/tools_support.h"
+
+namespace millrace::test {
+namespace {
+
+class Launch : public testing::Test {
+ protected:
+  // Writes a topology of two nodes at these addresses, whose node a has a control service.
+  void WriteTopology(const std::string& a, const std::string& b) {
+    WriteFile(work_ / "topology.prototxt",
+              StrCat("name: 'launch-", getpid(), "' node { name: 'a' address: '", a, "' control: '",
+                     control_, "' } node { name: 'b' address: '", b,
+                     "' } segment { name: 'lan' transport: 'udp' port: ", FreePort(), " }"));
+  }
+  std::vector<std::string> LaunchCommand(const std::vector<std::string>& flags,
+                                         const caffe::SolverParameter& solver) {
+    std::vector<std::string> arguments = {"launch", "--topology=" + (work_ / "topology.prototxt")};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    arguments.insert(arguments.end(), {"--", "train", "--solver=" + work_.Write("run", solver)});
+    return Command(arguments);
+  }
+
+  Workspace work_;
+  const std::string control_ = StrCat("127.0.0.1:", FreePort());
+};
+
+// A node that is killed is started again and joins the run; a stop ends both with the run saved.
+TEST_F(Launch, StartsAgainWhatIsKilledAndStopsAllTogether) {
+  WriteTopology("127.0.0.1", "127.0.0.2");
+  Process launch(LaunchCommand({}, Workspace::Solver(100'000'000)));
+  ASSERT_TRUE(WaitForLog(launch, "a | ")) << launch.ErrorsSoFar();
+  ASSERT_TRUE(Eventually([&] {
+    return Matches(launch.ErrorsSoFar(), "([ab]) [|] .*Joined the run at iteration").size() == 1;
+  })) << launch.ErrorsSoFar();
+  // The process of node b is the child of launch with this argument.
+  const CommandResult killed = test::Run(
+      {"/bin/sh", "-c",
+       StrCat("for p in $(cat /proc/", launch.pid(), "/task/", launch.pid(),
+              "/children); do tr '\\0' ' ' < /proc/$p/cmdline | grep -q -- --node=b && kill -9 $p; "
+              "done; true")});
+  EXPECT_EQ(killed.errors, "");
+  ASSERT_TRUE(
+      WaitForLog(launch, "node b was ended by signal 9; starts again in 1 s (1 of 3 times)"))
+      << launch.ErrorsSoFar();
+  ASSERT_TRUE(Eventually([&] {
+    return Matches(launch.ErrorsSoFar(), "(b) [|] .*Joined the run at iteration").size() ==
+           (Matches(launch.ErrorsSoFar(), "(b) [|] .*The run begins").empty() ? 2u : 1u);
+  })) << launch.ErrorsSoFar();
+  EXPECT_CONTAINS(Millrace({"ctl", "status", "--control=" + control_}).output, "node a of launch-");
+  launch.Signal(SIGINT);
+  const CommandResult result = launch.Wait();
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.errors, "launch: stopping all nodes");
+  EXPECT_CONTAINS(result.output, " | model saved: ");
+}
+
+TEST_F(Launch, MakesNetworkNamespaces) {
+  if (geteuid() != 0) GTEST_SKIP() << "network namespaces need root";
+  WriteTopology("10.97.3.1", "10.97.3.2");
+  const CommandResult result =
+      test::Run(LaunchCommand({"--by=namespaces"}, Workspace::Solver(300)));
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.errors, "b | ");
+  EXPECT_CONTAINS(result.errors, "Optimization Done.");
+  EXPECT_EQ(Matches(result.errors, "(Joined the run at iteration|2 nodes are in sync)").size() > 0,
+            true)
+      << result.errors;
+}
+
+TEST_F(Launch, RefusesInOneLine) {
+  ExpectOneLine(Millrace({"launch"}), {"--topology"});
+  WriteTopology("127.0.0.1", "127.0.0.2");
+  const std::string topology = "--topology=" + (work_ / "topology.prototxt");
+  ExpectOneLine(Millrace({"launch", topology}), {"launch: no command is given"});
+  ExpectOneLine(Millrace({"launch", topology, "--by=rsh", "--", "train"}),
+                {"--by=rsh: expected auto"});
+  ExpectOneLine(Millrace({"launch", topology, "--restarts=-1", "--", "train"}),
+                {"--restarts=-1: expected at least 0"});
+}
+
+}  // namespace
+}  // namespace millrace::test

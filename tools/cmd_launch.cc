@@ -1,0 +1,61 @@
+// millrace launch: runs all nodes of a cluster.
+#include <gflags/gflags.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "control/launch/launcher.h"
+#include "control/launch/node_commands.h"
+#include "tools/command.h"
+#include "tools/flags.h"
+#include "tools/signals.h"
+
+DECLARE_string(topology);
+DEFINE_string(by, "auto",
+              "how nodes are started: auto (with an address of this machine as processes, others "
+              "over ssh), local, ssh, or namespaces (for trials on one machine; root)");
+DEFINE_int32(restarts, 3, "how often each node is started again if it fails");
+DEFINE_bool(all_devices, false, "each node uses all its GPUs, or else all its processors but one");
+
+namespace millrace {
+namespace {
+
+int RunLaunch(const std::vector<std::string>& arguments) {
+  RequireFlag("topology", FLAGS_topology);
+  if (FLAGS_restarts < 0) throw Error("--restarts=", FLAGS_restarts, ": expected at least 0");
+  const LaunchRequest request{.topology = FLAGS_topology,
+                              .arguments = arguments,
+                              .method = ParseLaunchMethod(FLAGS_by),
+                              .all_devices = FLAGS_all_devices,
+                              .program = std::filesystem::read_symlink("/proc/self/exe").string(),
+                              .folder = std::filesystem::current_path().string()};
+  const std::string lab = StrCat("millrace-", getpid());
+  const std::vector<NodeCommand> commands = NodeCommands(request, lab, IsAddressOfThisMachine);
+  SignalWatch signals(RunCommand::kStop, RunCommand::kStop);
+  std::optional<NamespaceLab> namespaces;
+  if (request.method == LaunchMethod::kNamespaces) namespaces.emplace(request.topology, lab);
+  const SteadyClock clock;
+  Launcher launcher({.restarts = FLAGS_restarts}, commands, &signals, &clock,
+                    [](bool is_error, const std::string& line) {
+                      FILE* const to = is_error ? stderr : stdout;
+                      std::fprintf(to, "%s\n", line.c_str());
+                      std::fflush(to);
+                    });
+  return launcher.Run();
+}
+
+const RegisterCommand registered(
+    {"launch",
+     "-- COMMAND...",
+     "runs a command of millrace on all nodes of a cluster",
+     {"topology", "by", "restarts", "all_devices"},
+     RunLaunch,
+     {},
+     "millrace launch --topology=pair.prototxt -- train --solver=solver.prototxt"});
+
+}  // namespace
+}  // namespace millrace
