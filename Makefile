@@ -275,7 +275,7 @@ ifneq ($(PCH),off)
 # What ccache needs to keep files that are compiled with them.
 export CCACHE_SLOPPINESS := pch_defines,time_macros
 define precompiled
-$(BUILD)/pch/$(1).h.gch: $(1)/precompiled.h $(BUILD)/flags.list $(generated)
+$(BUILD)/pch/$(1).h.gch: $(1)/precompiled.h $(BUILD)/flags.list | $(generated)
 	@mkdir -p $$(@D)
 	$$(call say,PCH,$$<)
 	$$(Q)$$(CXX) $$(CXXFLAGS) $(2) -MMD -MP -MT $$@ -MF $(BUILD)/pch/$(1).d -x c++-header -c $$< -o $$@
@@ -297,6 +297,8 @@ $(BUILD)/obj/%.o: %.cc $(BUILD)/flags.list $$(pch_header) | $(generated) backend
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(pch_flags) $(listed) -c $< -o $@
 
+# Includes the files of the page.
+$(BUILD)/obj/src/control/page.o: $(wildcard src/control/page/*)
 $(BUILD)/obj/src/device/cuda_device.o: CXXFLAGS += -DMILLRACE_OLDEST_GPU=$(ptx:compute_%=%)
 $(BUILD)/obj/src/device/cuda_device.o: $(BUILD)/archs.list
 

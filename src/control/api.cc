@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "control/commands.h"
+#include "control/page.h"
 #include "control/run_metrics.h"
 #include "metrics/openmetrics.h"
 #include "metrics/registry.h"
@@ -76,6 +78,10 @@ const std::vector<ControlApi::Route>& ControlApi::Routes() {
        &ControlApi::Commands, "", "Commands"},
       {"POST", "/v1/commands/{name}", Access::kControl, "Calls a command with JSON.",
        &ControlApi::Call, "*", "*"},
+      {"GET", "/v1/history", Access::kRead, "The course of the run in at most 600 points.",
+       &ControlApi::History, "", "History"},
+      {"GET", "/v1/health", Access::kRead, "What the node waits for, and its links.",
+       &ControlApi::Health, "", "Health"},
       {"GET", "/v1/metrics", Access::kRead, "The metrics of the process.", &ControlApi::Metrics, "",
        "Metrics"},
       {"GET", "/v1/nodes", Access::kRead, "The nodes of the cluster.", &ControlApi::Nodes, "",
@@ -88,6 +94,9 @@ const std::vector<ControlApi::Route>& ControlApi::Routes() {
        "", "text/plain"},
       {"GET", "/status.json", Access::kRead, "Progress with the names of Kubeflow's trainer.",
        &ControlApi::TrainerStatus, "", "TrainerStatus"},
+      {"GET", "/", Access::kPublic, "The page for people.", &ControlApi::Page, "", "text/html"},
+      {"GET", "/page/{file}", Access::kPublic, "A file of that page.", &ControlApi::PageFile, "",
+       "text/plain"},
       {"GET", "/openapi.json", Access::kPublic, "This description.", &ControlApi::OpenApi, "", "*"},
   };
   return routes;
@@ -148,6 +157,23 @@ void ControlApi::Status(const HttpRequest&, const std::string&, const HttpDone& 
 
 void ControlApi::TrainerStatus(const HttpRequest&, const std::string&, const HttpDone& done) {
   done(JsonResponse(TrainerStatusMessage(run_.status(), config_.unix_seconds())));
+}
+
+void ControlApi::Follow(const RunStatus& status) {
+  history_.Add(status);
+  const double now = config_.unix_seconds();
+  if (config_.metrics == nullptr || std::abs(now - health_at_) < 1) return;
+  if (now < health_at_) health_ = HealthMonitor();  // the clock has been set back
+  health_at_ = now;
+  health_.Add(now, config_.metrics->Read(), status.state == RunStatus::State::kTraining);
+}
+
+void ControlApi::History(const HttpRequest&, const std::string&, const HttpDone& done) {
+  done(JsonResponse(history_.message()));
+}
+
+void ControlApi::Health(const HttpRequest&, const std::string&, const HttpDone& done) {
+  done(JsonResponse(health_.health()));
 }
 
 void ControlApi::Metrics(const HttpRequest&, const std::string&, const HttpDone& done) {
@@ -287,6 +313,20 @@ void ControlApi::LearningRate(const HttpRequest& request, const std::string&,
     throw Error("rate: ", message.rate(), ", expected a finite number of at least 0");
   }
   Ask(done, [&] { run_.SetLearningRate(message.rate()); });
+}
+
+// Without JavaScript the page has a table of what the caller may read.
+void ControlApi::Page(const HttpRequest& request, const std::string&, const HttpDone& done) {
+  const auto unix_seconds = static_cast<int64_t>(config_.unix_seconds());
+  std::optional<control_api::Status> status;
+  if (!access_.Check(request, Access::kRead, unix_seconds)) {
+    status = StatusMessage(config_.identity, run_.status());
+  }
+  done(PageResponse(status));
+}
+
+void ControlApi::PageFile(const HttpRequest&, const std::string& name, const HttpDone& done) {
+  done(PageFileResponse(name));
 }
 
 void ControlApi::OpenApi(const HttpRequest&, const std::string&, const HttpDone& done) {

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "control/access.h"
+#include "control/health.h"
 #include "control/http_message.h"
+#include "control/run_history.h"
 #include "control/run_report.h"
 #include "millrace/control.h"
 #include "millrace/metrics.h"
@@ -37,6 +39,9 @@ class ControlApi {
   // `run` and `access` outlive this object.
   ControlApi(ControlApiConfig config, RunHandle* run, AccessCheck* access);
 
+  // Follows the run: keeps its history and health. Called about ten times a second, by the thread
+  // that calls Handle.
+  void Follow(const RunStatus& status);
   // Answers a request, as HttpHandler. What takes long calls `done` in the background.
   void Handle(const HttpRequest& request, const HttpDone& done);
 
@@ -55,6 +60,10 @@ class ControlApi {
  private:
   void Status(const HttpRequest&, const std::string&, const HttpDone&);
   void TrainerStatus(const HttpRequest&, const std::string&, const HttpDone&);
+  void History(const HttpRequest&, const std::string&, const HttpDone&);
+  void Health(const HttpRequest&, const std::string&, const HttpDone&);
+  void Page(const HttpRequest&, const std::string&, const HttpDone&);
+  void PageFile(const HttpRequest&, const std::string&, const HttpDone&);
   void Metrics(const HttpRequest&, const std::string&, const HttpDone&);
   void OpenMetrics(const HttpRequest&, const std::string&, const HttpDone&);
   void Events(const HttpRequest&, const std::string&, const HttpDone&);
@@ -77,6 +86,9 @@ class ControlApi {
   const ControlApiConfig config_;
   RunHandle& run_;
   AccessCheck& access_;
+  RunHistory history_;
+  HealthMonitor health_;
+  double health_at_ = 0;  // when the last metrics were added to it
   Counter *answered_ = nullptr, *refused_ = nullptr, *failed_ = nullptr;
 };
 

@@ -112,6 +112,7 @@ class ControlService::Impl {
         server, [this](HttpRequest request, const HttpDone& done) { api_->Handle(request, done); },
         [this] {
           RunStatus status = run_.status();
+          api_->Follow(status);
           std::string json = JsonOf(StatusMessage(identity_, status));
           return std::pair(std::move(status), std::move(json));
         });

@@ -96,6 +96,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
 
   void Stop() {
     if (!thread_.joinable()) return;
+    EndEventStreams();
     stopped_ = true;
     asio::post(io_, [this] {
       error_code ignored;
@@ -110,6 +111,17 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
   HttpCounters counters() const { return {connections_, too_many_, malformed_}; }
 
  private:
+  // Lets the streams send the last events, for a moment.
+  void EndEventStreams() {
+    asio::post(io_, [this] {
+      TakeStatus();
+      ending_ = true;
+    });
+    for (int i = 0; i < 100 && event_streams_ > 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+
   // A connection as long as it exists.
   class Open {
    public:
@@ -313,9 +325,10 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
       co_return;
     }
     struct Count {
-      size_t& count;
+      std::atomic<size_t>& count;
       ~Count() { --count; }
-    } const counted{++event_streams_};
+    } const counted{event_streams_};
+    ++event_streams_;
     uint64_t last = *response.events_after;
     http::response<http::empty_body> head(MessageOf(std::move(response), false).base());
     head.chunked(false);
@@ -325,6 +338,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
                                       asio::redirect_error(use_awaitable, error));
     for (double next_progress = 0; !error && !stopped_;) {
       std::string text;
+      const bool is_last = ending_;
       for (const RunEvent& event : events_.After(last)) {
         text += StrCat("id: ", event.id, "\nevent: ", event.kind, "\ndata: ", event.data, "\n\n");
         last = event.id;
@@ -338,6 +352,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
         co_await asio::async_write(stream, asio::buffer(text),
                                    asio::redirect_error(use_awaitable, error));
       }
+      if (is_last) co_return;
       asio::steady_timer timer(io_, kStatusEvery);
       if (!error) co_await timer.async_wait(asio::redirect_error(use_awaitable, error));
     }
@@ -345,13 +360,17 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
 
   awaitable<void> FollowStatus() {
     while (!stopped_) {
-      const auto [status, json] = status_();
-      status_json_ = json;
-      events_.Add(status, json);
+      TakeStatus();
       error_code error;
       asio::steady_timer timer(io_, kStatusEvery);
       co_await timer.async_wait(asio::redirect_error(use_awaitable, error));
     }
+  }
+
+  void TakeStatus() {
+    const auto [status, json] = status_();
+    status_json_ = json;
+    events_.Add(status, json);
   }
 
   static double Seconds() {
@@ -366,12 +385,12 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
   HttpAddress address_;
   std::thread thread_;
   std::atomic<bool> stopped_{false};
-  std::atomic<size_t> connections_{0}, too_many_{0}, malformed_{0};
+  std::atomic<size_t> event_streams_{0}, connections_{0}, too_many_{0}, malformed_{0};
   // The server's thread alone uses these.
   std::unordered_set<beast::tcp_stream*> streams_;
   EventLog events_;
   std::string status_json_ = "{}";
-  size_t event_streams_ = 0;
+  bool ending_ = false;
   // The last, because the coroutines that its end destroys use the others.
   asio::io_context io_{1};
   tcp::acceptor acceptor_{io_};

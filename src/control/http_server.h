@@ -49,7 +49,8 @@ class HttpServer {
   HttpAddress address() const;
   // Any thread.
   HttpCounters counters() const;
-  // Closes all connections. Answers that come later are dropped.
+  // Sends the last events, for at most half a second, and closes all connections. Answers that come
+  // later are dropped.
   void Stop();
 
  private:

@@ -41,6 +41,16 @@ std::optional<double> RemainingSeconds(const RunStatus& status) {
   return static_cast<double>(std::max<int64_t>(status.max_iteration - status.iteration, 0)) / *rate;
 }
 
+control_api::Test TestMessage(const RunTest& test) {
+  control_api::Test message;
+  message.set_iteration(Narrow(test.iteration));
+  message.set_net(test.net);
+  for (const TestOutput& output : test.outputs) {
+    (*message.mutable_output())[output.name] = output.mean;
+  }
+  return message;
+}
+
 control_api::Status StatusMessage(const RunIdentity& identity, const RunStatus& status) {
   control_api::Status message;
   if (!identity.node.empty()) message.set_node(identity.node);
@@ -60,13 +70,7 @@ control_api::Status StatusMessage(const RunIdentity& identity, const RunStatus& 
     message.set_images_per_second(*status.iterations_per_second * status.images_per_iteration);
   }
   if (const auto remaining = RemainingSeconds(status)) message.set_remaining_seconds(*remaining);
-  for (const RunTest& test : status.tests) {
-    control_api::Test* const to = message.add_test();
-    to->set_iteration(Narrow(test.iteration));
-    to->set_net(test.net);
-    for (const TestOutput& output : test.outputs)
-      (*to->mutable_output())[output.name] = output.mean;
-  }
+  for (const RunTest& test : status.tests) *message.add_test() = TestMessage(test);
   message.set_tests_done(Narrow(status.tests_done));
   message.set_snapshots_written(Narrow(status.snapshots_written));
   if (status.snapshot_iteration >= 0) {

@@ -19,6 +19,8 @@ struct RunIdentity {
 
 control_api::Status StatusMessage(const RunIdentity& identity, const RunStatus& status);
 
+control_api::Test TestMessage(const RunTest& test);
+
 // Seconds to the last iteration at the recent rate; none if that is not known.
 std::optional<double> RemainingSeconds(const RunStatus& status);
 

@@ -13,6 +13,7 @@
 #ifndef MILLRACE_DATA_BATCH_STREAM_H_
 #define MILLRACE_DATA_BATCH_STREAM_H_
 
+#include <atomic>
 #include <algorithm>
 #include <cstdint>
 #include <deque>
@@ -126,6 +127,9 @@ class BatchStream {
   ErrorSink* errors() const { return errors_; }
   // Batches that the readers have completed so far, handed out or not.
   uint64_t batches_read() const;
+  // Counts time for which a solver has waited for a batch, and returns all of it, in ns.
+  void AddWait(int64_t ns) { waited_ns_.fetch_add(ns, std::memory_order_relaxed); }
+  int64_t waited_ns() const { return waited_ns_.load(std::memory_order_relaxed); }
 
  private:
   // The batch of a step that not all nets have passed.
@@ -178,6 +182,7 @@ class BatchStream {
   ErrorSink own_errors_;
   ErrorSink* const errors_;
   const std::shared_ptr<BatchSequence> sequence_;
+  std::atomic<int64_t> waited_ns_{0};
 
   // With the mutex of the sequence, which guards the rest.
   boost::condition_variable complete_, room_;

@@ -97,6 +97,15 @@ bool DataService::HasStreams(const std::string& scope) const {
   return found != scopes_.end() && !found->second.layers.empty();
 }
 
+int64_t DataService::WaitedNs(const std::string& scope) const {
+  std::lock_guard lock(mutex_);
+  const auto found = scopes_.find(scope);
+  int64_t waited_ns = 0;
+  if (found == scopes_.end()) return waited_ns;
+  for (const BatchStream* stream : found->second.streams()) waited_ns += stream->waited_ns();
+  return waited_ns;
+}
+
 std::vector<caffe::StreamPosition> DataService::Positions(const std::string& scope) const {
   std::lock_guard lock(mutex_);
   const auto found = scopes_.find(scope);

@@ -50,6 +50,9 @@ class MILLRACE_API DataService {
   // stream has handed out batches already.
   void Restore(const std::string& scope, const std::vector<caffe::StreamPosition>& positions);
 
+  // Time for which solvers have waited for batches of `scope`, in ns, over all of its streams.
+  int64_t WaitedNs(const std::string& scope) const;
+
   // Moves the open streams of `scope` to batch `number`, whatever their positions
   // (BatchStream::Seek). No net may hold batches that it has not marked as consumed.
   void Seek(const std::string& scope, uint64_t number);

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <utility>
 
+#include "base/clock.h"
+
 namespace millrace::inline data {
 namespace {
 
@@ -21,6 +23,17 @@ Buffer Allocated(MemorySpace& staging, size_t bytes) {
     return Buffer(HostMemory(), bytes);
   }
 }
+
+// Counts the time that it exists as waiting for a batch.
+class WaitCount {
+ public:
+  explicit WaitCount(BatchStream* stream) : stream_(*stream), begin_ns_(SteadyClock().NowNs()) {}
+  ~WaitCount() { stream_.AddWait(SteadyClock().NowNs() - begin_ns_); }
+
+ private:
+  BatchStream& stream_;
+  const int64_t begin_ns_;
+};
 
 }  // namespace
 
@@ -55,6 +68,8 @@ ReadyBatch* Prefetcher::Next() {
     thread_ = std::make_unique<Thread>(
         "fetch " + stream_->layer(), [this] { Run(); }, stream_->errors());
   }
+  if (ReadyBatch* const ready = TryNext()) return ready;
+  const WaitCount count(stream_.get());
   while (const auto batch = ready_.Pop()) {
     if (IsPresent(**batch)) return *batch;
     Recycle(*batch);

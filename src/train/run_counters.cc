@@ -9,13 +9,20 @@
 namespace millrace::inline train {
 
 RunCounters::RunCounters(std::shared_ptr<MetricsRegistry> registry, const std::string& title,
-                         const IterationClock* iterations, int64_t images)
+                         const IterationClock* iterations, int64_t images, int solvers)
     : registry_(std::move(registry)),
       iterations_(*iterations),
       images_(static_cast<uint64_t>(images)) {
   const MetricScope run(registry_.get(), "run", {});
   iteration_ = run.AddGauge({"iteration", "Global iteration."});
   loss_ = run.AddGauge({"loss", "Mean loss over average_loss iterations."});
+  solvers_ = run.AddGauge({"solvers", "Solvers of this process."});
+  solvers_->Set(solvers);
+  data_wait_ = run.AddFractionalCounter(
+      {"data_wait_seconds_total", "Time for which solvers waited for batches.", "seconds"});
+  processor_wait_ =
+      run.AddFractionalCounter({"processor_wait_seconds_total",
+                                "Time for which solvers waited for a processor.", "seconds"});
   iterations_here_ = run.AddCounter({"iterations_here_total", "Iterations of this process."});
   images_here_ = run.AddCounter({"images_here_total", "Images of these iterations."});
   snapshot_failures_ =
@@ -27,12 +34,14 @@ RunCounters::RunCounters(std::shared_ptr<MetricsRegistry> registry, const std::s
   }
 }
 
-void RunCounters::Update(float loss, uint64_t snapshot_failures) {
+void RunCounters::Update(float loss, uint64_t snapshot_failures, const SolverWaits& waits) {
   const auto own = static_cast<uint64_t>(iterations_.own());
   iteration_->Set(static_cast<double>(iterations_.global()));
   iterations_here_->Set(own);
   images_here_->Set(own * images_);
   loss_->Set(loss);
+  data_wait_->Set(static_cast<double>(waits.data_ns) * 1e-9);
+  processor_wait_->Set(static_cast<double>(waits.processor_ns) * 1e-9);
   snapshot_failures_->Set(snapshot_failures);
 }
 

@@ -244,7 +244,7 @@ class SolverSession : public Session {
     if (options.metrics != nullptr) {
       counters_ = std::make_unique<RunCounters>(
           node_ ? node_->cluster().registry() : PartOrNew(options.metrics), solver_->net().name(),
-          &weights_->clock(), solver_->net().batch_size() * config_.param.iter_size());
+          &weights_->clock(), solver_->net().batch_size() * config_.param.iter_size(), 1);
     }
   }
 
@@ -279,7 +279,7 @@ class SolverSession : public Session {
     longest_ns_ = std::max(longest_ns_, clock_.NowNs() - begin_ns);
     ended_ |= stop_conditions_.AfterIteration(weights_->clock().global());
     losses_.Add(step.loss);
-    if (counters_) counters_->Update(losses_.Mean(), 0);
+    if (counters_) counters_->Update(losses_.Mean(), 0, {.data_ns = data_->WaitedNs("train")});
     return SessionStep{step.iteration, step.loss, step.rate};
   }
 

@@ -89,7 +89,8 @@ class TrainRun {
     IterationClock& iterations = setup_.weights->clock();
     reporter_->Watch(registry);
     reporter_->Start(setup_.net->name(), iterations.claimed(), images);
-    counters_ = std::make_unique<RunCounters>(registry, setup_.Title(), &iterations, images);
+    counters_ = std::make_unique<RunCounters>(registry, setup_.Title(), &iterations, images,
+                                              setup_.solvers());
 
     const bool on_gpus = !setup_.options.gpus.empty();
     if (on_gpus && LinksDevices()) LinkGpus(registry);
@@ -238,6 +239,11 @@ class TrainRun {
     return longest;
   }
 
+  SolverWaits Waits() const {
+    return {.data_ns = setup_.data->WaitedNs("train"),
+            .processor_ns = solver_load_.Read().waiting_ns};
+  }
+
   void RunThreads(const std::vector<std::unique_ptr<SolverWorker>>& workers) {
     std::atomic<int> running{static_cast<int>(workers.size())};
     std::vector<std::unique_ptr<Thread>> threads;
@@ -255,7 +261,7 @@ class TrainRun {
     }
     const double begin = setup_.clock.NowSeconds();
     while (running > 0) {
-      counters_->Update(reporter_->loss(), writer_.failures());
+      counters_->Update(reporter_->loss(), writer_.failures(), Waits());
       if (cluster_) cluster_->Watch(setup_.clock.NowSeconds() - begin);
       if (commands_.Next(stop_.stop ? 5 : 50) == RunCommand::kStop) {
         LOG(INFO) << "Stopping: each solver finishes its iteration";

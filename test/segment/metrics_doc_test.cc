@@ -40,8 +40,8 @@ MetricsReading OfARun() {
   nodes.TakeTurns(1000);
   const IterationClock iterations;
   RunCounters run(std::shared_ptr<MetricsRegistry>(&registry, [](MetricsRegistry*) {}), "run",
-                  &iterations, 1);
-  run.Update(0.5f, 0);
+                  &iterations, 1, 1);
+  run.Update(0.5f, 0, {});
   return registry.Read();
 }
 

@@ -94,7 +94,7 @@ TEST(Control, PrintsEvents) {
   const CommandResult result = events.Wait();
   EXPECT_CONTAINS(result.output, "{\"event\":\"state\",\"status\":{");
   EXPECT_CONTAINS(result.output, "{\"event\":\"snapshot\",\"status\":{");
-  EXPECT_CONTAINS(result.output, "\"state\":\"stopping\"");
+  EXPECT_CONTAINS(result.output, "\"state\":\"ended\"");
 }
 
 TEST(Control, RefusesInOneLine) {
