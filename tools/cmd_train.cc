@@ -28,6 +28,7 @@ DEFINE_string(
     "an error) or off");
 DEFINE_string(snapshot, "", "continue from this .solverstate file");
 DEFINE_string(metrics, "", "append loss, rate and test results to this file, as JSON lines");
+DEFINE_string(tensorboard, "", "write loss, rate and test results for TensorBoard to this folder");
 DEFINE_string(
     shard, "",
     "train on part i of n of the records, as i/n (default: as the topology says, or all)");
@@ -92,6 +93,7 @@ int RunTrain(const std::vector<std::string>& arguments) {
   options.snapshot = FLAGS_snapshot;
   options.shm = FLAGS_shm;
   options.metrics = FLAGS_metrics;
+  options.tensorboard = FLAGS_tensorboard;
   options.topology = FLAGS_topology;
   options.node = FLAGS_node;
   options.train_state = TrainStateFromFlags();
@@ -136,6 +138,7 @@ const RegisterCommand registered({"train",
                                    "snapshot",
                                    "shm",
                                    "metrics",
+                                   "tensorboard",
                                    "shard",
                                    "topology",
                                    "node",

@@ -34,6 +34,7 @@ struct RunOptions {
   std::vector<std::string> weights = {};  // .caffemodel files to start from
   std::string snapshot = "";              // .solverstate to continue; excludes `weights`
   std::string metrics_file = "";          // appended to, as JSON lines; "": none
+  std::string tensorboard = "";           // folder of event files for TensorBoard; "": none
   std::string topology = "";              // path of a topology file; "": no cluster
   std::string node = "";                  // this node's name there; "": chosen by rank
   // Gets the metrics of the run, is published, and outlives it. Null: the run's own.

@@ -71,7 +71,7 @@ void HealthMonitor::AddWaits(double seconds, control_api::Health* health) const 
   if (std::max(data, processor) > kMaxWaitShare) {
     health->set_waits_for(data >= processor ? "data" : "processor");
   } else {
-    health->set_waits_for(delayed > kMaxDelayedShare && diffs >= kLeastDiffs ? "network" : "");
+    health->set_waits_for(delayed > kMaxDelayedShare && diffs >= kMinDiffs ? "network" : "");
   }
 }
 
@@ -96,7 +96,7 @@ void HealthMonitor::AddLinks(double seconds, bool trains, control_api::Health* h
     if (!trains || seconds < kWindowSeconds / 2) continue;
     if (Increase(key) <= 0) {
       link->set_problem(frames > 0 ? "silent" : "");
-    } else if (diffs >= kLeastDiffs && resent_share > kMaxResentShare) {
+    } else if (diffs >= kMinDiffs && resent_share > kMaxResentShare) {
       link->set_problem("loses frames");
     } else if (std::max(round_trip, age) > kMaxSeconds) {
       link->set_problem("slow");

@@ -21,12 +21,12 @@ class HealthMonitor {
   static constexpr double kMaxWaitShare = 0.2, kMaxDelayedShare = 0.5;
   // A link loses frames above this share of resent diffs, if it has sent so many, and is slow above
   // this median round trip or age.
-  static constexpr double kMaxResentShare = 0.05, kLeastDiffs = 50, kMaxSeconds = 2;
+  static constexpr double kMaxResentShare = 0.05, kMinDiffs = 50, kMaxSeconds = 2;
 
   // `seconds`: the time of the reading, not before that of the last one. `trains`: the run is not
   // paused, starting or ending; else nothing is a problem.
   void Add(double seconds, const MetricsReading& reading, bool trains);
-  // Of the last kWindowSeconds; empty before two readings.
+  // Returns that of the last kWindowSeconds; empty before two readings.
   control_api::Health health() const;
 
  private:

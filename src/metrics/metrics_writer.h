@@ -15,21 +15,28 @@
 
 namespace millrace::inline metrics {
 
+// Receives the rows of a run. Thread-safe.
+class MILLRACE_API MetricsSink {
+ public:
+  virtual ~MetricsSink() = default;
+  virtual void Write(const MetricsRow& row) = 0;
+};
+
 // Appends rows to a file. Thread-safe.
-class MILLRACE_API MetricsWriter {
+class MILLRACE_API MetricsWriter : public MetricsSink {
  public:
   // Creates or continues the file. Removes an unfinished row that a killed run left at its end.
   // Throws Error naming `path` if the file cannot be written or holds anything else than metrics.
   explicit MetricsWriter(const std::string& path);
   // Logs the number of lost rows, if any.
-  ~MetricsWriter();
+  ~MetricsWriter() override;
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
 
   // Passes the row to the operating system before it returns. A row that cannot be written (disk
   // full) does not stop the training: the reason is logged once, the row is lost, and a part
   // already written is removed.
-  void Write(const MetricsRow& row);
+  void Write(const MetricsRow& row) override;
 
  private:
   void Continue();

@@ -28,6 +28,7 @@ struct TrainOptions {
   std::string snapshot;              // .solverstate to continue
   std::string shm;                   // name under /dev/shm; "": private weights
   std::string metrics;               // JSON lines file; "": none
+  std::string tensorboard;           // folder of event files; "": none
   std::string topology;              // path of the topology file; "": no cluster
   bool scales_rate = true;           // the learning rate follows Topology.scaling
   std::string node;                  // name of this node; "": chosen by rank

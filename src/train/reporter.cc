@@ -39,11 +39,11 @@ std::string TestHeader(int64_t iteration, int index) {
 }  // namespace
 
 Reporter::Reporter(const SolverConfig& config, const TrainOptions& options, const Clock& clock,
-                   MetricsWriter* metrics)
+                   std::vector<MetricsSink*> sinks)
     : config_(config),
       options_(options),
       clock_(clock),
-      metrics_(metrics),
+      sinks_(std::move(sinks)),
       losses_(config.param.average_loss()) {}
 
 MetricsRow Reporter::Row(int64_t iteration) const {
@@ -60,7 +60,7 @@ void Reporter::Start(const std::string& net_name, int64_t start, int64_t images)
   if (options_.observer != nullptr) {
     options_.observer->Started(config_.param.max_iter(), static_cast<double>(images));
   }
-  if (!metrics_) return;
+  if (sinks_.empty()) return;
   MetricsRow row = Row(start);
   RunInfo* run = row.mutable_run();
   run->set_name(net_name);
@@ -69,7 +69,7 @@ void Reporter::Start(const std::string& net_name, int64_t start, int64_t images)
   run->set_max_iter(config_.param.max_iter());
   run->set_seed(config_.seed);
   run->set_start_unix_time(static_cast<double>(std::time(nullptr)));
-  metrics_->Write(row);
+  for (MetricsSink* sink : sinks_) sink->Write(row);
 }
 
 void Reporter::Taking(int solver, int64_t at_least) {
@@ -104,7 +104,8 @@ void Reporter::WriteWaiting() {
     for (const auto& [severity, text] : report.lines) {
       google::LogMessage(__FILE__, __LINE__, severity).stream() << text;
     }
-    if (metrics_ && report.row) metrics_->Write(*report.row);
+    if (!report.row) continue;
+    for (MetricsSink* sink : sinks_) sink->Write(*report.row);
   }
   if (waiting_.empty() && left_out_ > 0) {
     LOG(WARNING) << std::exchange(left_out_, 0)
@@ -156,7 +157,7 @@ void Reporter::Display(int64_t iteration, float loss, float rate, const BuiltNet
   report->Add("Iteration ", iteration, ", lr = ", rate);
   displayed_seconds_ = now;
   displayed_done_ = done_;
-  if (!metrics_) return;
+  if (sinks_.empty()) return;
   MetricsRow row = Row(iteration);
   row.mutable_train()->set_loss(loss);
   row.mutable_train()->set_learning_rate(rate);

@@ -30,9 +30,9 @@ namespace millrace::inline train {
 // Thread-safe.
 class Reporter {
  public:
-  // `metrics` may be null. All references outlive the reporter.
+  // `sinks` receive the rows. All references outlive the reporter.
   Reporter(const SolverConfig& config, const TrainOptions& options, const Clock& clock,
-           MetricsWriter* metrics);
+           std::vector<MetricsSink*> sinks);
 
   // Adds the metrics of the segments in `registry` to the rows. Call before Start.
   void Watch(std::shared_ptr<const MetricsRegistry> registry) { registry_ = std::move(registry); }
@@ -90,7 +90,7 @@ class Reporter {
   const SolverConfig& config_;
   const TrainOptions& options_;
   const Clock& clock_;
-  MetricsWriter* const metrics_;
+  const std::vector<MetricsSink*> sinks_;
   std::shared_ptr<const MetricsRegistry> registry_;
   double start_seconds_ = 0;
   int64_t images_per_iteration_ = 0;

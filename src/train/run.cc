@@ -90,6 +90,7 @@ class BackgroundRun : public Run {
     train.weights = options.weights;
     train.snapshot = options.snapshot;
     train.metrics = options.metrics_file;
+    train.tensorboard = options.tensorboard;
     train.topology = options.topology;
     train.node = options.node;
     train.registry = options.metrics;

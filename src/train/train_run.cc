@@ -11,6 +11,7 @@
 
 #include "base/thread.h"
 #include "collective/processes.h"
+#include "metrics/tensorboard_writer.h"
 #include "solver/strategy_registry.h"
 #include "train/cluster_training.h"
 #include "train/connect_ranks.h"
@@ -45,10 +46,11 @@ class TrainRun {
                 }),
         make_strategy_(MakeStrategies(ContextOfStrategies())) {
     setup_.policy.ReplaceBy(&commands_.requests().learning_rate());
-    if (!options.metrics.empty() && setup_.is_first_rank())
-      metrics_ = std::make_unique<MetricsWriter>(options.metrics);
+    OpenSinks(options);
+    std::vector<MetricsSink*> sinks;
+    for (const auto& sink : sinks_) sinks.push_back(sink.get());
     reporter_ =
-        std::make_unique<Reporter>(setup_.config, setup_.options, setup_.clock, metrics_.get());
+        std::make_unique<Reporter>(setup_.config, setup_.options, setup_.clock, std::move(sinks));
     Device* const device =
         setup_.options.gpus.empty() ? &HostDevice() : setup_.options.gpus.front();
     tester_ = std::make_unique<Tester>(setup_.config, setup_.net->layout(), setup_.weights->data(),
@@ -117,6 +119,16 @@ class TrainRun {
     TrainResult result = completion.Run(workers[0].get());
     if (cluster_) cluster_->session().Answer();
     return result;
+  }
+
+  void OpenSinks(const TrainOptions& options) {
+    if (!setup_.is_first_rank()) return;
+    if (!options.metrics.empty()) {
+      sinks_.push_back(std::make_unique<MetricsWriter>(options.metrics));
+    }
+    if (!options.tensorboard.empty()) {
+      sinks_.push_back(std::make_unique<TensorboardWriter>(options.tensorboard));
+    }
   }
 
   // Returns false if the run was stopped before this node had the run's weights.
@@ -286,7 +298,7 @@ class TrainRun {
   ThreadLoad solver_load_;
   SnapshotWriter writer_;
   StrategyMaker make_strategy_;
-  std::unique_ptr<MetricsWriter> metrics_;
+  std::vector<std::unique_ptr<MetricsSink>> sinks_;  // of the rows
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Tester> tester_;
   std::unique_ptr<RunCounters> counters_;

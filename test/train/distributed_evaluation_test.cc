@@ -94,7 +94,8 @@ class DistributedEvaluations : public testing::Test {
       data = std::make_unique<DataService>(DataOptions{.seed = 7});
       options.metrics = all->work_ / (name + ".jsonl");
       metrics = std::make_unique<MetricsWriter>(options.metrics);
-      reporter = std::make_unique<Reporter>(all->config_, options, all->clock_, metrics.get());
+      reporter = std::make_unique<Reporter>(all->config_, options, all->clock_,
+                                            std::vector<MetricsSink*>{metrics.get()});
       reporter->Start("net", 0, 1);
       tester = std::make_unique<Tester>(all->config_, all->net_->layout(), all->weights_->data(),
                                         data.get(), reporter.get());

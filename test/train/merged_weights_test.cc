@@ -95,7 +95,7 @@ class MergedWeightsTest : public testing::Test {
     EXPECT_GT(own, 0);
     EXPECT_LT(own, static_cast<int>(size));
     merged_ = std::make_unique<MergedWeights>(b_->cluster.get(), b_->weights.get(), net_->layout());
-    reporter_ = std::make_unique<Reporter>(config_, options_, time_, nullptr);
+    reporter_ = std::make_unique<Reporter>(config_, options_, time_, std::vector<MetricsSink*>{});
     reporter_->Start("net", 0, 8);
   }
 

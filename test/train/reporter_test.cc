@@ -23,7 +23,7 @@ class Reporting : public testing::Test {
     net_ = std::make_unique<BuiltNet>(config_.train.param, config_.train.source,
                                       TrainNetOptions(config_, &data_));
     writer_ = std::make_unique<MetricsWriter>(work_ / "run.jsonl");
-    reporter_ = std::make_unique<Reporter>(config_, options_, clock_, writer_.get());
+    reporter_ = std::make_unique<Reporter>(config_, options_, clock_, std::vector<MetricsSink*>{writer_.get()});
     reporter_->Start("net", 0, 8);
   }
   // One iteration, which takes 0.5 s.

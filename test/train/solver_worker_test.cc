@@ -21,7 +21,7 @@ TEST(SolverWorker, KnowsHowLongItsLongestIterationTook) {
   net->BindWeights(weights->data());
   net->FillWeights();
   const SteadyClock time;
-  Reporter reporter(config, options, time, nullptr);
+  Reporter reporter(config, options, time, {});
   reporter.Start("net", 0, 8);
   Tester tester(config, net->layout(), weights->data(), &data, &reporter);
   SnapshotCollector snapshots(1);
