@@ -7,12 +7,13 @@
 
 docs/python.md describes the module, and the package `caffe` for scripts written for pycaffe.
 """
-from ._millrace import (Blob, Error, Net, NetLayer, Run, Session, Step, layer_types, log,
-                        set_log_level, version)
+from ._millrace import (Blob, ControlService, Controller, Error, Instruction, Net, NetLayer, Run,
+                        Session, Step, Worker, layer_types, log, set_log_level, version)
 
 __version__ = version()
-__all__ = ["Blob", "Control", "Error", "Layer", "Net", "NetLayer", "Run", "Session", "Step",
-           "layer_types", "log", "set_log_level", "train", "version"]
+__all__ = ["Blob", "Control", "ControlService", "Controller", "Error", "Instruction", "Layer",
+           "Net", "NetLayer", "Run", "Session", "Step", "Worker", "layer_types", "log",
+           "set_log_level", "train", "version"]
 
 
 class Layer:

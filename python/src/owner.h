@@ -109,6 +109,7 @@ void BindBlob(py::module_* module);
 void BindNet(py::module_* module);
 void BindSession(py::module_* module);
 void BindRun(py::module_* module);
+void BindControl(py::module_* module);
 void BindPythonLayer(py::module_* module);
 
 // The Python object of a net that `owner` has.

@@ -16,6 +16,7 @@
 #include "base/process_identity.h"
 #include "control/access.h"
 #include "control/run_report.h"
+#include "proto/control_files.pb.h"
 #include "segment/auth/key_file.h"
 
 namespace millrace::inline control {
@@ -42,7 +43,7 @@ std::optional<Endpoint> ReadEndpoint(const std::string& path) {
   const std::optional<FoundFile> found = FindFile(path);
   if (!found || found->status.st_uid != geteuid() || (found->status.st_mode & 077) != 0) return {};
   const FileDescriptor file = OpenFound(*found, path);
-  control_api::Endpoint message;
+  control_files::Endpoint message;
   if (!google::protobuf::util::JsonStringToMessage(ReadAll(file.get()), &message).ok()) return {};
   if (!IsAlive({message.pid(), message.start_time()})) {
     UnlinkIfSame(found->at.get(), path);
@@ -71,7 +72,7 @@ EndpointFile::EndpointFile(const Endpoint& endpoint, const std::string& folder)
     : path_(StrCat(folder, "/", kPrefix, getpid(), ".", endpoint.address.port)),
       file_(Create(folder, path_)) {
   const ProcessIdentity self = ThisProcess();
-  control_api::Endpoint message;
+  control_files::Endpoint message;
   message.set_address(endpoint.address.text());
   message.set_tls(endpoint.tls);
   message.set_node(endpoint.node);
