@@ -1,0 +1,117 @@
+// The C API: the C files of this folder, as C99 and as C++, and whether they use every function.
+#include <filesystem>
+#include <regex>
+#include <set>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/registration.h"
+#include "test/support/free_port.h"
+#include "test/support/problem.h"
+
+#define ALL_TESTS(X)                                                                        \
+  X(Library)                                                                                \
+  X(Metrics) X(Net) X(NetFiles) X(NetMemoryData) X(NetMistakes) X(Session) X(SessionByHand) \
+      X(SessionMistakes) X(Run) X(RunMistakes) X(Stream) X(StreamMistakes) X(Layer)         \
+          X(LayerDefaults) X(LayerMistakes) X(DataSource) X(UpdateRule) X(Sampler)          \
+              X(SyncCondition) X(StopCondition) X(MergeRule)
+
+extern "C" {
+#define DECLARE(name)                  \
+  void c99_##name(const char* folder); \
+  void cpp_##name(const char* folder);
+ALL_TESTS(DECLARE)
+#undef DECLARE
+
+void CapiFailed(const char* file, int line, const char* what);
+const char* CapiPath(const char* folder, const char* name);
+const char* millrace_last_error(void);
+}
+
+namespace millrace::test {
+namespace {
+
+std::set<std::string>* paths = nullptr;
+
+// Files for the C functions: nets and solver files of the small problem, topology files.
+class CApi : public testing::Test {
+ protected:
+  CApi() {
+    paths = &paths_;
+    work_.Write("session", Workspace::Tested(Workspace::Solver(20), 1000));
+    work_.Write("endless", Workspace::Tested(Workspace::Solver(1000000), 1000000));
+    for (const std::string language : {"c99", "cpp"}) {
+      const std::string node = " node { name: 'a' address: '127.0.0.1' }";
+      const std::string two = node + " node { name: 'b' address: '127.0.0.2' }";
+      Topology(language + "_topology", two, "");
+      Topology(language + "_alone", two, "");
+      const std::string rule = "merge_rule: '" + language + "_share'";
+      Topology(language + "_merge", two, rule);
+      Topology(language + "_little", two, rule + " merge_rule_param { key: 'share' value: 0.25 }");
+    }
+  }
+  ~CApi() override { paths = nullptr; }
+
+  void Topology(const std::string& name, const std::string& nodes, const std::string& fields) {
+    WriteFile(work_ / (name + ".prototxt"),
+              StrCat("name: 'pair'", nodes, " segment { name: 'loop' transport: 'udp' port: ",
+                     FreePort(), " ", fields, " }"));
+  }
+
+  Workspace work_;
+  std::set<std::string> paths_;
+};
+
+#define BOTH(name)                                \
+  TEST_F(CApi, name##AsC99) {                     \
+    c99_##name((work_ / "").c_str());             \
+    EXPECT_EQ(TakeBadRegistrations().size(), 0u); \
+  }                                               \
+  TEST_F(CApi, name##AsCpp) {                     \
+    cpp_##name((work_ / "").c_str());             \
+    EXPECT_EQ(TakeBadRegistrations().size(), 0u); \
+  }
+ALL_TESTS(BOTH)
+#undef BOTH
+
+std::set<std::string> NamesIn(const std::string& text, const char* pattern) {
+  const std::regex regex(pattern);
+  std::set<std::string> names;
+  for (std::sregex_iterator it(text.begin(), text.end(), regex), end; it != end; ++it) {
+    names.insert((*it)[1]);
+  }
+  return names;
+}
+
+// The functions that the two headers declare.
+std::set<std::string> Declared() {
+  std::set<std::string> names;
+  for (const char* header : {"include/millrace/millrace.h", "include/millrace/plugin.h"}) {
+    names.merge(NamesIn(ReadFile(header), "MILLRACE_API [^;(]*?[ *](millrace_\\w+)\\("));
+  }
+  return names;
+}
+
+TEST(CApiHeaders, DeclareWhatTheTestsCall) {
+  std::string tests;
+  for (const auto& file : std::filesystem::directory_iterator("test/capi")) {
+    if (file.path().extension() == ".c") tests += ReadFile(file.path().string());
+  }
+  const std::set<std::string> called = NamesIn(tests, "(millrace_\\w+)\\(");
+  EXPECT_GT(Declared().size(), 100u);
+  for (const std::string& name : Declared()) {
+    if (name == "millrace_plugin_init") continue;  // defined by plugins: examples/extend
+    EXPECT_TRUE(called.count(name) != 0 || name == "millrace_check_abi") << name << ": no test";
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test
+
+void CapiFailed(const char* file, int line, const char* what) {
+  ADD_FAILURE_AT(file, line) << what << "\nlast error: " << millrace_last_error();
+}
+
+const char* CapiPath(const char* folder, const char* name) {
+  return millrace::test::paths->insert(std::string(folder) + name).first->c_str();
+}
