@@ -9,14 +9,16 @@
 #include "test/support/free_port.h"
 #include "test/support/problem.h"
 
-#define ALL_TESTS(X)                                                                        \
-  X(Library)                                                                                \
-  X(Metrics) X(Net) X(NetFiles) X(NetMemoryData) X(NetMistakes) X(Session) X(SessionByHand) \
-      X(SessionMistakes) X(Run) X(RunMistakes) X(Stream) X(StreamMistakes) X(Layer)         \
-          X(LayerDefaults) X(LayerMistakes) X(DataSource) X(UpdateRule) X(Sampler)          \
+#define ALL_TESTS(X)                                                                \
+  X(Library)                                                                        \
+  X(Metrics)                                                                        \
+  X(Net) X(NetFiles) X(NetMemoryData) X(NetMistakes) X(Session) X(SessionByHand)    \
+      X(SessionMistakes) X(Run) X(RunMistakes) X(Stream) X(StreamMistakes) X(Layer) \
+          X(LayerDefaults) X(LayerMistakes) X(DataSource) X(UpdateRule) X(Sampler)  \
               X(SyncCondition) X(StopCondition) X(MergeRule)
 
 extern "C" {
+void c99_Duplicate(const char* folder);
 #define DECLARE(name)                  \
   void c99_##name(const char* folder); \
   void cpp_##name(const char* folder);
@@ -43,9 +45,10 @@ class CApi : public testing::Test {
     for (const std::string language : {"c99", "cpp"}) {
       const std::string node = " node { name: 'a' address: '127.0.0.1' }";
       const std::string two = node + " node { name: 'b' address: '127.0.0.2' }";
-      Topology(language + "_topology", two, "");
+      // Damped progress would arrive in parts.
+      Topology(language + "_topology", two, "damping: false");
       Topology(language + "_alone", two, "");
-      const std::string rule = "merge_rule: '" + language + "_share'";
+      const std::string rule = "damping: false merge_rule: '" + language + "_share'";
       Topology(language + "_merge", two, rule);
       Topology(language + "_little", two, rule + " merge_rule_param { key: 'share' value: 0.25 }");
     }
@@ -81,6 +84,13 @@ std::set<std::string> NamesIn(const std::string& text, const char* pattern) {
     names.insert((*it)[1]);
   }
   return names;
+}
+
+TEST(CApiTables, OfOneNameAreAMistake) {
+  c99_Duplicate("");
+  const std::vector<std::string> mistakes = TakeBadRegistrations();
+  ASSERT_EQ(mistakes.size(), 1u);
+  EXPECT_CONTAINS(mistakes[0], "layer type c99Twice: two of them have this name");
 }
 
 // The functions that the two headers declare.

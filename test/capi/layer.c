@@ -83,8 +83,8 @@ static int Reshape(millrace_layer* layer, void* state) {
 static int Forward(millrace_layer* layer, void* state) {
   millrace_array x = MILLRACE_ARRAY_INIT, y = MILLRACE_ARRAY_INIT, s = MILLRACE_ARRAY_INIT;
   int64_t i = 0;
-  CheckStep(layer, 0, 0, 0);
   if (strcmp(refuse, "silent") == 0) return MILLRACE_ERROR;
+  CheckStep(layer, 0, 0, 0);
   if (Refused("forward") != MILLRACE_OK) return MILLRACE_ERROR;
   EXPECT_OK(millrace_layer_bottom(layer, 0, &x));
   EXPECT_OK(millrace_layer_top(layer, 0, &y));
@@ -287,5 +287,13 @@ CAPI_TEST(LayerMistakes) {
   EXPECT_ERROR(millrace_layer_propagates(NULL, 0), "layer is NULL");
   EXPECT_ERROR(millrace_layer_learns(NULL, 0), "layer is NULL");
   EXPECT_ERROR(millrace_layer_add_parameter(NULL, shape, 1, NULL), "layer is NULL");
+  (void)folder;
+}
+
+CAPI_TEST(Duplicate) {
+  millrace_layer_type type = Table();
+  type.name = LANGUAGE "Twice";
+  EXPECT_OK(millrace_register_layer(&type));
+  EXPECT_OK(millrace_register_layer(&type));
   (void)folder;
 }

@@ -52,7 +52,7 @@ static int Read(void* state, uint64_t index, millrace_record* record) {
 
 // The same as bytes, read from the source itself.
 static int ReadBytes(void* source, uint64_t index, millrace_record* record) {
-  static const uint8_t kBytes[2][2] = {{0, 9}, {200, 9}};
+  static const uint8_t kBytes[2][2] = {{50, 0}, {0, 50}};
   EXPECT(source == NULL);
   record->bytes = kBytes[index % 2];
   record->channels = 2;
@@ -79,7 +79,7 @@ static int OpenSolver(const char* source, const char* fields, millrace_session**
            " layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y'"
            "   inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }"
            " layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'y' bottom: 'label' top: 'l' } }"
-           " lr_policy: 'fixed' max_iter: 100 snapshot_after_train: false %s",
+           " lr_policy: 'fixed' max_iter: 100 random_seed: 1 snapshot_after_train: false %s",
            source, fields);
   return millrace_session_open_text(text, "points.prototxt", NULL, session);
 }
