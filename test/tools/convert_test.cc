@@ -1,4 +1,5 @@
 // millrace convert: weights from and to the formats of other programs.
+#include "test/support/peer_python.h"
 #include "test/tools/tools_support.h"
 
 namespace millrace::test {
@@ -10,12 +11,6 @@ constexpr char kNet[] = R"(
   layer { name: 'block/fc' type: 'InnerProduct' bottom: 'x' top: 'y'
           inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }
   layer { name: 'prelu' type: 'PReLU' bottom: 'y' top: 'z' })";
-
-// The Python whose packages write and read files: that of build/peers, if it exists.
-std::string PeerPython() {
-  const std::string own = Dirname(Binary()) + "peers/bin/python";
-  return FileExists(own) ? own : "/usr/bin/python3";
-}
 
 std::string Peer(const std::string& action, const std::string& peer, const std::string& path) {
   const CommandResult result =
