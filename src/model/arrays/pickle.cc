@@ -12,7 +12,7 @@ namespace {
 using Kind = PickleValue::Kind;
 using Value = PickleValue;
 
-// As many objects as a state dict of a million tensors has.
+// Limit of memory: a state dict of a million tensors has this many objects.
 constexpr size_t kMaxValues = 64'000'000;
 
 // Opcodes of Lib/pickletools.py, by their names there.

@@ -25,7 +25,7 @@ class TextReader {
   // Whole numbers between `open` and `close` with commas between them, and after the last one too
   // if `trailing_comma`.
   std::vector<int64_t> Wholes(std::string_view open, std::string_view close, bool trailing_comma);
-  // Nothing but blanks and zeros may follow.
+  // Throws Error unless only blanks and zeros follow.
   void ExpectEnd();
 
  private:
