@@ -55,8 +55,8 @@ MILLRACE_API int millrace_check_abi(int version);
 // "0.9.0": the version of the library. Constant.
 MILLRACE_API const char* millrace_version(void);
 
-// The text of the last error of this thread; "" before the first. Valid until the next error of
-// this thread.
+// The text of the last error of this thread; "" before the first. Valid until this thread calls the
+// library again: calls without an error keep or clear it.
 MILLRACE_API const char* millrace_last_error(void);
 
 #if defined(__GNUC__)

@@ -14,9 +14,10 @@
 //
 // Register functions copy the table and the texts in it. Of two tables of one name the first stays;
 // the second is an error when plugins are loaded and when a session or run starts. `user` is passed
-// to the functions that create objects. Functions return MILLRACE_OK, or call millrace_fail and
-// return MILLRACE_ERROR: the net or run then ends with that text. A text is one line. Functions may
-// be NULL where that is said. Each object is used by one thread at a time, unless that is said.
+// to the functions that create objects, until the process ends. Functions return MILLRACE_OK, or
+// call millrace_fail and return MILLRACE_ERROR: the net or run then ends with that text. A text is
+// one line. Functions may be NULL where that is said. Each object is used by one thread at a time,
+// unless that is said.
 #ifndef MILLRACE_PLUGIN_H_
 #define MILLRACE_PLUGIN_H_
 

@@ -10,15 +10,16 @@
 #include "test/support/problem.h"
 #include "test/support/sanitized.h"
 
-#define ALL_TESTS(X)                                                                            \
-  X(Library)                                                                                    \
-  X(Metrics)                                                                                    \
-  X(Net)                                                                                        \
-  X(NetFiles)                                                                                   \
-  X(NetMemoryData)                                                                              \
-  X(NetMistakes) X(Session) X(SessionByHand) X(SessionMistakes) X(Run) X(RunMistakes) X(Stream) \
-      X(StreamMistakes) X(Layer) X(LayerDefaults) X(LayerMistakes) X(DataSource) X(UpdateRule)  \
-          X(Sampler) X(SyncCondition) X(StopCondition) X(MergeRule)
+#define ALL_TESTS(X)                                                                               \
+  X(Library)                                                                                       \
+  X(Metrics)                                                                                       \
+  X(Net)                                                                                           \
+  X(NetFiles)                                                                                      \
+  X(NetMemoryData)                                                                                 \
+  X(NetMistakes)                                                                                   \
+  X(Session) X(SessionByHand) X(SessionMistakes) X(Run) X(RunMistakes) X(Stream) X(StreamMistakes) \
+      X(Layer) X(LayerDefaults) X(LayerMistakes) X(DataSource) X(UpdateRule) X(Sampler)            \
+          X(SyncCondition) X(StopCondition) X(RunEndsWithTheTextOfACallback) X(MergeRule)
 
 extern "C" {
 void c99_Duplicate(const char* folder);

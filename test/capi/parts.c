@@ -270,6 +270,35 @@ CAPI_TEST(StopCondition) {
   millrace_session_close(session);
 }
 
+// What a callback reports ends a run, too.
+CAPI_TEST(RunEndsWithTheTextOfACallback) {
+  const char* const solver = CapiPath(folder, LANGUAGE "_stops.prototxt");
+  FILE* const file = fopen(solver, "w");
+  millrace_run_options options = MILLRACE_RUN_OPTIONS_INIT;
+  millrace_stop_type type;
+  millrace_parameter after = Parameter("after", 13, 1, 100);
+  const millrace_parameter* const parameters[] = {&after, NULL};
+  millrace_run* run = NULL;
+
+  memset(&type, 0, sizeof(type));
+  type.size = sizeof(type);
+  type.name = LANGUAGE "_unlucky";
+  type.parameters = parameters;
+  type.create = CreateStop;
+  type.destroy = free;
+  type.after_iteration = AfterIteration;
+  EXPECT_OK(millrace_register_stop(&type));
+  fprintf(file,
+          "net: '%s' base_lr: 0.01 lr_policy: 'fixed' max_iter: 1000 snapshot_after_train: false"
+          " stop_condition { type: '" LANGUAGE "_unlucky' }",
+          CapiPath(folder, "net.prototxt"));
+  fclose(file);
+  options.solver_file = solver;
+  EXPECT_OK(millrace_run_start(&options, &run));
+  EXPECT_ERROR(millrace_run_wait(run, NULL), "13 is too much");
+  millrace_run_close(run);
+}
+
 // ---- Merge rules ----
 
 static int CreateMerge(void* user, const millrace_values* values, void** state) {
