@@ -180,6 +180,8 @@ $(BUILD)/obj/src/exchange/%.o $(BUILD)/obj/bench/exchange_bench/%.o $(BUILD)/obj
 # Tests build in half the time with -O1; what they test is the library's.
 test_flags := $(no_fma) -O1
 $(BUILD)/obj/test/%.o: CXXFLAGS += $(test_flags)
+# With the types of the C functions, which the comparison with the recorded ABI reads (test/capi/abi).
+$(BUILD)/obj/src/capi/%.o: CXXFLAGS += -g
 # Debian has HDF5's headers in a folder of their own; only files that are named for it include them.
 hdf5_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(shell find src test -name '*hdf5*.cc'))
 $(hdf5_objects): CXXFLAGS += $(shell pkg-config --cflags hdf5-serial 2>/dev/null)
@@ -394,6 +396,20 @@ $(batches): $(BUILD)/flags.list tools/compile-batch | $(generated) backends
 	@mkdir -p $(@D)
 	$(call say,CXX,$(@:$(BUILD)/obj/%.o=%))
 	$(Q)tools/compile-batch $@ $(filter test/%.cc,$^) -- $(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(pch_flags) $(listed)
+
+# Tests of the C API are C files, each compiled as C99 and as C++.
+CC := $(subst g++,gcc,$(subst clang++,clang,$(CXX)))
+c_flags = -pedantic -Wall -Wextra -Werror -O1 -g1 -fPIC -Iinclude -I. -MMD -MP $(if $(SANITIZE),-fsanitize=$(SANITIZE))
+$(BUILD)/obj/test/capi/%.c99.o: test/capi/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) -std=c99 $(c_flags) -c $< -o $@
+$(BUILD)/obj/test/capi/%.cpp.o: test/capi/%.c
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) -std=c++20 $(c_flags) -x c++ -c $< -o $@
+c_tests := $(wildcard test/capi/*.c)
+$(BUILD)/test/capi_test: $(c_tests:%.c=$(BUILD)/obj/%.c99.o) $(c_tests:%.c=$(BUILD)/obj/%.cpp.o)
 
 $(BUILD)/test/data_test $(BUILD)/test/tools_test $(BUILD)/fuzz/image_fuzz: | $(opencv_library)
 $(BUILD)/test/tools_test: $(BUILD)/obj/tools/progress_line.o $(BUILD)/obj/tools/log_setup.o $(BUILD)/obj/tools/screen.o

@@ -1,10 +1,10 @@
 #include "tools/flags.h"
 
-#include <dlfcn.h>
 #include <gflags/gflags.h>
 
 #include "base/error.h"
 #include "base/registration.h"
+#include "capi/load_plugin.h"
 #include "nn/gpu/gpu_settings.h"
 
 DEFINE_string(model, "", "the net: a prototxt file");
@@ -82,15 +82,10 @@ caffe::NetState TrainStateFromFlags() {
 void LoadPlugins() {
   CheckRegistrations();
   for (const std::string& path : SplitList(FLAGS_plugins)) {
-    // With a slash, so that the name is a path and not searched for among the system's libraries.
-    const std::string name = path.find('/') == std::string::npos ? "./" + path : path;
-    if (dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-      throw Error("--plugins: ", dlerror(), "; expected a shared library");
-    }
     try {
-      CheckRegistrations();
+      LoadPlugin(path);
     } catch (const Error& error) {
-      throw Error("--plugins: ", path, ": ", error.what());
+      throw Error("--plugins: ", error.what());
     }
   }
 }

@@ -30,7 +30,7 @@ RegisterModelFormat::RegisterModelFormat(const std::string& format, WriteModelFi
 
 WriteModelFile FindModelFormat(const std::string& format) {
   const auto need = Needs().find(format);
-  if (need == Needs().end()) throw Error("--to=", format, ": expected onnx");
+  if (need == Needs().end()) throw Error("--to=", format, ": expected caffemodel, npz, onnx or safetensors");
   const auto writer = Writers().find(format);
   if (writer == Writers().end()) {
     throw Error("--to=", format, ": not in this build: install ", need->second, " and build again");

@@ -11,6 +11,7 @@
 #include "model/onnx/export.h"
 #include "nn/plain_values.h"
 #include "proto/parse.h"
+#include "test/support/peer_python.h"
 
 namespace millrace::test {
 namespace {
@@ -115,7 +116,8 @@ void OnnxModels::Add(const std::string& name, BuiltNet* net) {
 std::map<std::string, OnnxModels::Result> OnnxModels::Run(std::string* reason,
                                                           std::string* runtime) {
   const char* const runner = std::getenv("ONNX_RUNNER");
-  std::vector<std::string> command = {runner != nullptr ? runner : "test/onnx/run_models"};
+  std::vector<std::string> command = {PeerPython(), "test/onnx/run_models"};
+  if (runner != nullptr) command = {runner};
   for (const std::string& name : names_) command.push_back(folder_ / name);
   const CommandResult result = test::Run(command, 300);
   EXPECT_EQ(result.status, 0) << result.errors;

@@ -125,6 +125,60 @@ TEST_F(Guides, ALayer) {
                 {"layer 'st'", "scale is 'big', expected a number"});
 }
 
+TEST_F(Guides, ALayerInC) {
+  const std::string plugin = "--plugins=" + Plugin("swish_layer");
+  Workspace work;
+  const auto net = [&](const std::string& fields) {
+    std::string text = work.Net().Text();
+    const std::string relu = "type: 'ReLU' bottom: 'hidden' top: 'hidden'";
+    const size_t at = text.find(relu);
+    ASSERT_NE(at, std::string::npos) << text;
+    text.replace(at, relu.size(), "type: 'LearnedSwish' bottom: 'hidden' top: 'swish' " + fields);
+    const size_t bottom = text.find("bottom: 'hidden'", at + relu.size());
+    ASSERT_NE(bottom, std::string::npos) << text;
+    work.WriteNet(text.replace(bottom, 16, "bottom: 'swish'"));
+  };
+  net("custom_param { key: 'beta' value: '2' }");
+  const std::string solver =
+      "--solver=" + work.Write("run", Workspace::Tested(Workspace::Solver(200), 200));
+  const CommandResult trained = InstalledMillrace({"train", solver, "--cpu=2", plugin});
+  EXPECT_EQ(trained.status, 0) << trained.errors;
+  EXPECT_CONTAINS(trained.output, "accuracy = 1.0000");
+  // Its parameter has been learned.
+  int found = 0;
+  const caffe::NetParameter model = LoadModel(work.Snapshot("run", 200) + ".caffemodel");
+  for (const caffe::LayerParameter& layer : model.layer()) {
+    if (layer.type() != "LearnedSwish") continue;
+    ++found;
+    ASSERT_EQ(layer.blobs_size(), 1);
+    ASSERT_EQ(layer.blobs(0).data_size(), 1);
+    EXPECT_NE(layer.blobs(0).data(0), 2.0f);
+  }
+  EXPECT_EQ(found, 1);
+  ExpectOneLine(InstalledMillrace({"train", solver}), {"LearnedSwish"});
+  net("custom_param { key: 'beta' value: '-1' }");
+  ExpectOneLine(InstalledMillrace({"train", solver, plugin}),
+                {"net.prototxt:", "beta is -1, expected a number above 0"});
+}
+
+// What the function of a plugin reports ends the program.
+TEST_F(Guides, APluginInCThatRefuses) {
+  WriteFile(folder_ / "refuses.c",
+            "#include <millrace/plugin.h>\n"
+            "int millrace_plugin_init(void) {\n"
+            "  if (millrace_check_abi(MILLRACE_ABI_VERSION + 1) != MILLRACE_OK) return"
+            " MILLRACE_ERROR;\n"
+            "  return MILLRACE_OK;\n"
+            "}\n");
+  const std::string plugin = folder_ / "refuses.so";
+  const CommandResult built =
+      Shell("gcc -std=c99 -pedantic -Wall -Wextra -Werror -fPIC -shared " +
+            (folder_ / "refuses.c") + " $(pkg-config --cflags --libs millrace) -o " + plugin);
+  ASSERT_EQ(built.status, 0) << built.errors;
+  ExpectOneLine(InstalledMillrace({"train", "--solver=x", "--plugins=" + plugin}),
+                {"--plugins: ", "refuses.so: ", "compiled with interface ", "serves 1 to "});
+}
+
 TEST_F(Guides, ASyncCondition) {
   const std::string plugin = "--plugins=" + Plugin("furthest_condition");
   Workspace work;

@@ -137,6 +137,26 @@ TEST_F(Install, ProgramsOutsideOfTheTreeExchangeTheirOwnWeights) {
   EXPECT_CONTAINS(both.output, "b: ");
 }
 
+TEST_F(Install, ProgramsInCExchangeTheirOwnWeights) {
+  const std::string c = Copied("c");
+  const CommandResult built = Shell("make -C " + c + " CFLAGS='-O2 -Wall -Wextra -Werror'");
+  ASSERT_EQ(built.status, 0) << built.errors;
+  const std::string topology = folder_ / "pair.prototxt";
+  std::string text = ReadFile(c + "/two_nodes.prototxt");
+  const size_t at = text.find("29473");
+  ASSERT_NE(at, std::string::npos);
+  WriteFile(topology, text.replace(at, 5, std::to_string(FreePort())));
+  const std::string node = c + "/regression " + topology;
+  const CommandResult both =
+      Shell(node + " a & first=$!; " + node + " b; second=$?; wait $first && exit $second");
+  EXPECT_EQ(both.status, 0) << both.output << both.errors;
+  EXPECT_CONTAINS(both.output, "a: ");
+  EXPECT_CONTAINS(both.output, "b: ");
+  const CommandResult wrong = Shell(node + " c");
+  EXPECT_EQ(wrong.status, 1);
+  EXPECT_CONTAINS(wrong.errors, "regression: ");
+}
+
 TEST_F(Install, ProgramsOutsideOfTheTreeClassifyImages) {
   const std::string embed = Copied("embed");
   const CommandResult built = Shell("make -C " + embed + " classify");

@@ -7,15 +7,10 @@
 #include <vector>
 
 #include "millrace/version.h"
+#include "test/support/sanitized.h"
 #include "test/tools/tools_support.h"
 
 namespace millrace::test {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 class Installed : public testing::Test {
  protected:

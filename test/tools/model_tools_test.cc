@@ -143,7 +143,7 @@ TEST_F(ModelTools, ConvertWritesOnnxOrTellsThatTheBuildCannot) {
   }
   ExpectOneLine(Millrace({"convert", "--to=text", Flag("model", net_), Flag("weights", weights_),
                           Flag("output", folder_ / "net")}),
-                {"--to=text: expected onnx"});
+                {"--to=text: expected caffemodel, npz, onnx or safetensors"});
 }
 
 }  // namespace
