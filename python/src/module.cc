@@ -64,6 +64,7 @@ PYBIND11_MODULE(_millrace, module) {
   BindNet(&module);
   BindSession(&module);
   BindRun(&module);
+  BindMember(&module);
   BindPythonLayer(&module);
 }
 

@@ -109,6 +109,7 @@ void BindBlob(py::module_* module);
 void BindNet(py::module_* module);
 void BindSession(py::module_* module);
 void BindRun(py::module_* module);
+void BindMember(py::module_* module);
 void BindPythonLayer(py::module_* module);
 
 // The Python object of a net that `owner` has.
