@@ -18,7 +18,11 @@ from os import PathLike
 from typing import Any, Callable, Iterator
 
 import numpy as np
-import torch
+
+try:
+    import torch
+except ModuleNotFoundError as error:
+    raise ImportError("millrace.torch needs PyTorch: install python3-torch") from error
 
 from ._millrace import Error
 from .member import Member, empty, stream

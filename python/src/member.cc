@@ -89,7 +89,12 @@ class PyMember {
     const py::gil_scoped_release release;
     return work(member_.get());
   }
-  // The same for work after which the member has left, unless a signal ends it.
+  void Join(double seconds) {
+    Call([=](ClusterMember* member) { member->Join(seconds); });
+    joined_ = true;
+  }
+  // Calls work(member), after which the member has left: also after an Error, unless it has not
+  // joined.
   template <typename Work>
   void End(Work work) {
     ExpectThisProcess();
@@ -99,7 +104,7 @@ class PyMember {
     try {
       work(member_.get());
     } catch (const Error&) {
-      Reset();
+      if (joined_) Reset();
       throw;
     }
     Reset();
@@ -141,6 +146,7 @@ class PyMember {
   py::object array_, pin_;
   const pid_t process_ = getpid();
   std::atomic<bool> busy_ = false;
+  bool joined_ = false;
   mutable std::mutex mutex_;  // for the reset of member_, which iterations() reads at any time
   std::unique_ptr<ClusterMember> member_;
   int64_t iterations_ = 0;  // at the end
@@ -176,13 +182,8 @@ void BindMember(py::module_* module) {
            py::arg("array"), py::arg("topology"), py::arg("node") = "", py::arg("layout") = 0,
            py::arg("iteration") = 0)
       .def_property_readonly("array", &PyMember::array, "The array that the cluster exchanges.")
-      .def(
-          "join",
-          [](PyMember* self, double seconds) {
-            self->Call([=](ClusterMember* member) { member->Join(seconds); });
-          },
-          py::arg("seconds") = 60.0,
-          "Waits until the array holds the run's values: its own if this node starts the run.")
+      .def("join", &PyMember::Join, py::arg("seconds") = 60.0,
+           "Waits until the array holds the run's values: its own if this node starts the run.")
       .def(
           "add",
           [](PyMember* self, const py::object& delta) {
