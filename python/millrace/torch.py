@@ -296,10 +296,12 @@ class Run:
         try:
             self._member.merge(self._own, self._base)
         except Error as error:
-            for slot in self._slots:
-                if not bool(torch.isfinite(slot.view).all()):
-                    raise Error(f"{slot.name}: the step has made a value that is not finite; the "
-                                "other nodes have been told") from error
+            bad = [slot.name for slot in self._slots if not bool(torch.isfinite(slot.view).all())]
+            if bad:
+                with contextlib.suppress(Error):
+                    self.fail("a step that is not finite")  # merge has told the others
+                raise Error(f"{bad[0]}: the step has made a value that is not finite; the run ends "
+                            "for all nodes") from error
             raise
         self._write_model()
 
