@@ -40,6 +40,7 @@ class Member(ClusterMember):
                  layout: int = 0, iteration: int = 0) -> None:
         super().__init__(array, topology, node, layout, iteration)
         self._ended = False
+        self._finishing = False
         self._updates = False
         self._copies: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
 
@@ -65,6 +66,7 @@ class Member(ClusterMember):
         """Waits until all nodes have called finish and have the same values, then leaves. Raises
         Error if they end with other values or one ended with values that are not finite. Ctrl-C
         ends the wait; `finish`, `leave` or `fail` may follow."""
+        self._finishing = True
         super().finish()
         self._ended = True
 
@@ -89,7 +91,7 @@ class Member(ClusterMember):
             self.finish()
             return
         with contextlib.suppress(Error):  # the one that ends the block says more
-            if isinstance(error, Exception):
+            if isinstance(error, Exception) or self._finishing:
                 self.fail(f"{type(error).__name__}: {error}")
             else:
                 self.leave()

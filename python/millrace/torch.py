@@ -12,6 +12,7 @@ docs/python.md says what is exchanged and when.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import types
 from os import PathLike
@@ -136,7 +137,7 @@ class Run:
             optimizer.step = former._plain_step  # type: ignore[method-assign]
         if state is not None:
             model.load_state_dict(state["model"])
-            optimizer.load_state_dict(state["optimizer"])
+            optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
             iteration = state["iterations"]
         self.model, self.optimizer = model, optimizer
         self._ended = False
@@ -193,7 +194,8 @@ class Run:
     def state_dict(self) -> dict[str, Any]:
         """What continues this run: model and optimizer of this node, and the iterations. Give it to
         `join` as `state`."""
-        return {"model": self._state(self._own), "optimizer": self.optimizer.state_dict(),
+        return {"model": self._state(self._own),
+                "optimizer": copy.deepcopy(self.optimizer.state_dict()),
                 "iterations": self.iterations}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -202,7 +204,7 @@ class Run:
         if self.nodes != 1:
             raise Error(f"load_state_dict: {self.nodes} nodes are in sync, expected this node "
                         "alone; join the run's model instead")
-        self.optimizer.load_state_dict(state["optimizer"])
+        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
         self.model.load_state_dict(state["model"])
         self._load_halves(state["model"])
 
@@ -229,7 +231,7 @@ class Run:
             self.finish()
             return
         with contextlib.suppress(Error):  # the one that ends the block says more
-            if isinstance(error, Exception):
+            if isinstance(error, Exception) or self._member._finishing:
                 self.fail(f"{type(error).__name__}: {error}")
             else:
                 self.leave()

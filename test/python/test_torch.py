@@ -1,5 +1,4 @@
 """millrace.torch: PyTorch models in a cluster."""
-import copy
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -35,7 +34,7 @@ def step(model, optimizer, seed):
     loss = F.cross_entropy(model(images), labels)
     loss.backward()
     optimizer.step()
-    return float(loss)
+    return float(loss.detach())
 
 
 def wait_until(holds):
@@ -306,7 +305,7 @@ def test_a_run_continues_from_its_state(join):
     run = join("a", first, sgd(first), iteration=100)
     for i in range(4):
         step(first, run.optimizer, i)
-    state = copy.deepcopy(run.state_dict())
+    state = run.state_dict()
     step(first, run.optimizer, 77)
     run.load_state_dict(state)  # back
     second = small_net()
