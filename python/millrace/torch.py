@@ -68,10 +68,10 @@ def _tensors(model: torch.nn.Module) -> Iterator[tuple[str, dict[str, Any], str]
     for prefix, module in model.named_modules():
         prefix = prefix.replace("_orig_mod.", "").replace("_orig_mod", "")
         for key in module._parameters:
-            yield f"{prefix}.{key}".lstrip("."), module._parameters, key  # type: ignore[misc]
+            yield f"{prefix}.{key}".lstrip("."), module._parameters, key
         for key in module._buffers:
             if key not in module._non_persistent_buffers_set:
-                yield f"{prefix}.{key}".lstrip("."), module._buffers, key  # type: ignore[misc]
+                yield f"{prefix}.{key}".lstrip("."), module._buffers, key
 
 
 def _slots(model: torch.nn.Module) -> tuple[list[_Slot], dict[int, _Slot], int]:
@@ -84,7 +84,7 @@ def _slots(model: torch.nn.Module) -> tuple[list[_Slot], dict[int, _Slot], int]:
         tensor = holder[key]
         if tensor is None or id(tensor) in by_id:
             continue
-        if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+        if hasattr(tensor, "cls_to_become"):  # of a lazy module
             raise Error(f"{name}: not initialized, expected a forward pass of the model before")
         is_parameter = isinstance(tensor, torch.nn.Parameter)
         if tensor.dtype != torch.float32 and tensor.dtype not in _HALF:
@@ -134,7 +134,7 @@ class Run:
         if former is not None:
             if not former._ended:
                 raise Error("optimizer: in a run already, expected one whose runs have ended")
-            optimizer.step = former._plain_step  # type: ignore[method-assign]
+            setattr(optimizer, "step", former._plain_step)
         if state is not None:
             model.load_state_dict(state["model"])
             optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
@@ -249,7 +249,7 @@ class Run:
             self._ended = True
             self._read()
             self._swap_masters(False)
-            self.optimizer.zero_grad = self._plain_zero_grad  # type: ignore[method-assign]
+            setattr(self.optimizer, "zero_grad", self._plain_zero_grad)
 
     def _state(self, values: np.ndarray[Any, np.dtype[np.float32]]) -> dict[str, Any]:
         """A copy of the model's state with the values of a flat array."""
@@ -301,7 +301,7 @@ class Run:
             bad = [slot.name for slot in self._slots if not bool(torch.isfinite(slot.view).all())]
             if bad:
                 with contextlib.suppress(Error):
-                    self.fail("a step that is not finite")  # merge has told the others
+                    self.fail("a value that is not finite")  # merge has told the others
                 raise Error(f"{bad[0]}: the step has made a value that is not finite; the run ends "
                             "for all nodes") from error
             raise
@@ -374,12 +374,11 @@ class Run:
                 if slot.master is not None:
                     slot.tensor.grad = None
 
-        step._millrace_run = self  # type: ignore[attr-defined]
+        setattr(step, "_millrace_run", self)
         # Bound methods, as schedulers expect.
-        self.optimizer.step = types.MethodType(step, self.optimizer)  # type: ignore
+        setattr(self.optimizer, "step", types.MethodType(step, self.optimizer))
         if any(slot.master is not None for slot in self._slots):
-            self.optimizer.zero_grad = types.MethodType(  # type: ignore
-                zero_grad, self.optimizer)
+            setattr(self.optimizer, "zero_grad", types.MethodType(zero_grad, self.optimizer))
 
 
 def join(topology: str | PathLike[str], *, model: torch.nn.Module,
