@@ -31,6 +31,15 @@ def pytest_runtest_logreport(report):
         print(f"[       OK ] {name} ({milliseconds} ms)")
 
 
+def pytest_collectreport(report):
+    """Files that are skipped as a whole."""
+    if report.skipped:
+        name = report.nodeid.split("/")[-1]
+        print(f"\n[ RUN      ] {name}")
+        print(f"{name}: Skipped\n{report.longrepr[2].removeprefix('Skipped: ')}")
+        print(f"[  SKIPPED ] {name} (0 ms)")
+
+
 @pytest.fixture(autouse=True)
 def fixed_seed():
     np.random.seed(1)
