@@ -264,7 +264,7 @@ class Run:
         return state
 
     def _load_halves(self, state: dict[str, Any]) -> None:
-        """Takes the float32 values of half tensors, which the model has loaded with fewer digits."""
+        """Takes the float32 values of half tensors, which the model has loaded rounded."""
         for key, tensor in self.model.state_dict(keep_vars=True).items():
             slot = self._by_id.get(id(tensor))
             if slot is not None and slot.is_half:

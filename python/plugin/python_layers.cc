@@ -41,7 +41,7 @@ void RegisterFailure(const std::string& reason) {
   LayerRegistry::Get().Register(
       "Python", DeviceType::kCpu,
       [reason](const caffe::LayerParameter&, const LayerContext&) -> std::unique_ptr<Layer> {
-        throw Error("layers in Python: import millrace: ", reason);
+        throw Error("layers in Python: import of millrace: ", reason);
       });
 }
 
@@ -59,6 +59,7 @@ class Interpreter {
       py::list path = py::module_::import("sys").attr("path");
       path.insert(0, "");
       path.insert(1, Folder());
+      py::module_::import("numpy");  // before millrace registers the layer type
       py::module_::import("millrace");
     } catch (const py::error_already_set& error) {
       const std::string text = py::str(error.value()).cast<std::string>();

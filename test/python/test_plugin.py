@@ -75,7 +75,7 @@ def test_without_the_module_one_line_says_what_to_do(solver, tmp_path):
     broken = train(tmp_path, f"--solver={file}", f"--plugins={lonely / 'python_layers.so'}",
                    environment={"LD_LIBRARY_PATH": BUILD})
     assert broken.returncode == 1
-    assert "layers in Python: import millrace: this is no module" in broken.stderr
+    assert "layers in Python: import of millrace: this is no module" in broken.stderr
     assert "at all" not in broken.stderr
     copy = tmp_path / "bin/millrace"
     copy.parent.mkdir()

@@ -171,7 +171,7 @@ def test_models_that_cannot_join(two_nodes, change, message):
 
 def test_other_bad_arguments(two_nodes):
     model, other = small_net(), torch.nn.Linear(3, 2)
-    with pytest.raises(millrace.Error, match=r"optimizer: a parameter of shape \(2, 3\) is not one"):
+    with pytest.raises(millrace.Error, match=r"a parameter of shape \(2, 3\) is not one"):
         millrace.torch.join(two_nodes, node="a", model=model, optimizer=sgd(other))
     empty = torch.nn.ReLU()
     with pytest.raises(millrace.Error, match="model: expected a parameter"):
@@ -377,6 +377,25 @@ def test_negative_variances_become_zero(join):
     run._member.add(np.where(run._shared == 1, np.float32(-3), np.float32(0)))
     step(model, run.optimizer, 0)
     assert (model[1].running_var == 0).any() and (model[1].running_var >= 0).all()
+
+
+def test_a_gradient_scaler_skips_steps_that_overflow(join):
+    if not hasattr(torch.amp, "GradScaler"):
+        pytest.skip("this PyTorch has no GradScaler for the CPU")
+    model = small_net()
+    run = join("a", model, sgd(model))
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    for infinite in (False, True, False):
+        images, labels = batch(0)
+        run.optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = F.cross_entropy(model(images), labels)
+        scaler.scale(loss).backward()
+        if infinite:
+            model[4].bias.grad[0] = float("inf")
+        scaler.step(run.optimizer)
+        scaler.update()
+    assert run.iterations == 2
 
 
 def test_channels_last_and_compiled_models(join):
