@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import hashlib
 import types
 from os import PathLike
 from typing import Any, Callable, Iterator
@@ -74,15 +75,28 @@ def _tensors(model: torch.nn.Module) -> Iterator[tuple[str, dict[str, Any], str]
                 yield f"{prefix}.{key}".lstrip("."), module._buffers, key
 
 
-def _slots(model: torch.nn.Module) -> tuple[list[_Slot], dict[int, _Slot], int]:
-    """The slots, the slot of each tensor by its id, and the size of the flat array."""
+def _frozen_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The parameters that do not train, by name."""
+    return {name: holder[key] for name, holder, key in _tensors(model)
+            if isinstance(holder[key], torch.nn.Parameter) and not holder[key].requires_grad}
+
+
+def _digest(tensor: torch.Tensor) -> str:
+    values = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    return hashlib.blake2b(values.numpy().tobytes(), digest_size=8).hexdigest()
+
+
+def _slots(model: torch.nn.Module, left_out: set[int]
+           ) -> tuple[list[_Slot], dict[int, _Slot], int]:
+    """The slots of tensors whose ids are not left out, the slot of each tensor by its id, and the
+    size of the flat array."""
     slots: list[_Slot] = []
     by_id: dict[int, _Slot] = {}
     by_memory: dict[tuple[Any, ...], _Slot] = {}
     size = 0
     for name, holder, key in _tensors(model):
         tensor = holder[key]
-        if tensor is None or id(tensor) in by_id:
+        if tensor is None or id(tensor) in by_id or id(tensor) in left_out:
             continue
         if hasattr(tensor, "cls_to_become"):  # of a lazy module
             raise Error(f"{name}: not initialized, expected a forward pass of the model before")
@@ -129,7 +143,7 @@ class Run:
 
     def __init__(self, topology: str | PathLike[str], node: str, model: torch.nn.Module,
                  optimizer: torch.optim.Optimizer, iteration: int,
-                 state: dict[str, Any] | None, seconds: float) -> None:
+                 state: dict[str, Any] | None, frozen: bool, seconds: float) -> None:
         former = getattr(optimizer.step, "_millrace_run", None)
         if former is not None:
             if not former._ended:
@@ -141,10 +155,12 @@ class Run:
             iteration = state["iterations"]
         self.model, self.optimizer = model, optimizer
         self._ended = False
-        self._slots, self._by_id, size = _slots(model)
+        self._frozen = {} if frozen else _frozen_tensors(model)
+        left_out = {id(tensor) for tensor in self._frozen.values()}
+        self._slots, self._by_id, size = _slots(model, left_out)
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                if id(parameter) not in self._by_id:
+                if id(parameter) not in self._by_id and id(parameter) not in left_out:
                     raise Error(f"optimizer: a parameter of shape {tuple(parameter.shape)} is not "
                                 "one of the model's")
         # What the segments write; what the model has; what it had after the last step.
@@ -160,6 +176,8 @@ class Run:
         np.copyto(self._shared, self._own)
         layout = "".join(f"{slot.name} {slot.shape} {slot.stride} {slot.offset}\n"
                          for slot in self._slots)
+        layout += "".join(f"{name} {tuple(tensor.shape)} {_digest(tensor)}\n"
+                          for name, tensor in self._frozen.items())
         self._member: Member = stream(self._shared, topology=topology, node=node, layout=layout,
                                       iteration=iteration)
         self._member.join(seconds)
@@ -287,6 +305,10 @@ class Run:
 
     @torch.no_grad()
     def _merge(self) -> None:
+        for name, tensor in self._frozen.items():
+            if tensor.requires_grad:
+                raise Error(f"{name}: was frozen at join and is not exchanged, expected "
+                            "join(..., frozen=True)")
         for slot in self._slots:
             if slot.holder.get(slot.key) is not slot.tensor or (
                     slot.tensor.data_ptr() != slot.pointer):
@@ -383,7 +405,7 @@ class Run:
 
 def join(topology: str | PathLike[str], *, model: torch.nn.Module,
          optimizer: torch.optim.Optimizer, node: str = "", iteration: int = 0,
-         state: dict[str, Any] | None = None, seconds: float = 60) -> Run:
+         state: dict[str, Any] | None = None, frozen: bool = False, seconds: float = 60) -> Run:
     """Makes a model part of a cluster's run. If other nodes train already, the model takes their
     weights; else the run begins with the model's. Nodes with other parameters are refused.
 
@@ -395,6 +417,8 @@ def join(topology: str | PathLike[str], *, model: torch.nn.Module,
       node: this node's name in the file; without it, the rank of the launcher chooses.
       iteration: steps that the weights have seen, if this node's weights begin the run.
       state: of `Run.state_dict`, to continue: loads model, optimizer and iteration before.
+      frozen: exchange parameters without requires_grad too, which may train later. Otherwise they
+        are each node's own, and nodes where they have other values are refused.
       seconds: longest wait for the run's weights.
     """
-    return Run(topology, node, model, optimizer, iteration, state, seconds)
+    return Run(topology, node, model, optimizer, iteration, state, frozen, seconds)

@@ -96,8 +96,7 @@ def test_a_late_node_takes_model_and_statistics_of_the_run(join):
     with torch.no_grad():
         for parameter in second.parameters():
             parameter.add_(1)
-    first[0].weight.requires_grad_(False)  # frozen: nodes that join later have it all the same
-    optimizer = torch.optim.SGD([p for p in first.parameters() if p.requires_grad], 0.1)
+    optimizer = sgd(first)
     a = join("a", first, optimizer, iteration=40)
     for i in range(5):
         step(first, optimizer, i)
@@ -112,6 +111,32 @@ def test_a_late_node_takes_model_and_statistics_of_the_run(join):
     step(first, optimizer, 9)  # takes what b has sent
     assert not torch.equal(first[0].weight, small_net()[0].weight)
     a.finish()
+
+
+def test_frozen_parameters_stay_out_of_the_array(join):
+    def net(add=0.0, frozen=True):
+        model = small_net()
+        model[4].weight.data.add_(add)
+        model[4].weight.requires_grad_(not frozen)
+        return model
+    first, second, other = net(), net(), net(add=1)
+    a = join("a", first, sgd(first))
+    assert a._own.size < first[4].weight.numel()
+    with pytest.raises(millrace.Error, match="has another net"):
+        join("b", other, sgd(other))
+    b = join("b", second, sgd(second))
+    step(first, a.optimizer, 0)
+    assert torch.equal(first[4].weight, second[4].weight)
+    b.leave()
+    first[4].weight.requires_grad_(True)
+    with pytest.raises(millrace.Error, match="^4.weight: was frozen at join and is not exchanged"):
+        step(first, a.optimizer, 1)
+    a.leave()
+    a = join("a", first, a.optimizer, frozen=True)
+    b = join("b", other, sgd(other), frozen=True)
+    assert torch.equal(first[4].weight, other[4].weight)
+    other[4].weight.requires_grad_(True)
+    step(other, b.optimizer, 0)
 
 
 def train(run, seed, steps):
