@@ -1,5 +1,7 @@
 """Prints what the Makefile needs to build the modules for this interpreter: how the file name of
-a module ends, and the folders of headers. If something is missing, "no:" and the reason."""
+a module ends, and the folders of headers. If something is missing, "no:" and the reason. With the
+argument `embed`: linker flags of a program with an interpreter; nothing if there is no shared
+library of it."""
 import importlib.util
 import os
 import sys
@@ -28,4 +30,11 @@ def main():
     return " ".join([sysconfig.get_config_var("EXT_SUFFIX")] + folders)
 
 
-print(main())
+def embed():
+    of = sysconfig.get_config_var
+    if not of("Py_ENABLE_SHARED"):
+        return ""
+    return f"-L{of('LIBDIR')} -lpython{of('LDVERSION')}"
+
+
+print(embed() if sys.argv[1:] == ["embed"] else main())

@@ -2,6 +2,10 @@
 
 #include <gflags/gflags.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
 #include "base/error.h"
 #include "base/registration.h"
 #include "capi/load_plugin.h"
@@ -29,7 +33,9 @@ DEFINE_bool(json, false, "print the result as JSON");
 DEFINE_int32(iterations, 50, "how many batches to run");
 DEFINE_string(phase, "", "which phase of the net to use: TRAIN or TEST");
 DEFINE_int32(level, 0, "the net state's level, for include and exclude rules");
-DEFINE_string(plugins, "", "shared libraries with layers, transports and the like, by commas");
+DEFINE_string(plugins, "",
+              "shared libraries with layers, transports and the like, by commas; "
+              "python: for layers in Python");
 DEFINE_string(stage, "", "the net state's stages, separated by commas");
 
 namespace millrace {
@@ -79,9 +85,39 @@ caffe::NetState TrainStateFromFlags() {
   return state;
 }
 
+namespace {
+
+// The library that the Python module millrace has for programs: in a folder of PYTHONPATH, beside
+// the program, or where it was installed.
+std::string PythonPlugin() {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> folders;
+  const char* const path = getenv("PYTHONPATH");
+  std::istringstream parts(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(parts, folder, ':');) folders.emplace_back(folder);
+  std::error_code ignored;
+  const fs::path here = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  folders.push_back(here / "python");
+  for (const fs::directory_entry& entry : fs::directory_iterator(here / "../lib", ignored)) {
+    if (!entry.path().filename().string().starts_with("python3")) continue;
+    folders.push_back(entry.path() / "dist-packages");
+    folders.push_back(entry.path() / "site-packages");
+  }
+  for (const fs::path& folder : folders) {
+    const fs::path file = fs::absolute(folder) / "millrace/python_layers.so";
+    if (fs::exists(file, ignored)) return file.string();
+  }
+  throw Error("--plugins=python: there is no millrace/python_layers.so in PYTHONPATH, ",
+              (here / "python").string(), " and ", (here / "../lib").lexically_normal().string(),
+              "/python3*: expected the Python module millrace (docs/python.md)");
+}
+
+}  // namespace
+
 void LoadPlugins() {
   CheckRegistrations();
-  for (const std::string& path : SplitList(FLAGS_plugins)) {
+  for (const std::string& plugin : SplitList(FLAGS_plugins)) {
+    const std::string path = plugin == "python" ? PythonPlugin() : plugin;
     try {
       LoadPlugin(path);
     } catch (const Error& error) {

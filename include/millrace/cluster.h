@@ -39,6 +39,9 @@ struct ClusterOptions {
   // Gets the metrics of the segments and outlives the member (millrace/metrics.h). Null: they are
   // not read.
   MetricsRegistry* metrics = nullptr;
+  // Join and Finish call it about every 5 ms while they wait, in the thread that called them. Its
+  // exception ends the wait: both may be called again, Leave and Fail too.
+  std::function<void()> poll = nullptr;
 };
 
 // One thread at a time calls it, except for iterations(). Segments write the array at any time from
@@ -67,6 +70,12 @@ class MILLRACE_API ClusterMember {
   // finite, publishes that to the other nodes as Fail does and throws Error; the weights are then
   // unchanged.
   void Add(std::span<const float> delta);
+  // For a loop that trains a copy `own` of the weights, and has kept in `base` what it copied: adds
+  // own - base as Add does, without rounding where nobody else has changed the weight, and then
+  // copies the weights to both. All are as long as the weights.
+  // Read the first copy after Join. Counts one iteration. If an element of own - base is not
+  // finite, does as Add; `own` and `base` are then unchanged too.
+  void Merge(std::span<float> own, std::span<float> base);
   // Iterations of all nodes, with those before the run. Any thread.
   int64_t iterations() const;
 

@@ -7,13 +7,16 @@
 
 docs/python.md describes the module, and the package `caffe` for scripts written for pycaffe.
 """
+import importlib
+
 from ._millrace import (Blob, ControlService, Controller, Error, Instruction, Net, NetLayer, Run,
                         Session, Step, Worker, layer_types, log, set_log_level, version)
+from .member import Member, empty, stream
 
 __version__ = version()
 __all__ = ["Blob", "Control", "ControlService", "Controller", "Error", "Instruction", "Layer",
-           "Net", "NetLayer", "Run", "Session", "Step", "Worker", "layer_types", "log",
-           "set_log_level", "train", "version"]
+           "Member", "Net", "NetLayer", "Run", "Session", "Step", "Worker", "empty", "layer_types",
+           "log", "set_log_level", "stream", "train", "version"]
 
 
 class Layer:
@@ -106,3 +109,9 @@ def train(solver_file, callback=None, *, test_interval=0, snapshot_interval=0, *
     else:
         session.finish()
     return session
+
+
+def __getattr__(name):
+    if name == "torch":  # imported when it is first used, because it imports PyTorch
+        return importlib.import_module(".torch", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

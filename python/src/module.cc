@@ -48,9 +48,11 @@ PYBIND11_MODULE(_millrace, module) {
   module.attr("Error") = py::handle(error_type);
   py::register_exception_translator(&Translate);
 
-  if (!google::IsGoogleLoggingInitialized()) google::InitGoogleLogging("millrace");
-  // Warnings and errors only, unless the program or its environment asks for more.
-  if (getenv("GLOG_minloglevel") == nullptr) LogTo(google::GLOG_WARNING, true);
+  if (!google::IsGoogleLoggingInitialized()) {  // by another program that runs Python
+    google::InitGoogleLogging("millrace");
+    // Warnings and errors only, unless the program or its environment asks for more.
+    if (getenv("GLOG_minloglevel") == nullptr) LogTo(google::GLOG_WARNING, true);
+  }
   module.def("set_log_level", &LogTo, py::arg("level"), py::arg("to_stderr") = true,
              "Lines below `level` are not logged: 0 information, 1 warnings, 2 errors.");
   module.def(
@@ -65,6 +67,7 @@ PYBIND11_MODULE(_millrace, module) {
   BindSession(&module);
   BindRun(&module);
   BindControl(&module);
+  BindMember(&module);
   BindPythonLayer(&module);
 }
 

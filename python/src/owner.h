@@ -110,6 +110,7 @@ void BindNet(py::module_* module);
 void BindSession(py::module_* module);
 void BindRun(py::module_* module);
 void BindControl(py::module_* module);
+void BindMember(py::module_* module);
 void BindPythonLayer(py::module_* module);
 
 // The Python object of a net that `owner` has.

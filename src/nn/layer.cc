@@ -32,7 +32,7 @@ void LayerRegistry::Register(const std::string& type, std::optional<DeviceType> 
 std::string LayerRegistry::WhyNot(const std::string& type, const Device& device) const {
   const auto found = factories_.find(type);
   if (found == factories_.end() && type == "Python") {
-    return "layers in Python are not supported; a layer of your own is a C++ class in a plugin";
+    return "a layer in Python, expected the Python module millrace: --plugins=python";
   }
   if (found == factories_.end()) {
     return StrCat("there is no layer type ", Quoted(type), " on ", device.name());

@@ -1,5 +1,6 @@
 // The public class ClusterMember: a weight array of the program as a replica.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <exception>
 #include <utility>
@@ -40,7 +41,7 @@ std::span<float> Checked(std::span<float> weights) {
 class ClusterMember::Impl {
  public:
   Impl(const ClusterOptions& options, std::span<float> weights)
-      : weights_(Checked(weights)), locks_(weights.data()), holder_(&locks_) {
+      : weights_(Checked(weights)), poll_(options.poll), locks_(weights.data()), holder_(&locks_) {
     CheckRegistrations();
     clock_.StartAt(options.iteration);
     runner_ = std::make_unique<NodeRunner>(
@@ -56,9 +57,9 @@ class ClusterMember::Impl {
   ~Impl() { clock_.ReleaseSolver(slot_); }
 
   void Join(double seconds) {
-    if (state_ == State::kEnded) Refuse("Join");
     if (state_ == State::kJoined) return;
-    runner_->Join(seconds);
+    if (state_ != State::kNew) Refuse("Join");
+    runner_->Join(seconds, poll_);
     state_ = State::kJoined;
   }
 
@@ -66,9 +67,28 @@ class ClusterMember::Impl {
   void ExpectJoined(const char* function) const {
     if (state_ != State::kJoined) Refuse(function);
   }
-  // The node takes part no longer.
+  // The node takes part no longer. `function` may follow a Finish that `poll` has ended.
   void End(const char* function) {
-    ExpectJoined(function);
+    if (state_ != State::kEnding) ExpectJoined(function);
+    state_ = State::kEnded;
+  }
+
+  void Finish() {
+    if (state_ != State::kEnding) ExpectJoined("Finish");
+    state_ = State::kEnding;
+    bool polled_out = false;
+    const auto poll = [&] {
+      if (!poll_) return;
+      polled_out = true;
+      poll_();
+      polled_out = false;
+    };
+    try {
+      runner_->Finish(longest_ns_, poll);
+    } catch (...) {
+      if (!polled_out) state_ = State::kEnded;
+      throw;
+    }
     state_ = State::kEnded;
   }
 
@@ -112,15 +132,38 @@ class ClusterMember::Impl {
     last_ns_ = now;
   }
 
-  enum class State { kNew, kJoined, kEnded };
+  // Publishes an update that is not finite as an error of this node, and throws it. `delta` gives
+  // the element of an index.
+  template <typename Delta>
+  void ExpectFinite(const char* function, Delta delta) {
+    constexpr uint32_t kExponent = 0x7f800000;
+    for (size_t begin = 0; begin < weights_.size(); begin += kBlock) {
+      const size_t end = std::min(weights_.size(), begin + kBlock);
+      uint32_t bad = 0;
+#pragma omp simd reduction(| : bad)
+      for (size_t i = begin; i < end; ++i) {
+        bad |= static_cast<uint32_t>((std::bit_cast<uint32_t>(delta(i)) & kExponent) == kExponent);
+      }
+      for (size_t i = begin; bad != 0 && i < end; ++i) {
+        if (std::isfinite(delta(i))) continue;
+        Fail(NonFiniteLoss("ClusterMember::", function, ": element ", i, " is ", delta(i),
+                           ", expected a finite number"));
+      }
+    }
+  }
+
+  enum class State { kNew, kJoined, kEnding, kEnded };
 
   [[noreturn]] void Refuse(const char* function) const {
     throw Error("ClusterMember::", function, ": ",
                 state_ == State::kNew ? "this node has not joined, expected a call of Join before"
-                                      : "this node has left the cluster or has failed");
+                : state_ == State::kEnding
+                    ? "this node ends its run, expected Finish, Leave or Fail"
+                    : "this node has left the cluster or has failed");
   }
 
   const std::span<float> weights_;
+  const std::function<void()> poll_;
   const SteadyClock time_;
   State state_ = State::kNew;
   IterationClock clock_;
@@ -148,14 +191,29 @@ void ClusterMember::Add(std::span<const float> delta) {
                 " weights");
   }
   impl_->ExpectJoined("Add");
-  const auto bad =
-      std::find_if(delta.begin(), delta.end(), [](float value) { return !std::isfinite(value); });
-  if (bad != delta.end()) {
-    impl_->Fail(NonFiniteLoss("ClusterMember::Add: element ", bad - delta.begin(), " is ", *bad,
-                              ", expected a finite number"));
-  }
+  impl_->ExpectFinite("Add", [&](size_t i) { return delta[i]; });
   impl_->Update([&](size_t offset, std::span<float> part) {
     for (size_t i = 0; i < part.size(); ++i) part[i] += delta[offset + i];
+  });
+}
+
+void ClusterMember::Merge(std::span<float> own, std::span<float> base) {
+  if (own.size() != impl_->weights_.size() || base.size() != own.size()) {
+    throw Error("ClusterMember::Merge: ", own.size(), " and ", base.size(), " values for ",
+                impl_->weights_.size(), " weights");
+  }
+  impl_->ExpectJoined("Merge");
+  impl_->ExpectFinite("Merge", [&](size_t i) { return own[i] - base[i]; });
+  impl_->Update([&](size_t offset, std::span<float> part) {
+    float* const w = part.data();
+    float* const from = own.data() + offset;
+    float* const before = base.data() + offset;
+#pragma omp simd
+    for (size_t i = 0; i < part.size(); ++i) {
+      // Exactly `own` where nobody else has changed the weight.
+      w[i] = w[i] == before[i] ? from[i] : w[i] + (from[i] - before[i]);
+      from[i] = before[i] = w[i];
+    }
   });
 }
 
@@ -173,10 +231,7 @@ void ClusterMember::ReadMerged(std::span<float> to) {
   impl_->runner_->RethrowIfFailed();
 }
 
-void ClusterMember::Finish() {
-  impl_->End("Finish");
-  impl_->runner_->Finish(impl_->longest_ns_);
-}
+void ClusterMember::Finish() { impl_->Finish(); }
 void ClusterMember::Leave() {
   impl_->End("Leave");
   impl_->runner_->Leave();

@@ -22,7 +22,7 @@ NodeRunner::NodeRunner(std::unique_ptr<NodeConfig> node_config, ClusterReplica r
   session_ = std::make_unique<ClusterSession>(*node_config_, replica, weights, &commands_);
 }
 
-void NodeRunner::Join(double seconds) {
+void NodeRunner::Join(double seconds, const std::function<void()>& poll) {
   const double end = clock_.NowSeconds() + seconds;
   while (!session_->life().PollJoin()) {
     errors_.RethrowIfFailed();
@@ -32,6 +32,7 @@ void NodeRunner::Join(double seconds) {
                   " has not received the run's weights within ", seconds, " s");
     }
     commands_.Next(kStepMs);
+    if (poll) poll();
   }
   service_ = std::make_unique<Thread>(
       "node",
@@ -46,15 +47,18 @@ void NodeRunner::Join(double seconds) {
       &errors_);
 }
 
-void NodeRunner::Finish(int64_t longest_ns) {
+void NodeRunner::Finish(int64_t longest_ns, const std::function<void()>& poll) {
   service_.reset();
   NodeLife& life = session_->life();
-  life.SetLongest(longest_ns);
-  life.BeginEnding();
+  if (life.phase() == NodeLife::Phase::kTraining) {
+    life.SetLongest(longest_ns);
+    life.BeginEnding();
+  }
   while (life.PollEnd() == QuiescenceWait::Result::kWaiting) {
     errors_.RethrowIfFailed();
     session_->LogFailures();
     commands_.Next(kStepMs);
+    if (poll) poll();
   }
   if (cluster().is_leader()) life.termination().PublishDone();
   LeaveAndAnswer();

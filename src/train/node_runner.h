@@ -4,6 +4,7 @@
 #define MILLRACE_TRAIN_NODE_RUNNER_H_
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -19,8 +20,10 @@ class NodeRunner {
   // object; its sink is replaced by one of this object. Throws Error with one line.
   NodeRunner(std::unique_ptr<NodeConfig> node_config, ClusterReplica replica);
 
-  // Blocks until this node has the run's weights. Throws Error after `seconds`.
-  void Join(double seconds);
+  // Blocks until this node has the run's weights. Throws Error after `seconds`. `poll`, which may
+  // be null, is called while it waits; an exception of it leaves this function, which may be called
+  // again.
+  void Join(double seconds, const std::function<void()>& poll = nullptr);
   // Publishes that this node has failed with `error`: the others log it and no longer wait for this
   // node. Blocks until they have acknowledged it, at most ClusterSession::kPublishNs.
   void PublishFailed(std::exception_ptr error);
@@ -33,8 +36,9 @@ class NodeRunner {
 
   // Waits until all nodes have ended and have the same weights, then leaves. `longest_ns`: longest
   // iteration of this node so far. Throws Error, after leaving, if the nodes have not reached the
-  // same weights in time, or if one has ended with a non-finite loss.
-  void Finish(int64_t longest_ns);
+  // same weights in time, or if one has ended with a non-finite loss. `poll` as of Join; after its
+  // exception, call Finish again, Leave or PublishFailed.
+  void Finish(int64_t longest_ns, const std::function<void()>& poll = nullptr);
   // Hands over this node's progress and leaves.
   void Leave();
 

@@ -140,8 +140,8 @@ TEST(NetTypes, AllThatAreMissingAreNamedInOneLine) {
   });
   EXPECT_EQ(
       error.find("net.prototxt:2: layer 'l': type: there is no layer type 'Foo' on cpu; also "
-                 "net.prototxt:4: layer 'p': type: layers in Python are not supported; a layer of "
-                 "your own is a C++ class in a plugin; also net.prototxt:5: layer '': type: there "
+                 "net.prototxt:4: layer 'p': type: a layer in Python, expected the Python module "
+                 "millrace: --plugins=python; also net.prototxt:5: layer '': type: there "
                  "is no layer type 'Bar' on cpu; known: "),
       0u)
       << error;

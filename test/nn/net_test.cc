@@ -200,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "inner_product_param { num_output: 2 } }",
                 "layer 'l': blobs: 1 given, expected none or 2"},
         Mistake{"PythonLayer", "layer { name: 'l' type: 'Python' bottom: 'data' top: 'l' }",
-                "layer 'l': type: layers in Python are not supported"},
+                "layer 'l': type: a layer in Python, expected the Python module millrace"},
         Mistake{"PropagateDowns",
                 "layer { name: 'l' type: 'ReLU' bottom: 'data' top: 'l' propagate_down: true "
                 "propagate_down: true }",

@@ -1,6 +1,7 @@
 """What the tests share; and their verdicts in the form that tools/run-tests counts."""
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -30,6 +31,15 @@ def pytest_runtest_logreport(report):
         print(f"[       OK ] {name} ({milliseconds} ms)")
 
 
+def pytest_collectreport(report):
+    """Files that are skipped as a whole."""
+    if report.skipped:
+        name = report.nodeid.split("/")[-1]
+        print(f"\n[ RUN      ] {name}")
+        print(f"{name}: Skipped\n{report.longrepr[2].removeprefix('Skipped: ')}")
+        print(f"[  SKIPPED ] {name} (0 ms)")
+
+
 @pytest.fixture(autouse=True)
 def fixed_seed():
     np.random.seed(1)
@@ -43,6 +53,17 @@ def write(tmp_path):
         path.write_text(text)
         return str(path)
     return write_file
+
+
+@pytest.fixture
+def two_nodes(write):
+    """A topology file of the nodes a and b on this machine."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return write("two.prototxt", f"""name: 'two'
+        node {{ name: 'a' address: '127.0.0.1' }} node {{ name: 'b' address: '127.0.0.2' }}
+        segment {{ name: 's' transport: 'udp' port: {port} damping: false }}""")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 
 import millrace
 from conftest import BUILD, ROOT
+from test_run import LAYERS, PYTHON_LAYER
 
 PROGRAM = """
 import caffe, millrace, sys
@@ -27,7 +28,7 @@ def import_from(folder):
 
 
 @pytest.mark.parametrize("libdir", ["lib", "lib64"])
-def test_installed_modules_find_the_library(tmp_path, libdir):
+def test_installed_modules_find_the_library(write, tmp_path, libdir):
     environment = {**os.environ, "PREFIX": "/opt/m", "LIBDIR": f"/opt/m/{libdir}",
                    "DESTDIR": str(tmp_path)}
     run = subprocess.run([os.path.join(ROOT, "packaging/install"), BUILD, millrace.__version__],
@@ -35,6 +36,15 @@ def test_installed_modules_find_the_library(tmp_path, libdir):
     assert "millrace, caffe" in run.stdout
     folder, = glob.glob(str(tmp_path / "opt/m/lib/python3*/*-packages"))
     assert import_from(folder) == [f"{folder}/millrace/__init__.py", f"{folder}/caffe/__init__.py"]
+    if not os.path.exists(f"{folder}/millrace/python_layers.so"):
+        return  # the interpreter has no shared library
+    write("own_layers.py", LAYERS)
+    solver = write("solver.prototxt",
+                   PYTHON_LAYER.replace("MODULE", "own_layers").replace("LAYER", "Twice"))
+    trained = subprocess.run([tmp_path / "opt/m/bin/millrace", "train", f"--solver={solver}",
+                              "--plugins=python"], cwd=tmp_path, env={"PATH": os.environ["PATH"]},
+                             capture_output=True, text=True, check=False)
+    assert trained.returncode == 0, trained.stderr
 
 
 def test_a_wheel_has_the_modules_and_the_library(tmp_path):

@@ -249,3 +249,15 @@ def test_a_net_in_use_refuses_a_second_call():
         stop.set()
         thread.join()
     assert refused and all("in use by another call" in text for text in refused)
+
+
+def test_dlpack_shares_the_memory_of_a_blob():
+    net = millrace.Net.from_text(
+        "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 } } }")
+    blob = net.blobs["x"]
+    data, diff = np.from_dlpack(blob.data), np.from_dlpack(blob.diff)
+    blob.data[1, 2] = 5
+    blob.diff[0, 1] = 7
+    assert data[1, 2] == 5 and diff[0, 1] == 7
+    del net, blob
+    assert data[1, 2] == 5  # the array keeps the memory

@@ -103,11 +103,7 @@ base_lr: 0.05 lr_policy: 'fixed' max_iter: 60 random_seed: 2 snapshot_after_trai
 """
 
 
-# What pycaffe forbids: layers in Python with several solvers.
-@pytest.mark.parametrize("strategy", ["hogwild", "allreduce"])
-def test_several_solvers_have_layers_in_python(write, tmp_path, monkeypatch, strategy):
-    module = f"layers_of_{strategy}"
-    write(module + ".py", """
+LAYERS = """
 import threading
 import millrace
 threads = set()
@@ -122,7 +118,14 @@ class Twice(millrace.Layer):
 class Broken(Twice):
     def forward(self, bottom, top):
         raise KeyError("what is missing")
-""")
+"""
+
+
+# What pycaffe forbids: layers in Python with several solvers.
+@pytest.mark.parametrize("strategy", ["hogwild", "allreduce"])
+def test_several_solvers_have_layers_in_python(write, tmp_path, monkeypatch, strategy):
+    module = f"layers_of_{strategy}"
+    write(module + ".py", LAYERS)
     monkeypatch.syspath_prepend(tmp_path)
     text = PYTHON_LAYER.replace("MODULE", module) + f"strategy {{ type: '{strategy}' }} "
     run = millrace.Run(write("run.prototxt", text.replace("LAYER", "Twice")), cpus=2)

@@ -282,16 +282,9 @@ print(session.iteration, float(session.net.params["ip"][0].data.sum()))
 """
 
 
-def test_two_processes_train_as_a_cluster(write, solver):
-    import socket
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    topology = write("two.prototxt", f"""name: 'two'
-        node {{ name: 'a' address: '127.0.0.1' }} node {{ name: 'b' address: '127.0.0.2' }}
-        segment {{ name: 's' transport: 'udp' port: {port} }}""")
+def test_two_processes_train_as_a_cluster(write, solver, two_nodes):
     program = write("node.py", CLUSTER)
-    nodes = [subprocess.Popen([sys.executable, program, solver, topology, name],
+    nodes = [subprocess.Popen([sys.executable, program, solver, two_nodes, name],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
              for name in "ab"]
     results = [node.communicate(timeout=300) for node in nodes]

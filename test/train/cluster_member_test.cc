@@ -1,0 +1,235 @@
+// The public class ClusterMember: a program's own weights in a cluster.
+#include "millrace/cluster.h"
+
+#include <array>
+#include <barrier>
+#include <cmath>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "millrace/metrics.h"
+#include "test/support/eventually.h"
+#include "test/support/log_watch.h"
+#include "test/support/support.h"
+#include "test/train/two_nodes.h"
+
+namespace millrace::test {
+namespace {
+
+struct alignas(64) Array {
+  std::array<float, 10000> weights{};
+};
+
+TEST(ClusterMember, ExchangesTheUpdatesOfAProgramsOwnLoopExactlyOnce) {
+  TempDir folder;
+  // Of damped progress a rest is dropped at the end.
+  const std::string topology = TwoNodes(folder / "", "damping: false");
+  constexpr int kUpdates = 200;
+  auto arrays = std::make_unique<std::array<Array, 2>>();
+  std::array<int64_t, 2> iterations{};
+  std::barrier both(2);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < 2; ++i) {
+    threads.emplace_back([&, i] {
+      ClusterMember member({.topology = topology, .node = i == 0 ? "a" : "b", .layout = 7},
+                           (*arrays)[i].weights);
+      member.Join();
+      both.arrive_and_wait();
+      // Small integers: their sums are exact in any order.
+      const std::vector<float> update(10000, i == 0 ? 1.0f : 16.0f);
+      for (int n = 0; n < kUpdates; ++n) member.Add(update);
+      member.Finish();
+      iterations[i] = member.iterations();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(iterations[i], 2 * kUpdates);
+    for (const float weight : (*arrays)[i].weights) ASSERT_EQ(weight, kUpdates * 17.0f);
+  }
+}
+
+TEST(ClusterMember, MergesACopyThatTheProgramTrains) {
+  TempDir folder;
+  const std::string topology = TwoNodes(folder / "", "damping: false");
+  auto arrays = std::make_unique<std::array<Array, 2>>();
+  ClusterMember a({.topology = topology, .node = "a"}, (*arrays)[0].weights);
+  a.Join();
+  std::vector<float> own(10000), base(10000);
+  own[9999] = 0.1f;  // exact where nobody else writes
+  a.Merge(own, base);
+  EXPECT_EQ((*arrays)[0].weights[9999], 0.1f);
+  EXPECT_EQ(base, own);
+  ClusterMember b({.topology = topology, .node = "b"}, (*arrays)[1].weights);
+  b.Join();
+  b.Update([](size_t offset, std::span<float> part) {
+    if (offset == 0) part[3] += 4;
+  });
+  EXPECT_TRUE(Eventually([&] { return a.iterations() == 2 && (*arrays)[0].weights[3] == 4; }));
+  own[3] += 1;
+  a.Merge(own, base);
+  EXPECT_EQ(own[3], 5);
+  EXPECT_EQ(base, own);
+  EXPECT_EQ(a.iterations(), 3);
+  b.Leave();
+  const std::vector<float> before = base;
+  own[7] = INFINITY;
+  EXPECT_CONTAINS(ErrorOf([&] { a.Merge(own, base); }), "ClusterMember::Merge: element 7 is inf");
+  EXPECT_EQ(base, before);
+  EXPECT_EQ((*arrays)[0].weights[7], 0);
+}
+
+// The program ends a wait, and then decides what to do.
+TEST(ClusterMember, PollEndsAWait) {
+  TempDir folder;
+  const std::string topology = TwoNodes(folder / "");
+  auto arrays = std::make_unique<std::array<Array, 2>>();
+  bool ends = false;
+  const auto poll = [&] {
+    if (ends) throw Error("ended by the program");
+  };
+  ClusterMember a({.topology = topology, .node = "a", .poll = poll}, (*arrays)[0].weights);
+  ClusterMember b({.topology = topology, .node = "b"}, (*arrays)[1].weights);
+  ends = true;
+  EXPECT_EQ(ErrorOf([&] { a.Join(); }), "ended by the program");
+  ends = false;
+  a.Join();
+  b.Join();
+  ends = true;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(ErrorOf([&] { a.Finish(); }), "ended by the program");
+  }
+  const std::vector<float> update(10000);
+  EXPECT_CONTAINS(ErrorOf([&] { a.Add(update); }), "expected Finish, Leave or Fail");
+  ends = false;
+  std::thread other([&] { b.Finish(); });
+  a.Finish();
+  other.join();
+}
+
+TEST(ClusterMember, ReportsItsSegmentsToARegistryOfTheProgram) {
+  TempDir folder;
+  const std::string topology = TwoNodes(folder / "");
+  MetricsRegistry registry;
+  const auto array = std::make_unique<Array>();
+  for (int run = 0; run < 2; ++run) {  // one member after the other
+    ClusterMember member({.topology = topology, .node = "a", .metrics = &registry}, array->weights);
+    member.Join();
+    EXPECT_TRUE(Eventually([&] { return registry.Read().Value("segment s", "in_sync") == 1; }));
+    member.Leave();
+  }
+}
+
+TEST(ClusterMember, HandsItsProgressOverWhenItLeaves) {
+  TempDir folder;
+  const std::string topology = TwoNodes(folder / "");
+  auto arrays = std::make_unique<std::array<Array, 2>>();
+  (*arrays)[0].weights[5] = 3;
+  ClusterMember a({.topology = topology, .node = "a", .iteration = 50}, (*arrays)[0].weights);
+  a.Join();
+  EXPECT_EQ(a.iterations(), 50);
+  EXPECT_TRUE(a.is_leader());
+  {
+    ClusterMember b({.topology = topology, .node = "b"}, (*arrays)[1].weights);
+    b.Join();
+    EXPECT_EQ((*arrays)[1].weights[5], 3);  // of the run, not its own
+    EXPECT_EQ(b.nodes(), 2);
+    b.Update([](size_t offset, std::span<float> part) {
+      if (offset == 0) part[5] += 4;
+    });
+    b.Leave();
+  }
+  EXPECT_EQ((*arrays)[0].weights[5], 7);
+  EXPECT_EQ(a.iterations(), 51);
+  std::vector<float> merged(10000);
+  a.ReadMerged(merged);
+  EXPECT_EQ(merged[5], 7);
+  a.Finish();
+}
+
+TEST(ClusterMember, RefusesWhatItCannotUse) {
+  TempDir folder;
+  const std::string topology = TwoNodes(folder / "");
+  auto array = std::make_unique<Array>();
+  const std::span<float> weights(array->weights);
+  const auto refusal = [](const ClusterOptions& options, std::span<float> array) {
+    return ErrorOf([&] { ClusterMember member(options, array); });
+  };
+  EXPECT_CONTAINS(refusal({.topology = "", .node = "a"}, weights), "ClusterOptions.topology");
+  const ClusterOptions own{.topology = topology, .node = "a"};
+  EXPECT_CONTAINS(refusal(own, weights.subspan(1)), "multiple of 64");
+  EXPECT_CONTAINS(refusal(own, weights.first(0)), "at least one weight");
+  EXPECT_CONTAINS(refusal({.topology = topology, .node = "x"}, weights), "x");
+  ClusterMember a(own, weights);
+  a.Join();
+  std::vector<float> few(3);
+  EXPECT_CONTAINS(ErrorOf([&] { a.Add(few); }), "3 values for 10000 weights");
+  EXPECT_CONTAINS(ErrorOf([&] { a.ReadMerged(few); }), "room for 3 of 10000");
+  EXPECT_CONTAINS(ErrorOf([&] { a.Merge(few, few); }), "3 and 3 values for 10000 weights");
+  auto other = std::make_unique<Array>();
+  ClusterMember b({.topology = topology, .node = "b", .layout = 1}, other->weights);
+  EXPECT_CONTAINS(ErrorOf([&] { b.Join(20); }), "another net");
+}
+
+TEST(ClusterMember, RefusesCallsOutOfOrder) {
+  TempDir folder;
+  const std::string topology = TwoNodes(folder / "");
+  auto array = std::make_unique<Array>();
+  ClusterMember a({.topology = topology, .node = "a"}, array->weights);
+  const std::vector<float> update(array->weights.size());
+  const std::string before = ": this node has not joined, expected a call of Join before";
+  EXPECT_EQ(ErrorOf([&] { a.Add(update); }), "ClusterMember::Add" + before);
+  EXPECT_EQ(ErrorOf([&] { a.Update([](size_t, std::span<float>) {}); }),
+            "ClusterMember::Update" + before);
+  EXPECT_EQ(ErrorOf([&] { a.Finish(); }), "ClusterMember::Finish" + before);
+  a.Join();
+  a.Join();  // has no effect
+  a.Add(update);
+  a.Finish();
+  const std::string after = ": this node has left the cluster or has failed";
+  EXPECT_EQ(ErrorOf([&] { a.Finish(); }), "ClusterMember::Finish" + after);
+  EXPECT_EQ(ErrorOf([&] { a.Leave(); }), "ClusterMember::Leave" + after);
+  EXPECT_EQ(ErrorOf([&] { a.Join(); }), "ClusterMember::Join" + after);
+  EXPECT_EQ(ErrorOf([&] { a.Add(update); }), "ClusterMember::Add" + after);
+}
+
+// The others do not wait for it, and end with its error if it may have spoilt the weights.
+TEST(ClusterMember, TellsTheOthersThatItHasFailed) {
+  for (const bool not_finite : {false, true}) {
+    SCOPED_TRACE(not_finite);
+    TempDir folder;
+    const std::string topology = TwoNodes(folder / "");
+    auto arrays = std::make_unique<std::array<Array, 2>>();
+    ClusterMember a({.topology = topology, .node = "a"}, (*arrays)[0].weights);
+    a.Join();
+    const LogWatch log;
+    auto b = std::make_unique<ClusterMember>(ClusterOptions{.topology = topology, .node = "b"},
+                                             (*arrays)[1].weights);
+    b->Join();
+    if (not_finite) {
+      std::vector<float> update(10000);
+      update[7] = NAN;
+      EXPECT_CONTAINS(ErrorOf([&] { b->Add(update); }), "ClusterMember::Add: element 7 is ");
+      EXPECT_EQ((*arrays)[1].weights[7], 0);
+      EXPECT_CONTAINS(ErrorOf([&] { b->Finish(); }), "has failed");
+    } else {
+      b->Fail("no more data");
+    }
+    EXPECT_TRUE(Eventually([&] { return log.Saw("node b has failed: "); }));
+    b.reset();
+    std::string error;
+    try {
+      a.Finish();
+    } catch (const Error& thrown) {
+      error = thrown.what();
+    }
+    EXPECT_EQ(error.rfind("node b ended with a loss that is not finite", 0) == 0, not_finite)
+        << error;
+    EXPECT_EQ(error.empty(), !not_finite);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test
