@@ -323,7 +323,7 @@ class Run:
             bad = [slot.name for slot in self._slots if not bool(torch.isfinite(slot.view).all())]
             if bad:
                 with contextlib.suppress(Error):
-                    self.fail("a value that is not finite")  # merge has told the others
+                    self.fail("a value that is not finite")  # merge has published it
                 raise Error(f"{bad[0]}: the step has made a value that is not finite; the run ends "
                             "for all nodes") from error
             raise

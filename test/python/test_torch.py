@@ -432,7 +432,6 @@ def test_channels_last_and_compiled_models(join):
     a = join("a", first, sgd(first))
     assert first[0].weight.is_contiguous(memory_format=torch.channels_last)
     model = second
-    # Only with a C++ compiler and PyTorch 2.
     if hasattr(torch, "compile"):
         model = torch.compile(second)
     optimizer = torch.optim.SGD(model.parameters(), 0.001)
