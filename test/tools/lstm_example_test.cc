@@ -48,7 +48,7 @@ TEST_F(LstmExample, LearnsWithEveryStrategy) {
     const std::vector<std::string> found =
         Matches(result.output, strategy + " *2 solvers: perplexity ([0-9.]+), [0-9]+ s, [0-9]+ s of processors\n");
     ASSERT_EQ(found.size(), 1u) << result.output;
-    // Of 14 characters; the text is hard to tell only where a sentence begins.
+    // The text has 14 characters, and is hard to tell only where a sentence begins.
     EXPECT_LT(std::atof(found[0].c_str()), 2) << strategy;
     EXPECT_GE(std::atof(found[0].c_str()), 1) << strategy;
   }
