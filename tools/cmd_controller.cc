@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <system_error>
 
 #include "base/error.h"
@@ -33,7 +34,9 @@ namespace {
 
 // Replaces this process by a Python that runs the script with the same options.
 int RunScript() {
-  std::vector<std::string> command = {"python3", "-m", "millrace.controller", FLAGS_script};
+  const char* const python = std::getenv("PYTHON3");
+  std::vector<std::string> command = {python != nullptr ? python : "python3", "-m",
+                                      "millrace.controller", FLAGS_script};
   const auto add = [&](const std::string& flag, const std::string& value) {
     if (!value.empty()) command.insert(command.end(), {flag, value});
   };
@@ -47,7 +50,7 @@ int RunScript() {
   for (std::string& word : command) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());
-  throw Error("python3 cannot be started: ", std::generic_category().message(errno));
+  throw Error(command[0], " cannot be started: ", std::generic_category().message(errno));
 }
 
 int RunControllerCommand(const std::vector<std::string>& arguments) {

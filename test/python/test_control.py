@@ -121,7 +121,7 @@ def test_the_program_runs_a_script(start, write, monkeypatch):
                    "        print('at', worker.iteration)\n"
                    "        return millrace.Instruction.stop()\n")
     address = service.url.removeprefix("http://")
-    monkeypatch.setenv("PATH", f"{sys.exec_prefix}/bin:/usr/bin:/bin")
+    monkeypatch.setenv("PYTHON3", sys.executable)
     result = subprocess.run([f"{BUILD}/millrace", "controller", f"--script={script}",
                              f"--addresses={address}"], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
