@@ -4,7 +4,7 @@
 #   make              build/millrace (packages must be present: tools/install-deps)
 #   make python       the Python modules millrace and caffe, in build/python
 #   make wheel        the same for pip, in dist/
-#   make install      PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR=: program, library, headers
+#   make install      PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR=: program, library, headers, manual
 #   make bench        side-by-side measurements      make accuracy   the accuracy table
 #   make check        the part of the suite that one runs while working
 #   make asan tsan    the suite under sanitizers     make layers     the dependency rule
@@ -505,11 +505,11 @@ dist: all
 .PHONY: tests runtest
 tests: all python $(test_binaries) $(chaos_programs) $(fuzz_binaries) $(if $(emulated),$(rdma_tests)) $(if $(SANITIZE),,$(plain_bench_binaries) $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_linked))))
 runtest: tests
-	@BUILD=$(BUILD) PYTHON3=$(PYTHON3) tools/run-tests $(test_names) python $(emulated)
+	@BUILD=$(BUILD) PYTHON3=$(PYTHON3) tools/run-tests $(test_names) python packaging $(emulated)
 # What one runs while working: no namespaces, emulated machines, fuzzers or bundles; 1,000 seeds.
 .PHONY: quick-tests
 quick-tests: all python $(filter-out $(BUILD)/test/netns_test,$(test_binaries))
-	@BUILD=$(BUILD) PYTHON3=$(PYTHON3) SEEDS=1000 FUZZ_RUNS=0 GTEST_FILTER='-*Bundle*:*Bare*:*Install*' tools/run-tests $(filter-out netns,$(test_names)) python
+	@BUILD=$(BUILD) PYTHON3=$(PYTHON3) SEEDS=1000 FUZZ_RUNS=0 GTEST_FILTER='-*Bundle*:*Bare*:*Install*' tools/run-tests $(filter-out netns,$(test_names)) python packaging
 # What other targets build after they have installed its packages.
 .PHONY: chaos-programs bench-programs rdma-tests rdma-bench-programs
 chaos-programs: all $(chaos_programs)
