@@ -22,6 +22,7 @@
 #   make scale        simulated clusters of up to 1,024 nodes: bytes, sweeps, a figure
 #   make gpu-bundle   tests and measurements of GPUs in a folder for a bare machine with a driver
 #   make dist         the program and its libraries in a folder that runs on other machines
+#   make deb          Debian packages for the release of this machine, in dist/deb
 #   make mutants      planted bugs, each of which the tests must notice
 #   make chaos        clusters under every kind of fault, 30 minutes: MINUTES= SEED= ONLY= EXCEPT= (root)
 #   make nightly      what make test leaves out, hours: NIGHTLY="soak chaos" SEEDS= MINUTES=
@@ -501,6 +502,11 @@ gpu-bundle: $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_programs) lib
 .PHONY: dist
 dist: all
 	@BUILD=$(BUILD) tools/make-dist $(version)
+
+# Debian packages for the release of this machine, in dist/deb.
+.PHONY: deb
+deb: all python
+	@packaging/debian/make-deb $(BUILD) $(version) dist/deb
 
 .PHONY: tests runtest
 tests: all python $(test_binaries) $(chaos_programs) $(fuzz_binaries) $(if $(emulated),$(rdma_tests)) $(if $(SANITIZE),,$(plain_bench_binaries) $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_linked))))
