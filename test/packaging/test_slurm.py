@@ -57,8 +57,10 @@ PartitionName=all Nodes={host} Default=YES State=UP OverSubscribe=YES
 """)
         for name in ("state", "spool"):
             (folder / name).mkdir()
-        # Without cgroups, which a container may not change.
-        (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
+        # Without cgroups, which a container may not change; Debian 12's Slurm 22.05 only loads them.
+        release = re.search(r"(\d+)\.", self.run("slurmd", "-V"))
+        if int(release[1]) > 22:
+            (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
 
     def start(self, *command):
         log = open(self.folder / f"{command[0]}.out", "wb")
