@@ -1,7 +1,9 @@
 """The systemd unit of a node."""
 import os
 import re
+import shlex
 import shutil
+import signal
 import socket
 import subprocess
 
@@ -78,6 +80,16 @@ def test_the_command_of_the_unit_trains(unit, tmp_path):
     assert command.split()[0].endswith("/bin/millrace")
     output_of(*command.split(), cwd=tmp_path)
     assert (tmp_path / "run_iter_3.caffemodel").exists()
+
+
+def test_reload_asks_for_a_snapshot_without_other_packages(unit):
+    with open(unit, encoding="utf-8") as file:
+        command = re.search(r"^ExecReload=(.*)$", file.read(), re.M)[1]
+    # The program kill is in a package that a small system lacks; each has a shell.
+    assert command.startswith("/bin/sh ")
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        output_of(*shlex.split(command.replace("${MAINPID}", str(process.pid))))
+        assert process.wait(60) == -signal.SIGHUP
 
 
 def test_the_user_of_the_unit_is_declared(installed, tmp_path):
