@@ -511,11 +511,11 @@ deb: all python
 .PHONY: tests runtest
 tests: all python $(test_binaries) $(chaos_programs) $(fuzz_binaries) $(if $(emulated),$(rdma_tests)) $(if $(SANITIZE),,$(plain_bench_binaries) $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_linked))))
 runtest: tests
-	@BUILD=$(BUILD) PYTHON3=$(PYTHON3) tools/run-tests $(test_names) python packaging $(emulated)
+	@BUILD=$(BUILD) PYTHON3=$(PYTHON3) tools/run-tests $(test_names) python $(if $(SANITIZE),,packaging) $(emulated)
 # What one runs while working: no namespaces, emulated machines, fuzzers or bundles; 1,000 seeds.
 .PHONY: quick-tests
 quick-tests: all python $(filter-out $(BUILD)/test/netns_test,$(test_binaries))
-	@BUILD=$(BUILD) PYTHON3=$(PYTHON3) SEEDS=1000 FUZZ_RUNS=0 GTEST_FILTER='-*Bundle*:*Bare*:*Install*' tools/run-tests $(filter-out netns,$(test_names)) python packaging
+	@BUILD=$(BUILD) PYTHON3=$(PYTHON3) SEEDS=1000 FUZZ_RUNS=0 GTEST_FILTER='-*Bundle*:*Bare*:*Install*' tools/run-tests $(filter-out netns,$(test_names)) python
 # What other targets build after they have installed its packages.
 .PHONY: chaos-programs bench-programs rdma-tests rdma-bench-programs
 chaos-programs: all $(chaos_programs)

@@ -136,7 +136,8 @@ def test_changelog_and_licence(unpacked, version):
     assert text.endswith("Tue, 14 Nov 2023 22:13:20 +0000\n")
     assert max(map(len, text.splitlines()[:-1])) <= 80
     licence = (folder / "copyright").read_text()
-    assert licence.startswith("Format: https://www.debian.org/doc/packaging-manuals/copyright-format/")
+    assert licence.startswith(
+        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n")
     words = " ".join(licence.split()).replace(" . ", " ")
     with open(os.path.join(ROOT, "LICENSE"), encoding="utf-8") as file:
         terms = file.read().split("\n\n", 2)[2]
