@@ -4,7 +4,7 @@
 #   make              build/millrace (packages must be present: tools/install-deps)
 #   make python       the Python modules millrace and caffe, in build/python
 #   make wheel        the same for pip, in dist/
-#   make install      PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR=: program, library, headers
+#   make install      PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR=: program, library, headers, manual
 #   make bench        side-by-side measurements      make accuracy   the accuracy table
 #   make check        the part of the suite that one runs while working
 #   make asan tsan    the suite under sanitizers     make layers     the dependency rule
@@ -22,6 +22,7 @@
 #   make scale        simulated clusters of up to 1,024 nodes: bytes, sweeps, a figure
 #   make gpu-bundle   tests and measurements of GPUs in a folder for a bare machine with a driver
 #   make dist         the program and its libraries in a folder that runs on other machines
+#   make deb          Debian packages for the release of this machine, in dist/deb
 #   make mutants      planted bugs, each of which the tests must notice
 #   make chaos        clusters under every kind of fault, 30 minutes: MINUTES= SEED= ONLY= EXCEPT= (root)
 #   make nightly      what make test leaves out, hours: NIGHTLY="soak chaos" SEEDS= MINUTES=
@@ -527,10 +528,15 @@ gpu-bundle: $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_programs) lib
 dist: all
 	@BUILD=$(BUILD) tools/make-dist $(version)
 
+# Debian packages for the release of this machine, in dist/deb.
+.PHONY: deb
+deb: all python
+	@packaging/debian/make-deb $(BUILD) $(version) dist/deb
+
 .PHONY: tests runtest
 tests: all python $(test_binaries) $(chaos_programs) $(fuzz_binaries) $(if $(emulated),$(rdma_tests)) $(if $(SANITIZE),,$(plain_bench_binaries) $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_linked))))
 runtest: tests
-	@BUILD=$(BUILD) PYTHON3=$(PYTHON3) tools/run-tests $(test_names) python $(emulated)
+	@BUILD=$(BUILD) PYTHON3=$(PYTHON3) tools/run-tests $(test_names) python $(if $(SANITIZE),,packaging) $(emulated)
 # What one runs while working: no namespaces, emulated machines, fuzzers or bundles; 1,000 seeds.
 .PHONY: quick-tests
 quick-tests: all python $(filter-out $(BUILD)/test/netns_test,$(test_binaries))
