@@ -111,6 +111,11 @@ bool CanBootstrap(NodeId top, NodeId node) { return top == 0 || top == node; }
 
 std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& plan,
                                       const ClusterReplica& replica) {
+  if (plan.segments.empty()) {
+    throw Located(topology.source,
+                  FieldError("segment", "missing, expected at least one: a node alone has ",
+                             "nothing to exchange, and needs no topology"));
+  }
   const uint32_t incarnation = NewIncarnation();
   const auto gossip = std::make_shared<GossipStore>(topology.nodes.size(), plan.node, incarnation);
   const auto registry = PartOrNew(replica.registry);

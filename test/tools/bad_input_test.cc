@@ -95,6 +95,14 @@ TEST_F(BadInput, MisspeltSolverFieldsAndValues) {
   ExpectOneLine(TrainEdited("test_iter: 2", "snapshot_format: XML"), {"snapshot_format", "XML"});
 }
 
+TEST_F(BadInput, TopologyOfOneNodeWithoutASegment) {
+  WriteFile(work_ / "one.prototxt", "name: 'one'\nnode { name: 'a' }\n");
+  const std::string topology = "--topology=" + (work_ / "one.prototxt");
+  ExpectOneLine(Train(Workspace::Solver(2), {topology}),
+                {"one.prototxt: segment: missing, expected at least one"});
+  ExpectOneLine(Millrace({"bench", topology}), {"one.prototxt"});
+}
+
 TEST_F(BadInput, MisspeltLayerField) {
   const std::string place = NetLine("num_output: 16");
   ExpectOneLine(TrainNetEdited("num_output: 16", "num_outputs: 16"),
