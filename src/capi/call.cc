@@ -44,6 +44,11 @@ void SetLastErrorFromException(const char* function) noexcept {
   }
 }
 
+void ThrowReported(const std::string& what) {
+  const std::string text = millrace_last_error();
+  throw Error(text.empty() ? what + " reported an error without millrace_fail" : text);
+}
+
 void CheckSize(const char* function, const char* type, size_t size, size_t least) {
   if (size >= least && size <= kMaxStructBytes) return;
   throw Error(function, ": ", type, ": size is ", size, ", expected sizeof(", type, "), ", least,

@@ -49,14 +49,15 @@ Value ValueOf(const char* function, Value otherwise, Body body) noexcept {
   }
 }
 
-// Calls a function of the program or plugin that returns a status. Throws its error; `what` names
-// the function if it gave no text.
+// Throws the error that a function of the program or plugin has reported on this thread; `what`
+// names the function if it gave no text.
+[[noreturn]] void ThrowReported(const std::string& what);
+
+// Calls a function of the program or plugin that returns a status. Throws its error.
 template <typename Function, typename... Arguments>
 void Callback(const std::string& what, Function function, Arguments... arguments) {
   SetLastError("");
-  if (function(arguments...) == MILLRACE_OK) return;
-  const std::string text = millrace_last_error();
-  throw Error(text.empty() ? what + " reported an error without millrace_fail" : text);
+  if (function(arguments...) != MILLRACE_OK) ThrowReported(what);
 }
 
 // `pointer`, which the caller of `function` has passed as its argument `argument`. Throws Error if
@@ -70,6 +71,15 @@ inline std::string GivenText(const char* function, const char* argument, const c
   return &Given(function, argument, text);
 }
 inline std::string TextOrNone(const char* text) { return text == nullptr ? "" : text; }
+
+// The element of a list at `index`. Throws Error naming `function` if there is none.
+template <typename All>
+auto& At(const char* function, All& all, size_t index) {
+  if (index >= all.size()) {
+    throw Error(function, ": index is ", index, ", expected less than ", all.size());
+  }
+  return all[index];
+}
 
 // A list that ends with NULL; empty if `list` is null.
 inline std::vector<std::string> ListOf(const char* const* list) {

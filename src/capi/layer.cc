@@ -142,11 +142,11 @@ class TableLayer : public Layer, private millrace_layer {
   const Layer& layer() const override { return *this; }
   int IsTraining() const override { return context_.phase == caffe::TRAIN; }
   double Number(const std::string& key, double otherwise) const override {
-    ExpectKey(key);
+    ExpectKey("layer type ", *table_, key);
     return CustomNumber(key, otherwise);
   }
   std::string Text(const std::string& key, const std::string& otherwise) const override {
-    ExpectKey(key);
+    ExpectKey("layer type ", *table_, key);
     return CustomText(key, otherwise);
   }
   std::vector<Param>& Params() override { return params_; }
@@ -154,24 +154,10 @@ class TableLayer : public Layer, private millrace_layer {
     AddParam(shape, filler);
   }
 
-  void ExpectKey(const std::string& key) const {
-    if (custom_params().count(key) != 0) return;
-    throw Error("layer type ", table_->name, ": '", key, "' is not one of its parameters");
-  }
-
   const std::shared_ptr<const LayerTable> table_;
   const millrace_layer_type& type_;
   State state_{nullptr, &DestroyNothing};
 };
-
-// The blob or array at `index` of those that a layer has now.
-template <typename All>
-auto& At(const char* function, All& all, size_t index) {
-  if (index >= all.size()) {
-    throw Error(function, ": index is ", index, ", expected less than ", all.size());
-  }
-  return all[index];
-}
 
 const Blobs& Now(const char* function, const Blobs* blobs) {
   return Given(function, "the layer's list of blobs", blobs);

@@ -46,11 +46,7 @@ int millrace_metrics_get(millrace_metrics* metrics, size_t index, millrace_metri
   return Call(function, [&] {
     millrace::CheckResult(function, "millrace_metric", result);
     const millrace::MetricsReading& reading = Given(function, "metrics", metrics).reading;
-    if (index >= reading.metrics.size()) {
-      throw millrace::Error(function, ": index is ", index, ", expected less than ",
-                            reading.metrics.size());
-    }
-    const millrace::MetricsReading::Metric& found = reading.metrics[index];
+    const millrace::MetricsReading::Metric& found = millrace::At(function, reading.metrics, index);
     const millrace::MetricsReading::Family& family = reading.families[found.family];
     millrace_metric metric = MILLRACE_METRIC_INIT;
     metric.name = family.name.c_str();

@@ -46,11 +46,8 @@ size_t CountOf(const char* function, const millrace_net* net, Names names) {
 }
 
 const char* NameAt(const char* function, const millrace_net* net, Names names, size_t index) {
-  return ValueOf(function, static_cast<const char*>(nullptr), [&] {
-    const std::vector<const char*>& all = Given(function, "net", net).*names;
-    if (index < all.size()) return all[index];
-    throw millrace::Error(function, ": index is ", index, ", expected less than ", all.size());
-  });
+  return ValueOf(function, static_cast<const char*>(nullptr),
+                 [&] { return millrace::At(function, Given(function, "net", net).*names, index); });
 }
 
 }  // namespace
@@ -167,11 +164,9 @@ int millrace_net_parameter(millrace_net* net, size_t index, millrace_array* arra
   const char* const function = __func__;
   return Call(function, [&] {
     millrace::CheckResult(function, "millrace_array", array);
-    const std::vector<millrace_net::Parameter>& all = Given(function, "net", net).parameters;
-    if (index >= all.size()) {
-      throw millrace::Error(function, ": index is ", index, ", expected less than ", all.size());
-    }
-    millrace::Give(millrace::ArrayOf(all[index].name, *all[index].blob, true, true), array);
+    const millrace_net::Parameter& parameter =
+        millrace::At(function, Given(function, "net", net).parameters, index);
+    millrace::Give(millrace::ArrayOf(parameter.name, *parameter.blob, true, true), array);
   });
 }
 

@@ -141,9 +141,7 @@ size_t millrace_session_test_net_count(millrace_session* session) {
 millrace_net* millrace_session_test_net(millrace_session* session, size_t index) {
   const char* const function = __func__;
   return ValueOf(function, static_cast<millrace_net*>(nullptr), [&] {
-    const auto& nets = Given(function, "session", session).test_nets;
-    if (index < nets.size()) return nets[index].get();
-    throw millrace::Error(function, ": index is ", index, ", expected less than ", nets.size());
+    return millrace::At(function, Given(function, "session", session).test_nets, index).get();
   });
 }
 

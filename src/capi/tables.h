@@ -2,6 +2,7 @@
 #ifndef MILLRACE_CAPI_TABLES_H_
 #define MILLRACE_CAPI_TABLES_H_
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,16 @@ void CheckFunction(const char* function, const char* field, Function given) {
 }
 // The name in a table. Throws Error if there is none.
 std::string CheckedName(const char* function, const char* name);
+
+// Throws Error unless `key` is one of the parameters that a table declares. `kind`: what the table
+// is of, with a blank behind it.
+template <typename Table>
+void ExpectKey(const char* kind, const Table& table, const std::string& key) {
+  if (std::find(table.parameters.begin(), table.parameters.end(), key) != table.parameters.end()) {
+    return;
+  }
+  throw Error(kind, table.name, ": '", key, "' is not one of its parameters");
+}
 
 // A table's parameters, as a part has them and as a merge rule has them. Throw Error for a struct
 // of a wrong size.

@@ -78,26 +78,19 @@ class TableRule : public UpdateRule, private millrace_rule {
         status = table_->type.apply(state_.get(), &update);
       });
     }
-    if (status == MILLRACE_OK) return;
-    const std::string text = millrace_last_error();
-    throw Error(text.empty() ? "update rule " + table_->name + ": apply reported an error" : text);
+    if (status != MILLRACE_OK) ThrowReported("update rule " + table_->name + ": apply");
   }
 
  private:
   double Number(const std::string& key, double otherwise) const override {
-    ExpectKey(key);
+    ExpectKey("update rule ", *table_, key);
     return CustomNumber(key, otherwise);
   }
   std::string Text(const std::string& key, const std::string& otherwise) const override {
-    ExpectKey(key);
+    ExpectKey("update rule ", *table_, key);
     return CustomText(key, otherwise);
   }
   const caffe::SolverParameter& Settings() const override { return param(); }
-
-  void ExpectKey(const std::string& key) const {
-    if (custom_params().count(key) != 0) return;
-    throw Error("update rule ", table_->name, ": '", key, "' is not one of its parameters");
-  }
 
   const std::shared_ptr<const RuleTable> table_;
   State state_{nullptr, &DestroyNothing};
