@@ -29,16 +29,16 @@ std::vector<NamedArray> Parse(const std::string& bytes, const std::string& path)
     if (OnnxParser() != nullptr) return OnnxParser()(bytes, path);
     throw Error(path, ": ONNX is not in this build: install libonnx-dev and build again");
   }
-  if (ZipReader::IsZip(bytes)) {
-    return HasPickle(bytes, path) ? ParseTorch(bytes, path) : ParseNpz(bytes, path);
-  }
-  // After 8 bytes of a length below 2^32, a JSON object.
-  if (bytes.size() >= 9 && bytes.substr(4, 4) == std::string(4, '\0') && bytes[8] == '{') {
-    return ParseSafetensors(bytes, path);
-  }
-  // A pickle of protocol 2 or higher: torch.save before PyTorch 1.6, or its old format.
-  if (bytes.size() > 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5) {
-    throw Error(path, ": a pickle, expected a file that torch.save of PyTorch 1.6 or later wrote");
+  switch (FormatOf(bytes)) {
+    case ArrayFormat::kZip:
+      return HasPickle(bytes, path) ? ParseTorch(bytes, path) : ParseNpz(bytes, path);
+    case ArrayFormat::kSafetensors:
+      return ParseSafetensors(bytes, path);
+    case ArrayFormat::kPickle:
+      throw Error(path,
+                  ": a pickle, expected a file that torch.save of PyTorch 1.6 or later wrote");
+    case ArrayFormat::kNone:
+      break;
   }
   throw Error(path, ": expected a file in the format safetensors, npz, of torch.save, or ONNX");
 }
@@ -60,6 +60,41 @@ int64_t CountOf(const ArrayShape& shape, const std::string& what) {
     count *= length;
   }
   return count;
+}
+
+uint64_t ExpectBytes(uint64_t given, const ArrayShape& shape, ElementType type,
+                     const std::string& what) {
+  const uint64_t expected = static_cast<uint64_t>(CountOf(shape, what)) * BytesOf(type);
+  if (given != expected) throw Error(what, ": ", given, " bytes of data, expected ", expected);
+  return expected;
+}
+
+std::string RowMajor(std::string_view bytes, size_t width, int64_t first, const ArrayShape& shape,
+                     const ArrayShape& stride, int64_t count) {
+  std::string ordered(static_cast<size_t>(count) * width, '\0');
+  ArrayShape index(shape.size(), 0);
+  int64_t from = first;
+  for (size_t to = 0; to < ordered.size(); to += width) {
+    bytes.copy(&ordered[to], width, static_cast<size_t>(from) * width);
+    for (size_t axis = shape.size(); axis-- > 0;) {
+      from += stride[axis];
+      if (++index[axis] < shape[axis]) break;
+      from -= stride[axis] * shape[axis];
+      index[axis] = 0;
+    }
+  }
+  return ordered;
+}
+
+ArrayFormat FormatOf(const std::string& bytes) {
+  if (ZipReader::IsZip(bytes)) return ArrayFormat::kZip;
+  if (bytes.size() >= kFormatBytes && bytes.substr(4, 4) == std::string(4, '\0') &&
+      bytes[8] == '{') {
+    return ArrayFormat::kSafetensors;
+  }
+  // A pickle of protocol 2 or higher.
+  const bool is_pickle = bytes.size() > 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
+  return is_pickle ? ArrayFormat::kPickle : ArrayFormat::kNone;
 }
 
 std::vector<NamedArray> ReadArrays(const std::string& path) {

@@ -4,6 +4,7 @@
 #define MILLRACE_MODEL_ARRAYS_ARRAY_FILE_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "millrace/export.h"
@@ -23,6 +24,27 @@ struct NamedArray {
 // The number of values of `shape`. Throws Error(`what`, ...) if there are more than 32 axes, a
 // negative one, or more than 2^40 values.
 int64_t CountOf(const ArrayShape& shape, const std::string& what);
+
+// The bytes of such an array. Throws Error(`what`, ...) as CountOf, and unless `given` are as many.
+uint64_t ExpectBytes(uint64_t given, const ArrayShape& shape, ElementType type,
+                     const std::string& what);
+
+// The elements of an array of `shape` in row-major order, each of `width` bytes. Element i, j, ...
+// is that of number first + i stride[0] + j stride[1] + ... in `bytes`, which has all of them. The
+// array has `count` elements.
+std::string RowMajor(std::string_view bytes, size_t width, int64_t first, const ArrayShape& shape,
+                     const ArrayShape& stride, int64_t count);
+
+// The format of a file that does not end in .onnx, by its first bytes, of which kFormatBytes are
+// enough.
+enum class ArrayFormat {
+  kNone,         // none of these
+  kSafetensors,  // after 8 bytes of a length below 2^32, a JSON object
+  kZip,          // .npz, or a file of torch.save
+  kPickle,       // torch.save before PyTorch 1.6, or its old format; not read
+};
+inline constexpr size_t kFormatBytes = 9;
+ArrayFormat FormatOf(const std::string& bytes);
 
 // All arrays of a file, in the order of the file. The format is that of the contents; a file is an
 // ONNX model if its name ends in .onnx. Throws Error with one line that names the file, and the

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/quoted.h"
-#include "model/arrays/zip.h"
 #include "proto/parse.h"
 #include "solver/hdf5_snapshot.h"
 #include "solver/snapshot.h"
@@ -88,14 +87,11 @@ std::vector<NamedArray> ArraysOf(const caffe::NetParameter& model, ArrayNames na
 bool IsArrayFile(const std::string& path) {
   if (path.ends_with(".onnx")) return true;
   std::ifstream file(path, std::ios::binary);
-  std::string bytes(9, '\0');
+  std::string bytes(kFormatBytes, '\0');
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (file.bad() || !file.is_open()) throw Error(path, ": cannot be read");
   bytes.resize(static_cast<size_t>(file.gcount()));
-  const bool is_safetensors =
-      bytes.size() == 9 && bytes.substr(4, 4) == std::string(4, '\0') && bytes[8] == '{';
-  const bool is_pickle = bytes.size() > 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
-  return is_safetensors || is_pickle || ZipReader::IsZip(bytes);
+  return FormatOf(bytes) != ArrayFormat::kNone;
 }
 
 std::vector<NamedArray> ArraysOfModel(const std::string& path, ArrayNames names, ElementType type) {

@@ -26,23 +26,11 @@ const std::map<std::string, ElementType>& Types() {
   return types;
 }
 
-// From column-major order.
-std::string RowMajor(const NamedArray& array, std::string_view bytes) {
-  const size_t width = BytesOf(array.type), axes = array.shape.size();
-  std::vector<int64_t> index(axes, 0), stride(axes, 1);
-  for (size_t i = 1; i < axes; ++i) stride[i] = stride[i - 1] * array.shape[i - 1];
-  std::string ordered(bytes.size(), '\0');
-  int64_t from = 0;
-  for (size_t to = 0; to < bytes.size(); to += width) {
-    bytes.copy(&ordered[to], width, static_cast<size_t>(from) * width);
-    for (size_t axis = axes; axis-- > 0;) {
-      from += stride[axis];
-      if (++index[axis] < array.shape[axis]) break;
-      from -= stride[axis] * array.shape[axis];
-      index[axis] = 0;
-    }
-  }
-  return ordered;
+// The distances of elements along each axis in column-major order.
+ArrayShape ColumnMajorStride(const ArrayShape& shape) {
+  ArrayShape stride(shape.size(), 1);
+  for (size_t i = 1; i < shape.size(); ++i) stride[i] = stride[i - 1] * shape[i - 1];
+  return stride;
 }
 
 NamedArray ParseNpy(const std::string& name, const std::string& bytes, const std::string& where) {
@@ -93,12 +81,12 @@ NamedArray ParseNpy(const std::string& name, const std::string& bytes, const std
     throw Error(where, ": expected descr, fortran_order and shape");
   }
   array.type = *type;
-  const uint64_t expected =
-      static_cast<uint64_t>(CountOf(array.shape, where)) * BytesOf(array.type);
-  if (data.size() != expected) {
-    throw Error(where, ": ", data.size(), " bytes of data, expected ", expected);
-  }
-  array.bytes = *column_major ? RowMajor(array, data) : std::string(data);
+  const uint64_t data_bytes = ExpectBytes(data.size(), array.shape, array.type, where);
+  const size_t width = BytesOf(array.type);
+  array.bytes = *column_major
+                    ? RowMajor(data, width, 0, array.shape, ColumnMajorStride(array.shape),
+                               static_cast<int64_t>(data_bytes / width))
+                    : std::string(data);
   return array;
 }
 

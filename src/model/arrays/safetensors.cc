@@ -114,16 +114,13 @@ std::vector<NamedArray> ParseSafetensors(const std::string& bytes, const std::st
   uint64_t at = 0;
   for (Entry& entry : entries) {
     const std::string where = StrCat(path, ": array '", entry.array.name, "'");
-    const uint64_t expected =
-        static_cast<uint64_t>(CountOf(entry.array.shape, where)) * BytesOf(entry.array.type);
     if (entry.begin != at || entry.end < entry.begin || entry.end > data.size()) {
       throw Error(where, ": data_offsets ", entry.begin, " to ", entry.end, ", expected ", at,
                   " to at most ", data.size());
     }
-    if (entry.end - entry.begin != expected) {
-      throw Error(where, ": ", entry.end - entry.begin, " bytes of data, expected ", expected);
-    }
-    entry.array.bytes = data.substr(entry.begin, expected);
+    const uint64_t bytes =
+        ExpectBytes(entry.end - entry.begin, entry.array.shape, entry.array.type, where);
+    entry.array.bytes = data.substr(entry.begin, bytes);
     at = entry.end;
     arrays.push_back(std::move(entry.array));
   }

@@ -122,18 +122,7 @@ NamedArray TensorOf(const PickleValue& tensor, const std::string& name, const st
   if (last < 0 || arguments[1]->number < 0 || last >= stored) {
     throw Error(where, ": a view beyond the ", stored, " values of its storage");
   }
-  array.bytes.resize(static_cast<size_t>(count) * width);
-  ArrayShape index(stride.size(), 0);
-  int64_t from = arguments[1]->number;
-  for (size_t to = 0; to < array.bytes.size(); to += width) {
-    bytes.copy(&array.bytes[to], width, static_cast<size_t>(from) * width);
-    for (size_t axis = stride.size(); axis-- > 0;) {
-      from += stride[axis];
-      if (++index[axis] < array.shape[axis]) break;
-      from -= stride[axis] * array.shape[axis];
-      index[axis] = 0;
-    }
-  }
+  array.bytes = RowMajor(bytes, width, arguments[1]->number, array.shape, stride, count);
   return array;
 }
 

@@ -90,10 +90,7 @@ std::vector<NamedArray> ParseOnnx(const std::string& bytes, const std::string& p
     array.type = TypeOf(tensor, where);
     array.shape.assign(tensor.dims().begin(), tensor.dims().end());
     array.bytes = BytesIn(tensor, array.type);
-    const auto expected = static_cast<uint64_t>(CountOf(array.shape, where)) * BytesOf(array.type);
-    if (array.bytes.size() != expected) {
-      throw Error(where, ": ", array.bytes.size(), " bytes of data, expected ", expected);
-    }
+    ExpectBytes(array.bytes.size(), array.shape, array.type, where);
   }
   return arrays;
 }
