@@ -48,12 +48,6 @@ bool Matches(const ControlApi::Route& route, std::string_view path, std::string*
 
 }  // namespace
 
-HttpResponse ProblemResponse(int status, const std::string& reason) {
-  control_api::Problem problem;
-  problem.set_error(OneLine(reason));
-  return {.status = status, .body = JsonOf(problem) + "\n"};
-}
-
 const std::vector<ControlApi::Route>& ControlApi::Routes() {
   static const std::vector<Route> routes = {
       {"GET", "/v1/status", Access::kRead, "The state of the run.", &ControlApi::Status, "",

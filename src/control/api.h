@@ -92,9 +92,6 @@ class ControlApi {
   Counter *answered_ = nullptr, *refused_ = nullptr, *failed_ = nullptr;
 };
 
-// A response with a control_api::Problem.
-HttpResponse ProblemResponse(int status, const std::string& reason);
-
 // The description of Routes() in the form of OpenAPI 3.0, as JSON.
 std::string OpenApiDocument();
 

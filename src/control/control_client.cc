@@ -1,10 +1,10 @@
 #include "control/control_client.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "base/error.h"
+#include "base/unix_time.h"
 #include "control/access.h"
 #include "control/cluster_addresses.h"
 #include "control/run_report.h"
@@ -12,12 +12,6 @@
 
 namespace millrace::inline control {
 namespace {
-
-int64_t UnixSeconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 std::string NameOf(const Endpoint& endpoint) {
   return StrCat(endpoint.address.text(), " (process ", endpoint.pid,
@@ -105,7 +99,7 @@ HttpRequest ControlClient::Signed(HttpRequest request) const {
                             request.target.starts_with(kRoot) ? request.target.substr(kRoot.size())
                                                               : request.target.substr(1));
   }
-  if (key_) Sign(*key_, UnixSeconds(), DrawNonce(SystemRandom), &request);
+  if (key_) Sign(*key_, static_cast<int64_t>(UnixSeconds()), DrawNonce(SystemRandom), &request);
   return request;
 }
 

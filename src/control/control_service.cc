@@ -3,7 +3,6 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "base/queue.h"
 #include "base/registration.h"
 #include "base/thread.h"
+#include "base/unix_time.h"
 #include "control/access.h"
 #include "control/api.h"
 #include "control/cluster_addresses.h"
@@ -24,10 +24,6 @@
 
 namespace millrace {
 namespace {
-
-double UnixSeconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 SecretKey RandomKey() {
   SecretKey key;

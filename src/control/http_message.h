@@ -37,6 +37,9 @@ struct HttpResponse {
   std::optional<uint64_t> events_after = {};
 };
 
+// A response of this status, whose body says why: {"error": "one line"}, a control_api::Problem.
+HttpResponse ProblemResponse(int status, const std::string& reason);
+
 using HttpDone = std::function<void(HttpResponse)>;
 // Answers a request: calls `done` once, at once or later, from any thread. Throws nothing.
 using HttpHandler = std::function<void(HttpRequest, HttpDone)>;

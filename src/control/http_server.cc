@@ -260,8 +260,8 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
       if (error) {
         ++malformed_;
         if (!IsFaultOfRequest(error)) co_return;
-        response.status = error == http::error::body_limit ? 413 : 400;
-        response.body = "{\"error\":\"no HTTP request of the expected form and size\"}\n";
+        response = ProblemResponse(error == http::error::body_limit ? 413 : 400,
+                                   "no HTTP request of the expected form and size");
         keep_alive = false;
       } else {
         // A client that asks for a head only would take the body for the next response.
@@ -317,8 +317,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
     auto& lowest = beast::get_lowest_layer(stream);
     error_code error;
     if (event_streams_ >= config_.max_event_streams) {
-      auto refused =
-          MessageOf({.status = 503, .body = "{\"error\":\"too many event streams\"}\n"}, false);
+      auto refused = MessageOf(ProblemResponse(503, "too many event streams"), false);
       refused.prepare_payload();
       lowest.expires_after(Milliseconds(config_.request_seconds));
       co_await http::async_write(stream, refused, asio::redirect_error(use_awaitable, error));

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "control/api.h"
 
 // The assembler puts the files into the program; paths are relative to the repository's root.
 #define MILLRACE_PAGE_FILE(name, path)                \

@@ -6,12 +6,12 @@
 
 #include <cstdio>
 #include <ctime>
-#include <iterator>
 #include <string>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/posix_clock.h"
+#include "base/process_identity.h"
 #include "millrace/version.h"
 
 namespace millrace::inline control {
@@ -41,13 +41,14 @@ class Adder {
   MetricsReading& reading_;
 };
 
-int OpenFiles() {
-  DIR* const folder = opendir("/proc/self/fd");
+// Entries of a folder of /proc, without "." and "..".
+int EntriesOf(const char* path) {
+  DIR* const folder = opendir(path);
   if (folder == nullptr) return 0;
-  int count = 0;
+  int count = -2;
   while (readdir(folder) != nullptr) ++count;
   closedir(folder);
-  return count - 3;  // without ".", ".." and the folder itself
+  return count;
 }
 
 // The names and meanings of Prometheus' client libraries.
@@ -55,26 +56,21 @@ void AddProcess(Adder* to) {
   to->Family("process_cpu_seconds_total", "User and system time of the process.", "seconds",
              MetricType::kFractionalCounter)
       .Add(static_cast<double>(PosixClockNs(CLOCK_PROCESS_CPUTIME_ID)) * 1e-9);
-  to->Family("process_open_fds", "Open file descriptors.").Add(OpenFiles());
+  to->Family("process_open_fds", "Open file descriptors.")
+      .Add(EntriesOf("/proc/self/fd") - 1);  // without that of the folder itself
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
     to->Family("process_max_fds", "Limit of open file descriptors.")
         .Add(static_cast<double>(limit.rlim_cur));
   }
-  // Fields 20 and 22 to 24 of proc_pid_stat(5), which follow the name of the program in brackets.
-  unsigned long long threads = 0, start_ticks = 0, virtual_bytes = 0, resident_pages = 0;
-  std::string stat;
+  to->Family("process_threads", "Threads of the process.").Add(EntriesOf("/proc/self/task"));
+  unsigned long long virtual_pages = 0, resident_pages = 0;
+  uint64_t start_ticks = 0;
   try {
-    stat = ReadFile("/proc/self/stat");
-  } catch (const Error&) {
-    return;
-  }
-  const size_t end_of_name = stat.rfind(')');
-  if (end_of_name == std::string::npos ||
-      std::sscanf(stat.c_str() + end_of_name + 1,
-                  " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %llu %*d "
-                  "%llu %llu %llu",
-                  &threads, &start_ticks, &virtual_bytes, &resident_pages) != 4) {
+    start_ticks = ThisProcess().start_time;
+    const std::string statm = ReadFile("/proc/self/statm");
+    if (std::sscanf(statm.c_str(), "%llu %llu", &virtual_pages, &resident_pages) != 2) return;
+  } catch (const Error&) {  // /proc is not mounted
     return;
   }
   timespec boot{}, now{};
@@ -84,11 +80,11 @@ void AddProcess(Adder* to) {
   const double ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
   to->Family("process_start_time_seconds", "Start of the process since 1970.", "seconds")
       .Add(seconds(now) - seconds(boot) + static_cast<double>(start_ticks) / ticks);
+  const auto page_bytes = static_cast<double>(sysconf(_SC_PAGESIZE));
   to->Family("process_resident_memory_bytes", "Resident memory.", "bytes")
-      .Add(static_cast<double>(resident_pages) * static_cast<double>(sysconf(_SC_PAGESIZE)));
+      .Add(static_cast<double>(resident_pages) * page_bytes);
   to->Family("process_virtual_memory_bytes", "Virtual memory.", "bytes")
-      .Add(static_cast<double>(virtual_bytes));
-  to->Family("process_threads", "Threads of the process.").Add(static_cast<double>(threads));
+      .Add(static_cast<double>(virtual_pages) * page_bytes);
 }
 
 void AddRun(const RunIdentity& identity, const RunStatus& status, Adder* to) {

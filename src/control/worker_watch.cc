@@ -2,7 +2,6 @@
 
 #include <glog/logging.h>
 
-#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -47,7 +46,7 @@ bool WorkerWatch::Look(double seconds, Controller* controller) {
     Tell(instruction, status);
   } catch (const Error& error) {
     // The worker has ended meanwhile, or cannot be reached: the next look shows it.
-    if (told_) told_.reset();
+    told_.reset();
     LOG(WARNING) << "Worker " << worker_.name << ": " << error.what();
     return false;
   }

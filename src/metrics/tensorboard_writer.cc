@@ -6,20 +6,16 @@
 
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <span>
 
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/unix_time.h"
 #include "proto/tensorboard.pb.h"
 
 namespace millrace::inline metrics {
 namespace {
-
-double UnixSeconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 std::string HostName() {
   std::array<char, 256> name{};

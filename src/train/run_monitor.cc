@@ -1,10 +1,10 @@
 #include "train/run_monitor.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "base/error.h"
+#include "base/unix_time.h"
 
 namespace millrace::inline train {
 
@@ -120,8 +120,7 @@ void RunMonitor::Saved(int64_t iteration, const std::string& state) {
     ++status_.snapshots_written;
     status_.snapshot_iteration = iteration;
     status_.snapshot = state;
-    status_.snapshot_unix_seconds =
-        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    status_.snapshot_unix_seconds = UnixSeconds();
   }
   if (observer_ != nullptr) observer_->Saved(iteration, state);
 }

@@ -269,8 +269,7 @@ async function refresh() {
     const lost = error instanceof TypeError || error.name === 'TimeoutError';
     if (lost) { byId('state').textContent = 'no connection'; byId('state').className = 'badge lost'; }
     showProblem(lost ? 'The node does not answer; the run may have ended.' : error.message);
-    byId('live').hidden = !lost && byId('facts').childElementCount === 0 && token !== '';
-    if (!lost) byId('live').hidden = false;
+    byId('live').hidden = false;
   }
   setTimeout(refresh, every);
 }
