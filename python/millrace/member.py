@@ -6,7 +6,7 @@ import hashlib
 import math
 from os import PathLike
 from types import TracebackType
-from typing import Iterator
+from typing import Iterator, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,26 @@ def empty(shape: int | tuple[int, ...]) -> NDArray[np.float32]:
 def layout_id(text: str) -> int:
     """The `layout` of an array whose contents the text describes."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+class _Node(Protocol):
+    def finish(self) -> None: ...
+    def leave(self) -> None: ...
+    def fail(self, error: str) -> None: ...
+
+
+def end_block(node: _Node, finishing: bool, error: BaseException | None) -> None:
+    """Ends the part of a node in its cluster at the end of a `with` block, which `error` may have
+    ended: `finish`, `fail`, or `leave` after a KeyboardInterrupt. `finishing`: `finish` was called.
+    """
+    if error is None:
+        node.finish()
+        return
+    with contextlib.suppress(Error):  # the one that ends the block says more
+        if isinstance(error, Exception) or finishing:
+            node.fail(f"{type(error).__name__}: {error}")
+        else:
+            node.leave()
 
 
 class Member(ClusterMember):
@@ -85,16 +105,8 @@ class Member(ClusterMember):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  traceback: TracebackType | None) -> None:
-        if self._ended:
-            return
-        if error is None:
-            self.finish()
-            return
-        with contextlib.suppress(Error):  # the one that ends the block says more
-            if isinstance(error, Exception) or self._finishing:
-                self.fail(f"{type(error).__name__}: {error}")
-            else:
-                self.leave()
+        if not self._ended:
+            end_block(self, self._finishing, error)
 
 
 def stream(array: NDArray[np.float32], *, topology: str | PathLike[str], node: str = "",

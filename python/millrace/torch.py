@@ -27,7 +27,7 @@ except ModuleNotFoundError as error:
     raise ImportError("millrace.torch needs PyTorch: install python3-torch") from error
 
 from ._millrace import Error
-from .member import Member, empty, stream
+from .member import Member, empty, end_block, stream
 
 _ALIGN = 16  # floats between the beginnings of two tensors, as of 64 bytes
 _HALF = (torch.float16, torch.bfloat16)
@@ -243,16 +243,8 @@ class Run:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  traceback: types.TracebackType | None) -> None:
-        if self._ended:
-            return
-        if error is None:
-            self.finish()
-            return
-        with contextlib.suppress(Error):  # the one that ends the block says more
-            if isinstance(error, Exception) or self._member._finishing:
-                self.fail(f"{type(error).__name__}: {error}")
-            else:
-                self.leave()
+        if not self._ended:
+            end_block(self, self._member._finishing, error)
 
     def _end(self, call: Callable[[], None]) -> None:
         try:

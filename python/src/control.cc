@@ -18,14 +18,7 @@
 namespace millrace::python {
 namespace {
 
-// The end of a service waits for its threads, which may need the interpreter.
-struct EndWithoutLock {
-  void operator()(ControlService* service) const {
-    const py::gil_scoped_release release;
-    delete service;
-  }
-};
-using PyService = std::unique_ptr<ControlService, EndWithoutLock>;
+using PyService = std::unique_ptr<ControlService, DeleteWithoutLock<ControlService>>;
 
 // A command in Python: a function of a value that JSON can have, which returns one.
 ControlCommand CommandOf(const std::string& name, const py::function& function) {

@@ -44,6 +44,15 @@ struct Owner {
   bool reshaped = false;  // a blob of the train net has another shape since the last step
 };
 
+// Deletes what ends only after its threads, which may need the interpreter.
+template <typename T>
+struct DeleteWithoutLock {
+  void operator()(T* object) const {
+    const py::gil_scoped_release release;
+    delete object;
+  }
+};
+
 // The owner whose net this thread builds or runs; layers in Python belong to it. Null: none.
 std::shared_ptr<Owner>& CurrentOwner();
 

@@ -15,14 +15,7 @@
 namespace millrace::python {
 namespace {
 
-// The end of a run waits for its threads, which may need the interpreter.
-struct DeleteWithoutLock {
-  void operator()(Run* run) const {
-    const py::gil_scoped_release release;
-    delete run;
-  }
-};
-using PyRun = std::unique_ptr<Run, DeleteWithoutLock>;
+using PyRun = std::unique_ptr<Run, DeleteWithoutLock<Run>>;
 
 PyRun Start(const Path& solver_file, std::optional<int> cpus, const std::string& gpus,
             const std::vector<Path>& weights, const std::optional<Path>& snapshot,

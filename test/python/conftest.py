@@ -15,6 +15,16 @@ BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 FASHION = "/usr/share/datasets/fashion-mnist"
 
 
+SECONDS = 120  # generous limit of each wait
+
+
+def wait_until(holds):
+    end = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
 @pytest.fixture(autouse=True)
 def fixed_seed():
     np.random.seed(1)

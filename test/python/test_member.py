@@ -10,21 +10,13 @@ import numpy as np
 import pytest
 
 import millrace
-
-SECONDS = 120  # generous limit of each wait
+from conftest import SECONDS, wait_until
 
 
 def zeros(shape):
     array = millrace.empty(shape)
     array[...] = 0
     return array
-
-
-def wait_until(holds):
-    end = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 @pytest.fixture

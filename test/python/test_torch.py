@@ -1,15 +1,14 @@
 """millrace.torch: PyTorch models in a cluster."""
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import millrace
+from conftest import SECONDS, wait_until
 
 torch = pytest.importorskip("torch", reason="no module torch: install python3-torch")
 F = torch.nn.functional
-SECONDS = 120  # generous limit of each wait
 
 
 def small_net():
@@ -35,13 +34,6 @@ def step(model, optimizer, seed):
     loss.backward()
     optimizer.step()
     return float(loss.detach())
-
-
-def wait_until(holds):
-    end = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 @pytest.fixture
