@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, ROOT, needs, output_of
+from conftest import BUILD, NOISE_NET, ROOT, needs, output_of
 
 MAKE_DEB = os.path.join(ROOT, "packaging/debian/make-deb")
 SECONDS = "1700000000"  # 2023-11-14
@@ -100,13 +100,7 @@ def test_the_unpacked_program_trains_with_its_own_library(unpacked, tmp_path):
     found = output_of("ldd", program, env=environment)
     assert f"=> {libdir}/libmillrace.so." in found
     assert "not found" not in found
-    (tmp_path / "net.prototxt").write_text(
-        'layer { name: "data" type: "DummyData" top: "data" dummy_data_param {'
-        ' shape { dim: 4 dim: 3 } data_filler { type: "gaussian" } } }\n'
-        'layer { name: "out" type: "InnerProduct" bottom: "data" top: "out"'
-        ' inner_product_param { num_output: 1 weight_filler { type: "xavier" } } }\n'
-        'layer { name: "loss" type: "Reduction" bottom: "out" top: "loss" loss_weight: 1'
-        ' reduction_param { operation: SUMSQ } }')
+    (tmp_path / "net.prototxt").write_text(NOISE_NET)
     (tmp_path / "solver.prototxt").write_text(
         'net: "net.prototxt" base_lr: 0.01 lr_policy: "fixed" max_iter: 3 snapshot_prefix: "run"')
     output_of(program, "train", "--solver=solver.prototxt", cwd=tmp_path, env=environment)

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, MILLRACE, ROOT, output_of
+from conftest import BUILD, MILLRACE, NOISE_NET, ROOT, free_port, output_of
 
 MANIFEST = os.path.join(ROOT, "examples/kubernetes/millrace.yaml")
 
@@ -48,12 +48,6 @@ def test_its_parts_name_each_other(objects):
     assert mounts == volumes
 
 
-def free_port(kind=socket.SOCK_STREAM):
-    with socket.socket(socket.AF_INET, kind) as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
 def test_its_commands_train_and_its_probe_answers(objects, tmp_path):
     pod = objects["Job"]["spec"]["template"]["spec"]
     container = pod["containers"][0]
@@ -67,13 +61,7 @@ def test_its_commands_train_and_its_probe_answers(objects, tmp_path):
     topology = re.sub(r"millrace-(\d)\.millrace", lambda m: f"127.0.0.{int(m[1]) + 1}", topology)
     (tmp_path / "topology/cluster.prototxt").write_text(
         topology.replace("7700", str(free_port(socket.SOCK_DGRAM))))
-    (tmp_path / "net.prototxt").write_text(
-        'layer { name: "data" type: "DummyData" top: "data" dummy_data_param {'
-        ' shape { dim: 4 dim: 3 } data_filler { type: "gaussian" } } }\n'
-        'layer { name: "out" type: "InnerProduct" bottom: "data" top: "out"'
-        ' inner_product_param { num_output: 1 weight_filler { type: "xavier" } } }\n'
-        'layer { name: "loss" type: "Reduction" bottom: "out" top: "loss" loss_weight: 1'
-        ' reduction_param { operation: SUMSQ } }')
+    (tmp_path / "net.prototxt").write_text(NOISE_NET)
     (tmp_path / "solver.prototxt").write_text(
         f'net: "{tmp_path}/net.prototxt" base_lr: 0.0001 lr_policy: "fixed"'
         f' max_iter: 1000000000 snapshot_prefix: "{tmp_path}/run"')

@@ -8,16 +8,10 @@ import time
 
 import pytest
 
-from conftest import MILLRACE, ROOT, needs, output_of
+from conftest import LABELLED_NET, MILLRACE, ROOT, free_port, needs, output_of
 
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 LIMIT = 120  # seconds, for whatever is waited for
-
-
-def free_port(kind):
-    with socket.socket(socket.AF_INET, kind) as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 class Slurm:
@@ -115,13 +109,7 @@ def slurm(tmp_path_factory):
 
 @pytest.fixture
 def solver(tmp_path):
-    (tmp_path / "net.prototxt").write_text(
-        'layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {'
-        ' shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" }'
-        ' data_filler { type: "constant" value: 1 } } }\n'
-        'layer { name: "scores" type: "InnerProduct" bottom: "data" top: "scores"'
-        ' inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }\n'
-        'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "scores" bottom: "label" top: "loss" }')
+    (tmp_path / "net.prototxt").write_text(LABELLED_NET)
     (tmp_path / "solver.prototxt").write_text(
         f'net: "{tmp_path}/net.prototxt" base_lr: 0.01 lr_policy: "fixed" max_iter: 200000'
         f' snapshot_prefix: "{tmp_path}/run" random_seed: 1')

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, ROOT, needs, output_of
+from conftest import BUILD, LABELLED_NET, ROOT, free_port, needs, output_of
 
 
 @pytest.fixture(scope="module")
@@ -55,19 +55,11 @@ def test_the_unit_is_hardened(unit):
 
 def test_the_command_of_the_unit_trains(unit, tmp_path):
     """ExecStart, with an environment file as systemd replaces its variables."""
-    (tmp_path / "net.prototxt").write_text(
-        'layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {'
-        ' shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" }'
-        ' data_filler { type: "constant" value: 1 } } }\n'
-        'layer { name: "scores" type: "InnerProduct" bottom: "data" top: "scores"'
-        ' inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }\n'
-        'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "scores" bottom: "label" top: "loss" }')
+    (tmp_path / "net.prototxt").write_text(LABELLED_NET)
     (tmp_path / "solver.prototxt").write_text(
         f'net: "{tmp_path}/net.prototxt" base_lr: 0.1 lr_policy: "fixed" max_iter: 3'
         ' snapshot_prefix: "run"')
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port(socket.SOCK_DGRAM)
     (tmp_path / "cluster.prototxt").write_text(
         'name: "pair" node { name: "a" address: "127.0.0.1" } node { name: "b" address: "127.0.0.2" }'
         f' segment {{ name: "loop" transport: "udp" port: {port} }}')

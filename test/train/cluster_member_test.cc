@@ -24,7 +24,7 @@ struct alignas(64) Array {
 
 TEST(ClusterMember, ExchangesTheUpdatesOfAProgramsOwnLoopExactlyOnce) {
   TempDir folder;
-  // Of damped progress a rest is dropped at the end.
+  // The end drops a rest of damped progress.
   const std::string topology = TwoNodes(folder / "", "damping: false");
   constexpr int kUpdates = 200;
   auto arrays = std::make_unique<std::array<Array, 2>>();
