@@ -1,7 +1,8 @@
 # Millrace. The targets a user needs:
 #   make quickstart   install what is missing, build, train a net on real data
 #   make test         install what is missing, build, run the test suite
-#   make              build/millrace (packages must be present: tools/install-deps)
+#   make              build/millrace, library and modules (packages must be present: tools/install-deps)
+#   make core         the same without the modules
 #   make python       the Python modules millrace and caffe, in build/python
 #   make wheel        the same for pip, in dist/
 #   make install      PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR=: program, library, headers, manual
@@ -127,47 +128,39 @@ endif
 other_processors := $(filter-out %_$(processor).cc,$(shell find src -name '*_x86.cc' -o -name '*_arm64.cc'))
 
 CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer -fopenmp-simd -fno-math-errno -Wall -Wextra $(werror) -pthread \
-  -fPIC $(if $(SANITIZE),,-fvisibility=hidden -fvisibility-inlines-hidden) \
+  -fPIC -fno-semantic-interposition $(if $(SANITIZE),,-fvisibility-inlines-hidden) \
   -Iinclude -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
-# In half the time of the default linker.
-LDFLAGS := -pthread $(if $(wildcard $(shell $(CXX) -print-prog-name=ld.gold)),-fuse-ld=gold)
+LDFLAGS := -pthread
 LDLIBS := -lhwy -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lleveldb -lhdf5_serial -ljpeg -lpng -lexpat -lz -lisal -lssl -lcrypto -lgomp -lrt
 ifneq ($(SANITIZE),)
   CXXFLAGS += -fsanitize=$(SANITIZE) -O1 $(if $(filter thread,$(SANITIZE)),-Itest/support/tsan)
   LDFLAGS += -fsanitize=$(SANITIZE)
 endif
 
-cuda_sources := $(if $(use_cuda),$(shell find src -name '*_cuda.cu' -o -name 'cuda*.cc'))
 all_sources := $(filter-out $(other_processors),$(shell find src -name '*.cc' | sort))
+# Modules are shared objects, build/modules/NAME.so, which the library loads (base/module.h): what of
+# the sources is theirs, and what they are linked with. The rest is the library's.
+module_sources_cuda := $(filter $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc'),$(all_sources))
+module_sources_cuda := $(filter-out $(if $(use_nccl),,$(shell find src -path '*/nccl/*.cc')),$(module_sources_cuda))
+module_libs_cuda := -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcudart
 # The descriptor of a transport is part of every build.
-verbs_sources := $(filter-out %/descriptor.cc,$(shell find src -path '*/verbs/*.cc'))
+module_sources_verbs := $(filter-out %/descriptor.cc,$(filter src/transport/verbs/%,$(all_sources)))
+module_libs_verbs := -lrdmacm -libverbs
+module_sources_onnx := $(filter src/model/onnx/%,$(all_sources))
+module_libs_onnx := -lonnx_proto
+module_sources_mpi := $(filter src/collective/mpi/%,$(all_sources))
+module_libs_mpi = $(shell pkg-config --libs ompi-c)
+module_sources_opencv := $(filter src/data/opencv/%,$(all_sources))
+module_libs_opencv := -lopencv_imgcodecs -lopencv_core
+module_sources_contrib := $(filter src/contrib/%,$(all_sources))
+all_modules := contrib cuda mpi onnx opencv verbs
+modules := $(strip contrib $(if $(use_cuda),cuda) $(if $(use_mpi),mpi) $(if $(use_onnx),onnx) $(if $(use_opencv),opencv) $(if $(use_verbs),verbs))
+cuda_kernels := $(if $(use_cuda),$(shell find src -name '*.cu'))
+sources := $(filter-out $(foreach m,$(all_modules),$(module_sources_$(m))) $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc'),$(all_sources))
+CXXFLAGS_CUDA := $(if $(use_cuda),-isystem $(CUDA_HOME)/include)
 onnx_sources := $(shell find src test -path '*/onnx/*.cc')
-mpi_sources := $(shell find src -path '*/mpi/*.cc')
-# A shared object of its own.
-opencv_sources := $(shell find src -path '*/opencv/*.cc')
-# Those that this build leaves out.
-nccl_sources := $(if $(use_nccl),,$(shell find src -path '*/nccl/*.cc'))
-sources := $(filter-out $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc') $(verbs_sources) $(onnx_sources) $(mpi_sources) $(opencv_sources),$(all_sources))
-ifneq ($(use_cuda),)
-  cuda_sources := $(filter-out $(nccl_sources),$(filter $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc'),$(all_sources)))
-  cuda_kernels := $(shell find src -name '*.cu')
-  sources += $(cuda_sources)
-  CXXFLAGS_CUDA := -isystem $(CUDA_HOME)/include
-  LDFLAGS += -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64
-  LDLIBS += $(if $(cuda_sources)$(cuda_kernels),-lcudart)
-endif
-ifneq ($(use_verbs),)
-  sources += $(filter $(verbs_sources),$(all_sources))
-  LDLIBS += -lrdmacm -libverbs
-endif
-ifneq ($(use_onnx),)
-  sources += $(filter $(onnx_sources),$(all_sources))
-  LDLIBS += -lonnx_proto
-endif
-ifneq ($(use_mpi),)
-  sources += $(filter $(mpi_sources),$(all_sources))
-  LDLIBS += $(shell pkg-config --libs ompi-c)
-endif
+mpi_sources := $(module_sources_mpi)
+opencv_sources := $(module_sources_opencv)
 # Without the C++ interface, which MPI has given up.
 $(mpi_sources:%.cc=$(BUILD)/obj/%.o): CXXFLAGS += -DOMPI_SKIP_MPICXX $(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c 2>/dev/null))
 $(opencv_sources:%.cc=$(BUILD)/obj/%.o): CXXFLAGS += -isystem $(opencv_include)
@@ -189,7 +182,9 @@ $(hdf5_objects): CXXFLAGS += $(shell pkg-config --cflags hdf5-serial 2>/dev/null
 
 protos := $(wildcard src/proto/*.proto)
 generated := $(protos:src/%.proto=$(BUILD)/gen/%.pb.cc)
-objects := $(sources:%.cc=$(BUILD)/obj/%.o) $(cuda_kernels:%.cu=$(BUILD)/obj/%.cu.o)
+objects := $(sources:%.cc=$(BUILD)/obj/%.o)
+module_objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(module_sources_$(1))) $(if $(filter cuda,$(1)),$(cuda_kernels:%.cu=$(BUILD)/obj/%.cu.o))
+module_files := $(modules:%=$(BUILD)/modules/%.so)
 generated_objects := $(generated:%.cc=%.o)
 tool_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard tools/*.cc))
 
@@ -230,11 +225,9 @@ bench_binaries := $(bench_names:%=$(BUILD)/bench/%)
 # Those that need no package of their own are built with the tests, so that they still build.
 plain_bench_binaries := $(filter-out %/micro_bench %/auth_bench,$(bench_binaries))
 
-# Loaded by the library when it meets an image that takes OpenCV.
-opencv_library := $(if $(use_opencv),$(BUILD)/libmillrace_opencv.so)
-
-.PHONY: all install
-all: $(BUILD)/millrace $(opencv_library)
+.PHONY: all core install
+all: core $(module_files)
+core: $(BUILD)/millrace
 install: all
 	@packaging/install $(BUILD) $(version)
 
@@ -255,6 +248,7 @@ remember = $(shell mkdir -p $(BUILD); echo '$(2)' | cmp -s - $(BUILD)/$(1) || ec
 $(call remember,flags.list,$(CXXFLAGS) $(CXXFLAGS_CUDA) $(test_flags) $(PCH))
 $(call remember,archs.list,$(CUDA_ARCHS))
 $(call remember,sources.list,$(sort $(objects)))
+$(call remember,modules.list,$(foreach m,$(modules),$(sort $(call module_objects,$(m)))))
 
 $(BUILD)/gen/%.pb.cc $(BUILD)/gen/%.pb.h &: src/%.proto include/millrace/export.h
 	@mkdir -p $(@D)
@@ -308,37 +302,39 @@ $(BUILD)/obj/src/device/cuda_device.o: $(BUILD)/archs.list
 $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags.list $(BUILD)/archs.list | $(generated) backends
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(if $(filter ccache,$(CXX)),ccache )$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Xcompiler -fPIC$(if $(SANITIZE),,$(comma)-fvisibility=hidden) $(if $(werror),-Werror all-warnings) $(if $(filter src/exchange/%,$<),-fmad=false) -Iinclude -Isrc -gencode "arch=$(ptx),code=[$(subst $(space),$(comma),$(CUDA_ARCHS) $(ptx))]" -MMD -MF $(@:.o=.d) -c $< -o $@
+	$(Q)$(if $(filter ccache,$(CXX)),ccache )$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Xcompiler -fPIC$(if $(werror),-Werror all-warnings) $(if $(filter src/exchange/%,$<),-fmad=false) -Iinclude -Isrc -gencode "arch=$(ptx),code=[$(subst $(space),$(comma),$(CUDA_ARCHS) $(ptx))]" -MMD -MF $(@:.o=.d) -c $< -o $@
 
-$(BUILD)/libmillrace.a: $(objects) $(generated_objects) $(BUILD)/sources.list
-	@rm -f $@
-	$(call say,AR,$@)
-	$(Q)$(shell $(CXX) -print-prog-name=ld) -r $(objects) $(generated_objects) -o $(BUILD)/libmillrace.o
-	$(Q)$(shell $(CXX) -print-prog-name=ar) rcs $@ $(BUILD)/libmillrace.o
-
-# Layers, solvers and devices register themselves. All objects are joined into one, so that a
-# program which uses any of them gets every registration, without flags for the linker.
-# With sanitizers, where the library has 600 MB, all programs share it.
-link_library = $(if $(SANITIZE),-L$(BUILD) -lmillrace_whole -Wl$(comma)-rpath$(comma)'$$ORIGIN/..',$(BUILD)/libmillrace.a)
-$(BUILD)/libmillrace_whole.so: $(BUILD)/libmillrace.a
-	$(call say,LINK,$@)
-	$(Q)$(CXX) $(LDFLAGS) -shared -Wl,-soname,$(@F) $(BUILD)/libmillrace.o $(LDLIBS) -o $@
-ifneq ($(SANITIZE),)
-$(test_binaries) $(fuzz_binaries) $(BUILD)/test/chaos $(bench_binaries): $(BUILD)/libmillrace_whole.so
-endif
-
-# The minor version is part of the soname: see include/millrace/version.h.
+# The minor version is part of the soname: see include/millrace/version.h. Layers, solvers and devices
+# register themselves: all objects are linked in, so that a program which uses any of them gets every
+# registration.
 version := $(shell awk '/define MILLRACE_VERSION_M|define MILLRACE_VERSION_P/ { v = v s $$3; s = "." } END { print v }' include/millrace/version.h)
 soname := libmillrace.so.$(word 1,$(subst ., ,$(version))).$(word 2,$(subst ., ,$(version)))
-$(BUILD)/libmillrace.so: $(BUILD)/libmillrace.a packaging/libmillrace.map
+$(BUILD)/libmillrace.map: packaging/make-map include/millrace/version.h
+	@packaging/make-map $(version) > $@
+$(BUILD)/libmillrace.so: $(objects) $(generated_objects) $(BUILD)/sources.list $(BUILD)/libmillrace.map
 	$(call say,LINK,$@)
-	$(Q)$(CXX) $(LDFLAGS) -shared -Wl,-soname,$(soname) -Wl,--version-script=packaging/libmillrace.map \
-	  $(BUILD)/libmillrace.o $(LDLIBS) -o $(BUILD)/$(soname)
+	$(Q)$(CXX) $(LDFLAGS) -shared -Wl,-soname,$(soname) -Wl,--version-script=$(BUILD)/libmillrace.map -Wl,-Bsymbolic-functions \
+	  $(objects) $(generated_objects) $(LDLIBS) -o $(BUILD)/$(soname)
 	$(Q)ln -sf $(soname) $@
 
-$(BUILD)/libmillrace_opencv.so: $(opencv_sources:%.cc=$(BUILD)/obj/%.o)
-	$(call say,LINK,$@)
-	$(Q)$(CXX) $(LDFLAGS) -shared $^ -lopencv_imgcodecs -lopencv_core -o $@
+define module_rule
+$(BUILD)/modules/$(1).so: $(call module_objects,$(1)) $(BUILD)/libmillrace.so $(BUILD)/modules.list
+	@mkdir -p $$(@D)
+	$$(call say,LINK,$$@)
+	$$(Q)$$(CXX) $$(LDFLAGS) -shared -Wl,-soname,$(1).so -Wl,-rpath,'$$$$ORIGIN/..' -Wl,-Bsymbolic-functions \
+	  $(call module_objects,$(1)) -L$(BUILD) -lmillrace $$(module_libs_$(1)) -lprotobuf -lglog -o $$@
+endef
+$(foreach m,$(modules),$(eval $(call module_rule,$(m))))
+# The layer types of module contrib, which the library names in errors where the module is missing.
+$(BUILD)/gen/nn/contrib_layers.inc: $(module_sources_contrib)
+	@mkdir -p $(@D)
+	@sed -n 's/^const RegisterLayer<.*("\([A-Za-z0-9]*\)");$$/"\1",/p' $^ > $@
+$(BUILD)/obj/src/nn/layer.o: $(BUILD)/gen/nn/contrib_layers.inc
+
+# Programs and tests are linked with the library, and with the modules whose functions they name.
+libraries := $(BUILD)/libmillrace.so $(module_files)
+link_library := -L$(BUILD) -lmillrace -Wl,--as-needed $(module_files) -Wl,--no-as-needed \
+  -Wl,-rpath,'$$ORIGIN/..' -Wl,-rpath,'$$ORIGIN/../modules'
 
 # The folders of the library, from the program's: in the build, and the usual ones of an installation.
 library_folders := . ../lib ../lib64 $(addprefix ../lib/,$(shell $(CXX) -print-multiarch))
@@ -395,7 +391,7 @@ $(BUILD)/libsim.a: $(sim_objects)
 # Once for each program, since the rules of its batches are made with the list.
 $(foreach name,$(test_names) rdma_vm,$(eval objects_of_$(name) := $(call own_objects,$(name))))
 define test_binary
-$(BUILD)/test/$(1)_test: $(objects_of_$(1)) $(test_support) $(BUILD)/libsim.a $(BUILD)/libmillrace.a
+$(BUILD)/test/$(1)_test: $(objects_of_$(1)) $(test_support) $(BUILD)/libsim.a $(libraries)
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
 	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $(BUILD)/libsim.a $$(link_library) -lgtest $$(LDLIBS) -o $$@
@@ -421,7 +417,6 @@ $(BUILD)/obj/test/capi/%.cpp.o: test/capi/%.c
 c_tests := $(wildcard test/capi/*.c)
 $(BUILD)/test/capi_test: $(c_tests:%.c=$(BUILD)/obj/%.c99.o) $(c_tests:%.c=$(BUILD)/obj/%.cpp.o)
 
-$(BUILD)/test/data_test $(BUILD)/test/tools_test $(BUILD)/fuzz/image_fuzz: | $(opencv_library)
 $(BUILD)/test/tools_test: $(BUILD)/obj/tools/progress_line.o $(BUILD)/obj/tools/log_setup.o $(BUILD)/obj/tools/screen.o
 # The fake device's code for layers and update rules.
 $(BUILD)/test/gpu_test: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/nn/fake_gpu_*.cc) test/data/test_db.cc)
@@ -439,20 +434,20 @@ $(BUILD)/test/%.so: test/chaos/preload/%.cc
 
 chaos_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/chaos/program/*.cc) \
   test/chaos/fault_plan.cc test/netns/network.cc test/netns/bad_switch.cc)
-$(BUILD)/test/chaos: $(chaos_objects) $(BUILD)/libmillrace.a
+$(BUILD)/test/chaos: $(chaos_objects) $(libraries)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(link_library) $(LDLIBS) -o $@
 
 fuzz_support := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/fuzz/support/*.cc) test/support/encode_images.cc)
-$(BUILD)/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(fuzz_support) $(BUILD)/libsim.a $(BUILD)/libmillrace.a
+$(BUILD)/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(fuzz_support) $(BUILD)/libsim.a $(libraries)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(BUILD)/libsim.a $(link_library) $(LDLIBS) -o $@
 
 # One file, or a folder with a main.cc.
 define bench_binary
-$(BUILD)/bench/$(1): $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard bench/$(1).cc bench/$(1)/*.cc)) $(BUILD)/libmillrace.a
+$(BUILD)/bench/$(1): $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard bench/$(1).cc bench/$(1)/*.cc)) $(libraries)
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
 	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $$(link_library) $$(LDLIBS) -o $$@
@@ -468,12 +463,12 @@ $(BUILD)/bench/scale: $(patsubst %,$(BUILD)/obj/test/sim/%.o,exchange_node netwo
 
 # What a machine needs that has an NVIDIA driver and nothing else. Of the library only what
 # these programs use, so that the libraries of layers and images stay behind.
-bundle_of = $(filter-out $(verbs_sources:%.cc=$(BUILD)/obj/%.o) $(hdf5_objects),$(filter $(foreach f,$(1),$(BUILD)/obj/src/$(f)/%),$(objects)))
+bundle_of = $(filter-out $(hdf5_objects),$(filter $(foreach f,$(1),$(BUILD)/obj/src/$(f)/%),$(objects) $(call module_objects,cuda)))
 bundle_kernels := $(call bundle_of,base device weights exchange)
 bundle_segments := $(bundle_kernels) $(call bundle_of,transport segment metrics proto topology cluster linktest) $(generated_objects)
 bundle_support := $(patsubst %,$(BUILD)/obj/test/%.o,support/support support/doc_page support/fake_device support/fake_graphs)
 bundle_sim := $(patsubst %,$(BUILD)/obj/test/sim/%.o,cluster exchange_node membership_cluster network)
-bundle_libs := -lhwy -lglog -lgflags -lboost_thread -lboost_system -lisal -lrt -lgtest $(if $(use_cuda),-lcudart)
+bundle_libs := $(if $(use_cuda),-L$(CUDA_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64) -lhwy -lglog -lgflags -lboost_thread -lboost_system -lisal -lrt -lgtest $(if $(use_cuda),-lcudart)
 # $(1): what it is called; $(2): its objects; $(3): further libraries.
 define bundle_binary
 $(BUILD)/bundle/$(1): $(2)
@@ -491,7 +486,7 @@ $(eval $(call bundle_binary,segment_bench,$(call objects_in,bench/segment_bench)
 # Nets, update rules and whole runs need all of the library, with the libraries of images, too.
 $(BUILD)/bundle/training_test: $(call objects_in,test/gpu) $(call objects_in,test/support) \
   $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/nn/*gpu_*.cc) test/nn/device_net_test.cc test/data/test_db.cc) \
-  $(BUILD)/libsim.a $(BUILD)/libmillrace.a
+  $(BUILD)/libsim.a $(libraries)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(BUILD)/libsim.a $(link_library) -lgtest $(LDLIBS) -s -o $@
@@ -558,7 +553,7 @@ deps:
 
 .PHONY: quickstart
 quickstart: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@$(MAKE) --no-print-directory -j$$(nproc) core
 	@examples/fashion_mnist/quickstart
 
 .PHONY: cluster-demo

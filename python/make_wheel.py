@@ -25,9 +25,9 @@ def members(build, version):
                 yield os.path.relpath(path, folder), path
     soname = "libmillrace.so." + ".".join(version.split(".")[:2])
     yield f"millrace/{soname}", os.path.join(build, soname)
-    opencv = os.path.join(build, "libmillrace_opencv.so")
-    if os.path.exists(opencv):
-        yield "millrace/libmillrace_opencv.so", opencv
+    modules = os.path.join(build, "modules")
+    for name in sorted(os.listdir(modules)):
+        yield f"millrace/modules/{name}", os.path.join(modules, name)
 
 
 def main(build, version, out):

@@ -101,9 +101,8 @@ int RunAnnotated(const std::vector<std::string>& arguments) {
   options.label_type = FLAGS_label_type;
   options.label_map_file = FLAGS_label_map_file;
   options.check_label = FLAGS_check_label;
-  const AnnotatedConverter convert = RegisteredAnnotatedConverter();
-  if (!convert) throw Error("this program has no converter of images with boxes");
-  return Report(arguments[2], convert(arguments[0], arguments[1], arguments[2], options));
+  return Report(arguments[2],
+                FindAnnotatedConverter()(arguments[0], arguments[1], arguments[2], options));
 }
 
 int RunMean(const std::vector<std::string>& arguments) {

@@ -28,9 +28,9 @@ std::string FieldsOf(const TransportDescriptor& transport) {
 int RunTransports(const std::vector<std::string>& arguments) {
   ExpectArguments(arguments, 0, "none");
   for (const TransportDescriptor* each : TransportRegistry::Get().Descriptors()) {
-    const bool built = TransportRegistry::Get().IsBuilt(each->name);
+    const std::string reason = TransportRegistry::Get().WhyNot(each->name);
     std::printf("%s: %s\n", each->name.c_str(), each->description.c_str());
-    if (!built) std::printf("  not in this build: needs %s\n", each->build_hint.c_str());
+    if (!reason.empty()) std::printf("  in %s\n", reason.c_str());
     if (!each->privilege.empty()) std::printf("  privilege: %s\n", each->privilege.c_str());
     std::printf("  topology: %s\n", FieldsOf(*each).c_str());
     std::printf("  options: %s%s\n", List(each->options).c_str(),

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -93,13 +94,13 @@ class MILLRACE_API DeviceDriver {
   }
 };
 
-// All drivers compiled into this program.
+// The drivers of this program and the modules that it has loaded. Thread-safe.
 class MILLRACE_API DeviceRegistry {
  public:
   static DeviceRegistry& Get();
 
   void Register(std::unique_ptr<DeviceDriver> driver);
-  // nullptr if this build has no such driver.
+  // nullptr if this installation has no such driver. Loads module cuda for kCuda.
   DeviceDriver* FindDriver(DeviceType type);
   std::vector<DeviceInfo> List();
 
@@ -110,6 +111,12 @@ class MILLRACE_API DeviceRegistry {
   Device& OwnerOf(const void* pointer);
 
  private:
+  friend MILLRACE_API const char* DeviceTypeName(DeviceType type);
+  DeviceDriver* FindLoaded(DeviceType type);
+  std::vector<DeviceDriver*> Loaded();
+
+  std::mutex mutex_;
+  // Drivers stay where they are.
   std::vector<std::unique_ptr<DeviceDriver>> drivers_;
 };
 

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -227,7 +228,10 @@ class MILLRACE_API LayerRegistry {
   bool HasCodeFor(DeviceType device) const;
 
  private:
-  // By type; without a device: for all.
+  const std::map<std::optional<DeviceType>, Factory>* FindType(const std::string& type) const;
+
+  mutable std::mutex mutex_;  // of the map
+  // By type; without a device: for all. Entries stay where they are.
   std::map<std::string, std::map<std::optional<DeviceType>, Factory>> factories_;
 };
 

@@ -74,9 +74,6 @@ struct MILLRACE_API TransportDescriptor {
   std::string name;         // as topology files and TransportConfig name it
   std::string description;  // one line, for listings
   std::string privilege;    // what a process needs, such as "CAP_NET_RAW"; "": nothing
-  // How to build the backend, for errors in builds without it: "librdmacm-dev and make VERBS=on".
-  // Required if some builds leave the backend out.
-  std::string build_hint;
   TransportReach reach = TransportReach::kProcess;
   TransportAddressing addressing;
   // Takes the option `group`, a number from 0 to 65535 that separates clusters and segments on one

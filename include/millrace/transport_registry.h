@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,8 +46,7 @@ struct MILLRACE_API TransportConfig {
   std::map<NodeId, std::string> Peers(const char* form) const;
 };
 
-// Registration is not thread-safe; it happens before main(), or while a plugin is loaded, when no
-// other thread uses the registry. The rest is thread-safe.
+// Thread-safe.
 class MILLRACE_API TransportRegistry {
  public:
   // Makes the endpoint of config.node. Throws Error with one line that names the option. All
@@ -66,14 +66,19 @@ class MILLRACE_API TransportRegistry {
   std::vector<const TransportDescriptor*> Descriptors() const;
   // All names, sorted.
   std::vector<std::string> Names() const;
-  // Whether this build includes the backend.
-  bool IsBuilt(const std::string& name) const { return factories_.count(name) != 0; }
+  // Why there is no code for a transport: "module verbs, which is not installed (...)"; "" if there
+  // is. Loads the module of its name.
+  std::string WhyNot(const std::string& name) const;
 
-  // Throws Error with one line if the transport is unknown (lists the known ones), this build lacks
-  // it (says how to build it), an option is unknown or wrong, or this machine does not support it.
+  // Throws Error with one line if the transport is unknown (lists the known ones), its module
+  // cannot be loaded, an option is unknown or wrong, or this machine does not support it.
   std::unique_ptr<Transport> Create(const TransportConfig& config) const;
 
  private:
+  // Null if there is none.
+  const Factory* FindFactory(const std::string& name) const;
+
+  mutable std::mutex mutex_;  // of the maps; entries stay where they are
   std::map<std::string, TransportDescriptor> descriptors_;
   std::map<std::string, Factory> factories_;
 };

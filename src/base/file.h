@@ -9,8 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include "millrace/export.h"
-
 namespace millrace::inline base {
 
 // Returns the whole file. Throws Error naming the path; a directory is an error.
@@ -21,7 +19,7 @@ std::string ReadFile(const std::string& path);
 // killed leaves the temporary file PATH.SYSTEM.PID.START.tmp. SYSTEM is 16 hexadecimal digits that
 // identify the boot and the PID namespace; START is the start time of the process
 // (ProcessIdentity).
-class MILLRACE_API AtomicFile {
+class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);
   ~AtomicFile();
@@ -54,7 +52,7 @@ int RemoveStaleTemporaries(const std::string& folder,
 void MakeDirectories(const std::string& path);
 
 // The directory part of `path`, ending in '/'; "" if there is none.
-MILLRACE_API std::string Dirname(const std::string& path);
+std::string Dirname(const std::string& path);
 
 bool FileExists(const std::string& path);
 

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "millrace/export.h"
-
 namespace millrace::inline base {
 
 // Records a mistake, in one line.
@@ -17,7 +15,7 @@ void ReportBadRegistration(const std::string& line);
 // this name, expected one".
 void ReportSecondRegistration(const std::string& kind, const std::string& name);
 // Throws the first recorded mistake as Error, in every call.
-MILLRACE_API void CheckRegistrations();
+void CheckRegistrations();
 // Returns all mistakes and forgets them; for tests.
 std::vector<std::string> TakeBadRegistrations();
 

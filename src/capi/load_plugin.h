@@ -4,15 +4,13 @@
 
 #include <string>
 
-#include "millrace/export.h"
-
 namespace millrace::inline capi {
 
 // Loads the shared library at `path`, which stays until the process ends, and runs its
 // millrace_plugin_init if it has one and has not been loaded before. Throws Error in one line if
 // the file is no shared library, if that function reports an error, or for a mistake in a
 // registration.
-MILLRACE_API void LoadPlugin(const std::string& path);
+void LoadPlugin(const std::string& path);
 
 }  // namespace millrace::inline capi
 

@@ -25,8 +25,8 @@ DeviceGroup MakeDeviceGroup(std::span<Device* const> devices, Collective* betwee
   const DeviceType type = devices.front()->type();
   const auto maker = Makers().find(type);
   if (maker != Makers().end()) return maker->second(devices, between);
-  throw Error("this build cannot sum between devices of type ", DeviceTypeName(type),
-              type == DeviceType::kCuda ? ": install nccl.h and build again" : "");
+  throw Error("this program cannot sum between devices of type ", DeviceTypeName(type),
+              type == DeviceType::kCuda ? ": its module cuda was built without nccl.h" : "");
 }
 
 }  // namespace millrace::inline collective

@@ -1,6 +1,7 @@
 #include "collective/processes.h"
 
 #include "base/error.h"
+#include "base/module.h"
 #include "base/parse_number.h"
 #include "base/registration.h"
 
@@ -41,12 +42,15 @@ RegisterConnect::RegisterConnect(ConnectFunction connect) {
   Connect() = connect;
 }
 
-bool CanConnectProcesses() { return Connect() != nullptr; }
+std::string WhyNoProcesses() {
+  const std::string reason = LoadModule("mpi");
+  return Connect() != nullptr ? "" : reason;
+}
 
 std::unique_ptr<Processes> ConnectProcesses(const Launch& launch, double peer_timeout) {
-  if (Connect() == nullptr) {
+  if (const std::string reason = WhyNoProcesses(); !reason.empty()) {
     throw Error(launch.launcher, " has started ", launch.size,
-                " processes, but this build has no MPI: install libopenmpi-dev and build again");
+                " processes, but what connects them is in ", reason);
   }
   std::unique_ptr<Processes> processes = Connect()(peer_timeout);
   if (processes->size() != launch.size) {

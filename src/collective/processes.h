@@ -1,5 +1,5 @@
 // The processes that a launcher (mpirun, srun) has started to train together. A library of
-// collective operations connects them; builds without it say so.
+// collective operations connects them; without it this process says so.
 #ifndef MILLRACE_COLLECTIVE_PROCESSES_H_
 #define MILLRACE_COLLECTIVE_PROCESSES_H_
 
@@ -9,7 +9,6 @@
 #include <string>
 
 #include "collective/collective.h"
-#include "millrace/export.h"
 
 namespace millrace::inline collective {
 
@@ -51,23 +50,22 @@ using Environment = std::function<const char*(const char* variable)>;
 // None if no launcher has started this process together with others. Reads OMPI_COMM_WORLD_SIZE and
 // OMPI_COMM_WORLD_RANK (mpirun) first, then SLURM_STEP_NUM_TASKS and SLURM_PROCID (srun). Throws
 // Error for what is not a number.
-MILLRACE_API std::optional<Launch> FindLaunch(const Environment& environment);
+std::optional<Launch> FindLaunch(const Environment& environment);
 
 // `peer_timeout`: in seconds.
 using ConnectFunction = std::unique_ptr<Processes> (*)(double peer_timeout);
 
-// Registers a function that connects processes. Define one at namespace scope, in a file that is
-// compiled only where its library is installed.
+// Registers a function that connects processes. Define one at namespace scope, in module mpi.
 struct RegisterConnect {
   explicit RegisterConnect(ConnectFunction connect);
 };
 
-// Whether this build has a library that connects processes.
-MILLRACE_API bool CanConnectProcesses();
+// Why no library connects processes: "module mpi, which is not installed (...)"; "" if one does.
+std::string WhyNoProcesses();
 
 // Connects the processes of `launch`, once in the life of this process. `peer_timeout`: seconds of
-// silence after which a process counts as lost. Throws Error if this build has no library for that,
-// or if the library does not find all of them.
+// silence after which a process counts as lost. Throws Error if there is no library for that, or if
+// the library does not find all of them.
 std::unique_ptr<Processes> ConnectProcesses(const Launch& launch, double peer_timeout);
 
 }  // namespace millrace::inline collective

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "control/http_address.h"
-#include "millrace/export.h"
 
 namespace millrace::inline control {
 
@@ -28,7 +27,7 @@ ClusterAddresses ReadClusterAddresses(const std::string& topology, const std::st
                                       bool needs_node);
 
 // Whether the topology gives this node a control service; false without a topology. Throws Error.
-MILLRACE_API bool HasControlService(const std::string& topology, const std::string& node);
+bool HasControlService(const std::string& topology, const std::string& node);
 
 // Parses `text`. Throws Error that says what is expected.
 HttpAddress ExpectHttpAddress(const std::string& text);

@@ -8,7 +8,6 @@
 
 #include "control/endpoint_file.h"
 #include "control/http_client.h"
-#include "millrace/export.h"
 #include "proto/control.pb.h"
 
 namespace millrace::inline control {
@@ -25,7 +24,7 @@ struct ControlTarget {
 };
 
 // Thread-safe.
-class MILLRACE_API ControlClient {
+class ControlClient {
  public:
   // `key`: the control key; null: requests are not signed. `node`: of the cluster, if the service
   // at `address` is to forward to it; "": that service itself.

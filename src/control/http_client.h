@@ -9,12 +9,11 @@
 #include "base/error.h"
 #include "control/http_address.h"
 #include "control/http_message.h"
-#include "millrace/export.h"
 
 namespace millrace::inline control {
 
 // The error when nothing listens at the address, or the connection ends before the response.
-class MILLRACE_API ServiceGone : public Error {
+class ServiceGone : public Error {
  public:
   using Error::Error;
 };

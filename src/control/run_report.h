@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "millrace/export.h"
 #include "millrace/metrics.h"
 #include "millrace/run.h"
 #include "proto/control.pb.h"
@@ -30,10 +29,9 @@ control_api::TrainerStatus TrainerStatusMessage(const RunStatus& status, double 
 control_api::Metrics MetricsMessage(const MetricsReading& reading);
 
 // `message` in protobuf's JSON form, with all fields that are set and the names of the file.
-MILLRACE_API std::string JsonOf(const google::protobuf::Message& message);
+std::string JsonOf(const google::protobuf::Message& message);
 // Reads that; fields that the message does not have are ignored. Throws Error with `what` it is.
-MILLRACE_API void ReadJson(const std::string& json, const std::string& what,
-                           google::protobuf::Message* message);
+void ReadJson(const std::string& json, const std::string& what, google::protobuf::Message* message);
 
 }  // namespace millrace::inline control
 

@@ -9,15 +9,13 @@
 #include <vector>
 
 #include "data/database.h"
-#include "millrace/export.h"
 
 namespace millrace::inline data {
 
 // MNIST and data sets in its format: IDX files of unsigned bytes, images (N x rows x columns) and
 // labels (N), each plain or gzipped. Keys "%08d". Returns N.
-MILLRACE_API uint64_t ConvertMnist(const std::string& image_file, const std::string& label_file,
-                                   const std::string& output_db,
-                                   DatabaseKind kind = DatabaseKind::kLmdb);
+uint64_t ConvertMnist(const std::string& image_file, const std::string& label_file,
+                      const std::string& output_db, DatabaseKind kind = DatabaseKind::kLmdb);
 
 // Of each of CIFAR-10's files.
 inline constexpr uint64_t kCifarRecordsPerFile = 10000;
@@ -27,10 +25,9 @@ inline constexpr uint64_t kCifarRecordsPerFile = 10000;
 // cifar10_train_lmdb and cifar10_test_lmdb (or ..._leveldb) in `output_folder`, which must exist.
 // Keys "%05d", in the order of the files. Creates both databases or none. Returns the number of
 // records of both together.
-MILLRACE_API uint64_t ConvertCifar(const std::string& input_folder,
-                                   const std::string& output_folder,
-                                   uint64_t records_per_file = kCifarRecordsPerFile,
-                                   DatabaseKind kind = DatabaseKind::kLmdb);
+uint64_t ConvertCifar(const std::string& input_folder, const std::string& output_folder,
+                      uint64_t records_per_file = kCifarRecordsPerFile,
+                      DatabaseKind kind = DatabaseKind::kLmdb);
 
 struct ImageMean {
   uint64_t images = 0;
@@ -40,8 +37,7 @@ struct ImageMean {
 // Computes the mean of all images of a database of either kind (raw or encoded, see
 // data/pixel_reader.h), which must have one size, and writes it as a BlobProto of shape 1 x
 // channels x height x width, the format of `mean_file`; "": writes no file.
-MILLRACE_API ImageMean ComputeImageMean(const std::string& database,
-                                        const std::string& output_file);
+ImageMean ComputeImageMean(const std::string& database, const std::string& output_file);
 
 }  // namespace millrace::inline data
 

@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "data/batch_stream.h"
 #include "data/common_order.h"
-#include "millrace/export.h"
 #include "proto/caffe.pb.h"
 
 namespace millrace::inline data {
@@ -32,7 +31,7 @@ struct DataOptions {
 };
 
 // Thread-safe.
-class MILLRACE_API DataService {
+class DataService {
  public:
   explicit DataService(const DataOptions& options);
   ~DataService();

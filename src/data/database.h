@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "millrace/data_source.h"
-#include "millrace/export.h"
 
 namespace millrace::inline data {
 
@@ -55,7 +54,7 @@ enum class DatabaseKind { kLmdb, kLevelDb };
 // As in net files: "LMDB", "LEVELDB".
 const char* NameOf(DatabaseKind kind);
 // The kind of a --backend flag: "lmdb" or "leveldb". Throws Error naming the flag.
-MILLRACE_API DatabaseKind ParseDatabaseKind(const std::string& backend);
+DatabaseKind ParseDatabaseKind(const std::string& backend);
 
 // What the contents of folder `path` say; nullopt if it is no database. Does not open it.
 std::optional<DatabaseKind> FindDatabaseKind(const std::string& path);

@@ -1,13 +1,9 @@
 #include "data/opencv_images.h"
 
-#include <dlfcn.h>
-
-#include <filesystem>
 #include <string>
-#include <system_error>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/module.h"
 #include "data/opencv/decode.h"
 
 namespace millrace::inline data {
@@ -36,36 +32,6 @@ std::string_view FormatOf(std::string_view file) {
   return "";
 }
 
-// Where this code lies: in libmillrace.so, or in a program.
-std::string FolderOfThisCode() {
-  Dl_info self = {};
-  dladdr(reinterpret_cast<const void*>(&DecodeWithOpenCv), &self);
-  const std::string_view file(self.dli_fname ? self.dli_fname : "");
-  // The path of a program is the one that it was started with.
-  std::error_code ignored;
-  return file.starts_with('/')
-             ? std::filesystem::path(file).parent_path()
-             : std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-}
-
-// The shared object, or why there is none.
-struct Library {
-  Library() {
-    const std::string folder = FolderOfThisCode();
-    for (const char* place : {"/", "/../"}) {  // programs of the build lie in folders of their own
-      const std::string file = StrCat(folder, place, "libmillrace_opencv.so");
-      if (!FileExists(file)) continue;
-      void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-      if (handle) decode = reinterpret_cast<OpenCvDecode*>(dlsym(handle, kOpenCvDecode));
-      if (!decode) lacks = StrCat("install libopencv-imgcodecs-dev (", dlerror(), ")");
-      return;
-    }
-  }
-
-  OpenCvDecode* decode = nullptr;
-  std::string lacks = "install libopencv-imgcodecs-dev and build again";
-};
-
 uint8_t* Place(void* image, int channels, int height, int width) {
   auto* const to = static_cast<Image*>(image);
   ResizeImage(channels, height, width, to);
@@ -76,17 +42,18 @@ uint8_t* Place(void* image, int channels, int height, int width) {
 
 void DecodeWithOpenCv(std::string_view file, ImageColor color, Image* image) {
   if (file.empty()) throw Error("is empty, expected an image");
-  static const Library library;
+  static const std::string reason = LoadModule("opencv");
+  static const auto decode = reinterpret_cast<OpenCvDecode*>(ModuleSymbol("opencv", kOpenCvDecode));
   const std::string_view format = FormatOf(file);
-  if (!library.decode) {
+  if (decode == nullptr) {
     throw Error(
         format.empty() ? "is neither a JPEG nor a PNG file" : StrCat("is ", format, " file"),
-        "; to read other images than JPEG and PNG, ", library.lacks);
+        "; what reads other images than JPEG and PNG is in ", reason);
   }
   const OpenCvColor asked = color == ImageColor::kNative  ? OpenCvColor::kOwn
                             : color == ImageColor::kColor ? OpenCvColor::kColor
                                                           : OpenCvColor::kGray;
-  const OpenCvResult result = library.decode(file.data(), file.size(), asked, Place, image);
+  const OpenCvResult result = decode(file.data(), file.size(), asked, Place, image);
   if (result == OpenCvResult::kDeep) {
     throw Error("is ", format.empty() ? "an image" : StrCat(format, " file"),
                 " of more than 8 bits a value, which is not supported; transform_param's "

@@ -1,5 +1,5 @@
 // Decodes images in the other formats that Caffe reads, such as BMP, PNM, TIFF and WebP, with
-// OpenCV: with libmillrace_opencv.so (data/opencv/decode.h), which is loaded at the first of them.
+// OpenCV: with module opencv (data/opencv/decode.h), which is loaded at the first of them.
 #ifndef MILLRACE_DATA_OPENCV_IMAGES_H_
 #define MILLRACE_DATA_OPENCV_IMAGES_H_
 
@@ -10,7 +10,7 @@
 namespace millrace::inline data {
 
 // Writes rows of pixels in (H, W, C) order to `image`. Throws Error, without naming the record; if
-// the shared object is missing or cannot be loaded, the error names the package. Thread-safe.
+// the module is missing or cannot be loaded, the error says so. Thread-safe.
 void DecodeWithOpenCv(std::string_view file, ImageColor color, Image* image);
 
 }  // namespace millrace::inline data

@@ -1,14 +1,16 @@
 #include "millrace/device.h"
 
 #include "base/error.h"
+#include "base/module.h"
+#include "base/registration.h"
 
 namespace millrace {
 
 const char* DeviceTypeName(DeviceType type) {
-  if (DeviceDriver* const driver = DeviceRegistry::Get().FindDriver(type)) {
+  if (DeviceDriver* const driver = DeviceRegistry::Get().FindLoaded(type)) {
     return driver->type_name();
   }
-  return type == DeviceType::kCuda ? "cuda" : "unknown";  // a build without CUDA names it, too
+  return type == DeviceType::kCuda ? "cuda" : "unknown";  // named without its module, too
 }
 
 DeviceRegistry& DeviceRegistry::Get() {
@@ -17,19 +19,38 @@ DeviceRegistry& DeviceRegistry::Get() {
 }
 
 void DeviceRegistry::Register(std::unique_ptr<DeviceDriver> driver) {
+  if (FindLoaded(driver->type()) != nullptr) {
+    return ReportSecondRegistration("device type", driver->type_name());
+  }
+  const std::lock_guard lock(mutex_);
   drivers_.push_back(std::move(driver));
 }
 
-DeviceDriver* DeviceRegistry::FindDriver(DeviceType type) {
-  for (auto& driver : drivers_) {
-    if (driver->type() == type) return driver.get();
+DeviceDriver* DeviceRegistry::FindLoaded(DeviceType type) {
+  for (DeviceDriver* const driver : Loaded()) {
+    if (driver->type() == type) return driver;
   }
   return nullptr;
 }
 
+std::vector<DeviceDriver*> DeviceRegistry::Loaded() {
+  const std::lock_guard lock(mutex_);
+  std::vector<DeviceDriver*> loaded;
+  for (const auto& driver : drivers_) loaded.push_back(driver.get());
+  return loaded;
+}
+
+DeviceDriver* DeviceRegistry::FindDriver(DeviceType type) {
+  DeviceDriver* const driver = FindLoaded(type);
+  if (driver != nullptr || type != DeviceType::kCuda) return driver;
+  LoadModule("cuda");
+  return FindLoaded(type);
+}
+
 std::vector<DeviceInfo> DeviceRegistry::List() {
+  FindDriver(DeviceType::kCuda);
   std::vector<DeviceInfo> all;
-  for (auto& driver : drivers_) {
+  for (DeviceDriver* const driver : Loaded()) {
     for (DeviceInfo& info : driver->List()) all.push_back(std::move(info));
   }
   return all;
@@ -37,16 +58,14 @@ std::vector<DeviceInfo> DeviceRegistry::List() {
 
 Device& DeviceRegistry::Find(DeviceType type, int ordinal) {
   DeviceDriver* const driver = FindDriver(type);
-  if (!driver) {
-    throw Error(DeviceTypeName(type), " device ", ordinal, ": this build has no ",
-                DeviceTypeName(type), " devices",
-                type == DeviceType::kCuda ? ": expected one with CUDA (make CUDA=on)" : "");
-  }
-  return driver->Open(ordinal);
+  if (driver != nullptr) return driver->Open(ordinal);
+  const std::string reason = type == DeviceType::kCuda ? LoadModule("cuda") : "";
+  throw Error(DeviceTypeName(type), " device ", ordinal, ": ",
+              reason.empty() ? "this program has no driver for it" : "its driver is in " + reason);
 }
 
 Device& DeviceRegistry::OwnerOf(const void* pointer) {
-  for (auto& driver : drivers_) {
+  for (DeviceDriver* const driver : Loaded()) {
     const int ordinal = driver->OwnerOf(pointer);
     if (ordinal >= 0) return driver->Open(ordinal);
   }

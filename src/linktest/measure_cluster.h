@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "millrace/export.h"
 #include "proto/bench.pb.h"
 
 namespace millrace::inline linktest {
@@ -26,8 +25,8 @@ struct MeasureOptions {
 // layout of its weights differs. `stopped` waits `ms` milliseconds and returns whether the user
 // wants to stop. Throws Error if no other node came, the others refuse this node or measure without
 // it, the leader has gone, or `stopped` returned true.
-MILLRACE_API std::optional<BenchResult> MeasureCluster(const MeasureOptions& options,
-                                                       const std::function<bool(int ms)>& stopped);
+std::optional<BenchResult> MeasureCluster(const MeasureOptions& options,
+                                          const std::function<bool(int ms)>& stopped);
 
 }  // namespace millrace::inline linktest
 

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "millrace/export.h"
 #include "millrace/node_id.h"
 #include "proto/bench.pb.h"
 #include "topology/topology.h"
@@ -35,14 +34,14 @@ BenchResult ResultOf(const Topology& topology, const Measurement& measurement);
 
 // The result as a JSON object with the field names of bench.proto, on one line with a line break.
 // Unknown fields are absent.
-MILLRACE_API std::string ResultJson(const BenchResult& result);
+std::string ResultJson(const BenchResult& result);
 
 // The text output of `millrace bench`.
 
 // Summary lines, then for each segment a table of its flows between nodes and a table of its ends,
 // then a table of the nodes. At most 100 columns unless names exceed 12 characters. "-" stands for
 // an unknown value.
-MILLRACE_API std::string BenchTable(const BenchResult& result);
+std::string BenchTable(const BenchResult& result);
 
 }  // namespace millrace::inline linktest
 

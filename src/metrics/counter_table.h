@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "millrace/export.h"
 #include "millrace/metrics.h"
 
 namespace millrace::inline metrics {
@@ -14,16 +13,16 @@ namespace millrace::inline metrics {
 // that is only in `now`, the rates are its counts since its start, divided by `seconds`. With
 // `peers`, a row for each peer follows the row of its segment. Names contain printable text only
 // (OneLine).
-MILLRACE_API std::string CounterTable(const std::vector<CounterFileReading>& before,
-                                      const std::vector<CounterFileReading>& now, double seconds,
-                                      bool peers = false);
+std::string CounterTable(const std::vector<CounterFileReading>& before,
+                         const std::vector<CounterFileReading>& now, double seconds,
+                         bool peers = false);
 
 // One line of JSON with the unmodified values by their short names (millrace/metrics.h), for
 // programs:
 //   [{"pid":7,"user":1000,"title":"LeNet","groups":{"run":{"iteration":100,"loss":0.25}}}]
 // Numbers that are not finite are null. Characters that are not printable are escaped; bytes that
 // are not UTF-8 become U+FFFD.
-MILLRACE_API std::string CounterFileJson(const std::vector<CounterFileReading>& now);
+std::string CounterFileJson(const std::vector<CounterFileReading>& now);
 
 }  // namespace millrace::inline metrics
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "metrics/run_curves.h"
-#include "millrace/export.h"
 
 namespace millrace::inline metrics {
 
@@ -16,7 +15,7 @@ namespace millrace::inline metrics {
 // input, so paths never appear in it; the picture that it writes to standard output replaces the
 // file `path` when gnuplot has succeeded. Throws Error and leaves `path` as it was if gnuplot is
 // not installed (the message names the package) or fails. Blocks; thread-safe.
-MILLRACE_API void RunGnuplot(const std::string& script, const std::string& path);
+void RunGnuplot(const std::string& script, const std::string& path);
 
 // `text` as a string literal of a gnuplot script, which gnuplot cannot take for anything else:
 // octal escapes stand for all ASCII characters other than letters and spaces. (Within
@@ -60,7 +59,7 @@ struct Figure {
 // A picture of 1100 by about 800 pixels, higher for many runs: PNG (of twice as many pixels) if the
 // name of the file ends in ".png", otherwise SVG. Texts other than titles of charts are shown
 // literally.
-MILLRACE_API std::string FigureScript(const Figure& figure, const std::string& path);
+std::string FigureScript(const Figure& figure, const std::string& path);
 
 }  // namespace millrace::inline metrics
 

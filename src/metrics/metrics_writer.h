@@ -10,20 +10,19 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/export.h"
 #include "proto/metrics.pb.h"
 
 namespace millrace::inline metrics {
 
 // Receives the rows of a run. Thread-safe.
-class MILLRACE_API MetricsSink {
+class MetricsSink {
  public:
   virtual ~MetricsSink() = default;
   virtual void Write(const MetricsRow& row) = 0;
 };
 
 // Appends rows to a file. Thread-safe.
-class MILLRACE_API MetricsWriter : public MetricsSink {
+class MetricsWriter : public MetricsSink {
  public:
   // Creates or continues the file. Removes an unfinished row that a killed run left at its end.
   // Throws Error naming `path` if the file cannot be written or holds anything else than metrics.
@@ -59,7 +58,7 @@ MetricsRow ParseMetricsLine(std::string_view line, const std::string& place);
 // All rows of a file, or of text in memory; `name` stands for the file in errors. Ignores a last
 // line without a line break that cannot be parsed, which a killed run leaves. Throws Error for any
 // other line that is not a row, and if there are no rows.
-MILLRACE_API std::vector<MetricsRow> ReadMetrics(const std::string& path);
+std::vector<MetricsRow> ReadMetrics(const std::string& path);
 std::vector<MetricsRow> ParseMetrics(std::string_view text, const std::string& name);
 
 }  // namespace millrace::inline metrics

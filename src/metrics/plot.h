@@ -6,14 +6,13 @@
 
 #include "metrics/figure.h"
 #include "metrics/run_curves.h"
-#include "millrace/export.h"
 
 namespace millrace::inline metrics {
 
 // Returns four charts with the runs overlaid in the order given. Accepts runs without tests, with
 // single points, with numbers that are not finite, and with hundreds of thousands of rows. Throws
 // Error if `runs` is empty or has no points.
-MILLRACE_API Figure PlotRuns(const std::vector<Run>& runs);
+Figure PlotRuns(const std::vector<Run>& runs);
 
 }  // namespace millrace::inline metrics
 

@@ -7,12 +7,11 @@
 #include <optional>
 
 #include "base/clock.h"
-#include "millrace/export.h"
 
 namespace millrace::inline metrics {
 
 // The recent rate of increase of a count. Not thread-safe.
-class MILLRACE_API RecentRate {
+class RecentRate {
  public:
   // Measures over the last `window_seconds`. `clock` outlives this object.
   RecentRate(const Clock* clock, double window_seconds)

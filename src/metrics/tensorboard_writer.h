@@ -15,7 +15,7 @@ namespace millrace::inline metrics {
 
 // Writes loss, learning rate and rate as train/..., outputs of test net N as test/... (N = 0) or
 // testN/.... Thread-safe.
-class MILLRACE_API TensorboardWriter : public MetricsSink {
+class TensorboardWriter : public MetricsSink {
  public:
   // Makes `folder`, and a new file in it. Throws Error naming the path if that is impossible.
   explicit TensorboardWriter(const std::string& folder);

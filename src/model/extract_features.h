@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "millrace/export.h"
 #include "nn/net.h"
 
 namespace millrace::inline model {
@@ -23,15 +22,14 @@ struct FeatureOutput {
 // written of each blob. Databases appear complete or not at all; an HDF5 file that exists is
 // replaced. Throws Error before the first pass if a blob or the backend is not known, or if an
 // output exists.
-MILLRACE_API std::vector<int64_t> ExtractFeatures(BuiltNet* net,
-                                                  const std::vector<FeatureOutput>& outputs,
-                                                  const std::string& backend, int batches);
+std::vector<int64_t> ExtractFeatures(BuiltNet* net, const std::vector<FeatureOutput>& outputs,
+                                     const std::string& backend, int batches);
 
 // Where `blob` goes if only the prefix of all outputs is given: "PREFIX_BLOB" for a database, with
 // '_' for each '/' of the blob's name; for HDF5 "PREFIX.h5" for all blobs, or the prefix itself if
 // that ends in ".h5".
-MILLRACE_API std::string FeaturePath(const std::string& prefix, const std::string& blob,
-                                     const std::string& backend);
+std::string FeaturePath(const std::string& prefix, const std::string& blob,
+                        const std::string& backend);
 
 }  // namespace millrace::inline model
 

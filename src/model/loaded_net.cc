@@ -3,17 +3,12 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/module.h"
 #include "base/registration.h"
 #include "solver/snapshot.h"
 
 namespace millrace::inline model {
 namespace {
-
-// The known formats, and what a build needs for them.
-const std::map<std::string, std::string>& Needs() {
-  static const std::map<std::string, std::string> needs = {{"onnx", "libonnx-dev"}};
-  return needs;
-}
 
 std::map<std::string, WriteModelFile>& Writers() {
   static std::map<std::string, WriteModelFile> writers;
@@ -29,12 +24,12 @@ RegisterModelFormat::RegisterModelFormat(const std::string& format, WriteModelFi
 }
 
 WriteModelFile FindModelFormat(const std::string& format) {
-  const auto need = Needs().find(format);
-  if (need == Needs().end()) throw Error("--to=", format, ": expected caffemodel, npz, onnx or safetensors");
-  const auto writer = Writers().find(format);
-  if (writer == Writers().end()) {
-    throw Error("--to=", format, ": not in this build: install ", need->second, " and build again");
+  if (format != "onnx") {
+    throw Error("--to=", format, ": expected caffemodel, npz, onnx or safetensors");
   }
+  const std::string reason = LoadModule("onnx");
+  const auto writer = Writers().find(format);
+  if (writer == Writers().end()) throw Error("--to=", format, ": in ", reason);
   return writer->second;
 }
 

@@ -6,7 +6,6 @@
 
 #include "data/data_service.h"
 #include "millrace/device.h"
-#include "millrace/export.h"
 #include "nn/net.h"
 #include "weights/device_weights.h"
 
@@ -26,10 +25,10 @@ struct RegisterModelFormat {
 
 // The writer of `format`, the value of a flag --to. Throws Error naming the flag if there is no
 // such format, or if this build lacks its library.
-MILLRACE_API WriteModelFile FindModelFormat(const std::string& format);
+WriteModelFile FindModelFormat(const std::string& format);
 
 // A net with weights from files, for tools that run it or write it in another form.
-class MILLRACE_API LoadedNet {
+class LoadedNet {
  public:
   // Builds the net in `state` and logs its notices. The weights are those of the fillers, then
   // those of `weights`, a comma-separated list of .caffemodel files, which may be empty. `layout`:

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "millrace/blob.h"
-#include "millrace/export.h"
 
 namespace millrace::inline model {
 
@@ -103,12 +102,12 @@ struct StoredFile {
 
 // Reads a .caffemodel, .solverstate, their .h5 forms, or a mean file (.binaryproto). What the file
 // holds decides, not its name. Throws Error naming the file if it is none of them.
-MILLRACE_API StoredFile ReadStoredFile(const std::string& path);
+StoredFile ReadStoredFile(const std::string& path);
 
 // For people: a heading, and a table with a line for each array.
-MILLRACE_API std::string StoredFileText(const StoredFile& file);
+std::string StoredFileText(const StoredFile& file);
 // A JSON object. Numbers that are not finite are null.
-MILLRACE_API std::string StoredFileJson(const StoredFile& file);
+std::string StoredFileJson(const StoredFile& file);
 
 }  // namespace millrace::inline model
 

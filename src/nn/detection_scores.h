@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "millrace/export.h"
-
 namespace millrace::inline nn {
 
 // How the precisions p at the recalls r that falling scores give become one number.
@@ -20,7 +18,7 @@ enum class ApVersion {
   kIntegral,     // the integral over r of p
 };
 // By ap_version: "11point", "MaxIntegral", "Integral". Throws FieldError("ap_version", ...).
-MILLRACE_API ApVersion ApVersionOf(const std::string& name);
+ApVersion ApVersionOf(const std::string& name);
 
 // Indices of `scores`, best first; equal ones in their order. NaN is the best of all scores.
 std::vector<int> BestFirst(std::span<const float> scores);

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "millrace/blob.h"
-#include "millrace/export.h"
 #include "millrace/layer.h"
 #include "nn/blob_memory.h"
 #include "nn/net_param.h"
@@ -71,7 +70,7 @@ struct NetParam {
 // their work on the net's queue. Functions that return values to the host, or copy to or from
 // blobs, wait for that work and throw Error if the device has failed. On the host, each call
 // computes before it returns.
-class MILLRACE_API BuiltNet {
+class BuiltNet {
  public:
   // Throws Error with the position in the file for any error in `param`.
   BuiltNet(const caffe::NetParameter& param, const SourceMap& source,

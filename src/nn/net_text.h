@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "millrace/export.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 
@@ -13,9 +12,9 @@ namespace millrace::inline nn {
 // As LoadText and ParseText. If the net has fields that no message has, the error also names the
 // layer types that this build lacks, in any phase: a user sees at once what of a net of another
 // program is not supported.
-MILLRACE_API void LoadNet(const std::string& path, caffe::NetParameter* net, SourceMap* source);
-MILLRACE_API void ParseNet(const std::string& text, const std::string& name,
-                           caffe::NetParameter* net, SourceMap* source);
+void LoadNet(const std::string& path, caffe::NetParameter* net, SourceMap* source);
+void ParseNet(const std::string& text, const std::string& name, caffe::NetParameter* net,
+              SourceMap* source);
 
 }  // namespace millrace::inline nn
 

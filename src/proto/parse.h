@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "millrace/export.h"
 
 namespace google::protobuf {
 class Message;
@@ -18,7 +17,7 @@ class Message;
 namespace millrace::inline proto {
 
 // Remembers on which line of a text file each field stood. Cheap to copy.
-class MILLRACE_API SourceMap {
+class SourceMap {
  public:
   SourceMap() = default;
   // Of a file without lines: every path gives the file alone.
@@ -46,11 +45,10 @@ class MILLRACE_API SourceMap {
 };
 
 // A FieldError with its place: "net.prototxt:12: layer[3].name: ...", one line for the user.
-MILLRACE_API Error Located(const SourceMap& source, const FieldError& error);
+Error Located(const SourceMap& source, const FieldError& error);
 
 // Parses a text file into `message`. `source` may be null.
-MILLRACE_API void LoadText(const std::string& path, google::protobuf::Message* message,
-                           SourceMap* source);
+void LoadText(const std::string& path, google::protobuf::Message* message, SourceMap* source);
 
 // The same for text already in memory; `name` stands for the file in errors.
 void ParseText(const std::string& text, const std::string& name, google::protobuf::Message* message,
@@ -58,12 +56,11 @@ void ParseText(const std::string& text, const std::string& name, google::protobu
 
 // Parses a binary file (.caffemodel, .solverstate, .binaryproto). An empty,
 // truncated or foreign file gives one line; `kind` says what was expected.
-MILLRACE_API void LoadBinary(const std::string& path, const char* kind,
-                             google::protobuf::Message* message);
+void LoadBinary(const std::string& path, const char* kind, google::protobuf::Message* message);
 
 // Write atomically: either the old file or the whole new one. SaveText writes the text form.
-MILLRACE_API void SaveText(const std::string& path, const google::protobuf::Message& message);
-MILLRACE_API void SaveBinary(const std::string& path, const google::protobuf::Message& message);
+void SaveText(const std::string& path, const google::protobuf::Message& message);
+void SaveBinary(const std::string& path, const google::protobuf::Message& message);
 
 }  // namespace millrace::inline proto
 

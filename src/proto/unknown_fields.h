@@ -3,13 +3,12 @@
 #define MILLRACE_PROTO_UNKNOWN_FIELDS_H_
 
 #include "base/error.h"
-#include "millrace/export.h"
 
 namespace millrace::inline proto {
 
 // Names all of these fields in one line, in the order of the file. The message has been parsed
 // without them.
-class MILLRACE_API UnknownFields : public Error {
+class UnknownFields : public Error {
  public:
   using Error::Error;
 };

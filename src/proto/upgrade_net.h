@@ -18,7 +18,6 @@
 #include <string>
 #include <vector>
 
-#include "millrace/export.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 
@@ -38,12 +37,12 @@ struct NetUpgrade {
 };
 
 // Whether UpgradeNet would change `net`.
-MILLRACE_API bool NeedsUpgrade(const caffe::NetParameter& net);
+bool NeedsUpgrade(const caffe::NetParameter& net);
 
 // Upgrades `net` in place. `source`: where its fields stand. Throws Error, with the position in the
 // file, if `net` mixes the formats, and for layers that have no meaning (upgrade_v0.h); `net` is
 // then undefined.
-MILLRACE_API NetUpgrade UpgradeNet(const SourceMap& source, caffe::NetParameter* net);
+NetUpgrade UpgradeNet(const SourceMap& source, caffe::NetParameter* net);
 
 }  // namespace millrace::inline proto
 

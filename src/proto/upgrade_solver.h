@@ -3,16 +3,15 @@
 #ifndef MILLRACE_PROTO_UPGRADE_SOLVER_H_
 #define MILLRACE_PROTO_UPGRADE_SOLVER_H_
 
-#include "millrace/export.h"
 #include "proto/caffe.pb.h"
 
 namespace millrace::inline proto {
 
 // The name of a solver type today ("AdaGrad").
-MILLRACE_API const char* TypeNameOf(caffe::SolverParameter::SolverType type);
+const char* TypeNameOf(caffe::SolverParameter::SolverType type);
 
 // Returns whether `solver` was in the earlier format. Throws FieldError if it has both fields.
-MILLRACE_API bool UpgradeSolver(caffe::SolverParameter* solver);
+bool UpgradeSolver(caffe::SolverParameter* solver);
 
 }  // namespace millrace::inline proto
 

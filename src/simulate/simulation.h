@@ -17,7 +17,6 @@
 
 #include "exchange/kernels/chunk_op.h"
 #include "exchange/kernels/merge_rule_registry.h"
-#include "millrace/export.h"
 #include "simulate/simulated_network.h"
 #include "solver/solver_config.h"
 #include "train/evaluator.h"
@@ -72,7 +71,7 @@ struct SimulationObserver {
 
 class SimulationCore;
 
-class MILLRACE_API Simulation {
+class Simulation {
  public:
   // Throws Error for options out of range, and for a solver file that cannot be trained.
   Simulation(const SolverConfig& config, const SimulationOptions& options);

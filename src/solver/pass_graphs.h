@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "device/work_graph.h"
-#include "millrace/export.h"
 #include "nn/layers/layer_interfaces.h"
 #include "nn/net.h"
 #include "solver/iteration_update.h"
@@ -25,9 +24,9 @@ namespace millrace::inline solver {
 enum class GraphUse { kOff, kAuto, kOn };
 
 // Sets what the solvers of this process do from now on. Thread-safe.
-MILLRACE_API void SetPassGraphs(GraphUse use);
+void SetPassGraphs(GraphUse use);
 // "auto", "on" or "off". Throws Error for another text.
-MILLRACE_API GraphUse ParsePassGraphs(const std::string& text);
+GraphUse ParsePassGraphs(const std::string& text);
 
 // Enqueues the iterations of a solver: the passes of its net, and the update behind them where that
 // is possible. The first two iterations, which allocate memory and load kernels, as they are; then
@@ -42,7 +41,7 @@ MILLRACE_API GraphUse ParsePassGraphs(const std::string& text);
 // iter_size, the first pass, those between, and the last one are different work.
 //
 // Not thread-safe.
-class MILLRACE_API PassGraphs {
+class PassGraphs {
  public:
   // Returns that of the net, which has it from then on; null if nothing is to be recorded on its
   // device. `sums_gradients`: the solver acts on gradients while the backward pass goes on.

@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "millrace/export.h"
 #include "proto/caffe.pb.h"
 #include "proto/run_state.pb.h"
 #include "solver/run_state.h"
@@ -94,14 +93,14 @@ int CopyModel(const std::string& path, BuiltNet* net, bool may_lack_layers = fal
 // blanks around the commas. If several files hold a layer, the last one applies. Throws Error
 // naming the file, and the layer whose blobs do not fit. Logs a warning for a file that has no
 // layer in common with the net.
-MILLRACE_API void LoadWeights(const std::string& list, BuiltNet* net);
+void LoadWeights(const std::string& list, BuiltNet* net);
 
 // The same for the layers of a test net that its train net does not have. Logs how many there were.
-MILLRACE_API void LoadOwnWeights(const std::string& list, BuiltNet* test_net);
+void LoadOwnWeights(const std::string& list, BuiltNet* test_net);
 
 // Logs a warning that names the layers of `net` whose weights, or some of them, no file has set
 // since they were filled; nothing if there are none.
-MILLRACE_API void LogLayersWithoutSavedWeights(const BuiltNet& net);
+void LogLayersWithoutSavedWeights(const BuiltNet& net);
 
 // A .solverstate and the model that it names.
 struct ResumePoint {

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "millrace/export.h"
 #include "nn/net.h"
 #include "solver/iteration_update.h"
 #include "solver/lr_policy.h"
@@ -33,12 +32,12 @@ class NonFiniteLoss : public Error {
 };
 
 // Options of the train net of solver `consumer` of this process.
-MILLRACE_API BuiltNetOptions TrainNetOptions(const SolverConfig& config, DataService* data,
-                                             Device* device = &HostDevice(), int consumer = 0);
+BuiltNetOptions TrainNetOptions(const SolverConfig& config, DataService* data,
+                                Device* device = &HostDevice(), int consumer = 0);
 
 // Throws Error, with file and line, if the solver file's rule has no code for the device of
 // `queue`.
-MILLRACE_API void CheckRuleFor(const SolverConfig& config, Queue* queue);
+void CheckRuleFor(const SolverConfig& config, Queue* queue);
 
 // What one iteration did.
 struct StepResult {

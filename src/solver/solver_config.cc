@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/module.h"
 #include "data/sampler.h"
 #include "millrace/device.h"
 #include "millrace/layer.h"
@@ -337,7 +338,10 @@ SolverConfig LoadSolverConfig(const std::string& path, const caffe::NetState& tr
 }
 
 std::string WhyNoGpu(DeviceDriver* driver) {
-  if (driver == nullptr) return "this build has no GPU support";
+  if (driver == nullptr) {
+    const std::string reason = LoadModule("cuda");
+    return reason.empty() ? "this program has no driver for GPUs" : "their driver is in " + reason;
+  }
   if (driver->List().empty()) {
     const std::string why = driver->WhyNone();
     return "this machine has no GPU" + (why.empty() ? "" : " (" + why + ")");

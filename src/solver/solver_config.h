@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "millrace/device.h"
-#include "millrace/export.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 
@@ -61,15 +60,14 @@ struct SolverFiles {
 // Reads the solver file `path`. `train_state` is merged into the file's train_state: its level
 // replaces the file's, its stages come after the file's. Throws Error with the position in the
 // file, the field and the expected value.
-MILLRACE_API SolverConfig LoadSolverConfig(const std::string& path,
-                                           const caffe::NetState& train_state = {});
+SolverConfig LoadSolverConfig(const std::string& path, const caffe::NetState& train_state = {});
 // The same for text in memory; `name` stands for the file.
 SolverConfig ParseSolverConfig(const std::string& text, const std::string& name,
                                const SolverFiles& files, const caffe::NetState& train_state = {});
 
 // Why a run that asks for a GPU uses the CPU instead: `driver` is null (this build has no GPU
 // support), finds no GPU, or this build has no layers for its GPUs. "" if there is a usable GPU.
-MILLRACE_API std::string WhyNoGpu(DeviceDriver* driver);
+std::string WhyNoGpu(DeviceDriver* driver);
 
 }  // namespace millrace::inline solver
 

@@ -90,7 +90,7 @@ void CheckStrategy(const caffe::SolverParameter& param);
 
 // The strategies of a run: that of context.config, with its parameters. Throws Error, with file and
 // line.
-MILLRACE_API StrategyMaker MakeStrategies(StrategyContext context);
+StrategyMaker MakeStrategies(StrategyContext context);
 
 // Define one at namespace scope.
 struct RegisterStrategy {

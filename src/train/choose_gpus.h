@@ -6,32 +6,29 @@
 #include <vector>
 
 #include "millrace/device.h"
-#include "millrace/export.h"
 #include "solver/solver_config.h"
 
 namespace millrace::inline train {
 
 // The driver of the GPUs of this machine; null if this build has none.
-MILLRACE_API DeviceDriver* GpuDriver();
+DeviceDriver* GpuDriver();
 
 // The GPUs of `driver` that `text` selects, the value of a flag --gpu: numbers such as "0,2", or
 // "all". None for "". Without a usable GPU (WhyNoGpu) logs a warning with the reason and returns
 // none: the caller uses the CPU, as for `solver_mode: GPU` in a solver file. Throws Error with one
 // line if `text` has another form, or names a GPU twice or one that a machine with GPUs lacks.
-MILLRACE_API std::vector<Device*> ChooseGpus(const std::string& text,
-                                             DeviceDriver* driver = GpuDriver());
+std::vector<Device*> ChooseGpus(const std::string& text, DeviceDriver* driver = GpuDriver());
 
 // The first GPU that `text` selects, as Caffe's test and time choose; the host for "", and where
 // ChooseGpus returns none. Throws Error as ChooseGpus.
-MILLRACE_API Device& ChooseDevice(const std::string& text, DeviceDriver* driver = GpuDriver());
+Device& ChooseDevice(const std::string& text, DeviceDriver* driver = GpuDriver());
 
 // Logs "Use CPU." or "Using GPUs 0, 1", as Caffe does.
-MILLRACE_API void LogDevices(const std::vector<Device*>& gpus);
+void LogDevices(const std::vector<Device*>& gpus);
 
 // Lines for people: one for each GPU that `text` selects ("": all), then the versions of the
 // software. Throws Error as ChooseGpus, and if there is no GPU.
-MILLRACE_API std::vector<std::string> DescribeGpus(const std::string& text,
-                                                   DeviceDriver* driver = GpuDriver());
+std::vector<std::string> DescribeGpus(const std::string& text, DeviceDriver* driver = GpuDriver());
 
 // As Caffe does without a flag: the GPU `device_id`, if the solver file has `solver_mode: GPU` and
 // `driver` has any GPU; else none. Throws Error with file and line if the machine lacks that GPU.

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "millrace/export.h"
 #include "nn/detection_scores.h"
 #include "nn/net.h"
 
@@ -47,9 +46,8 @@ using BatchObserver = std::function<void(int batch, const std::vector<OutputMean
 
 // `stop` is called before each batch; true ends the evaluation. Of 0 batches, there are no outputs.
 // Throws Error if an output changes its number of values between batches, so that it has no mean.
-MILLRACE_API Evaluation Evaluate(BuiltNet* net, int batches, const std::function<bool()>& stop,
-                                 const BatchObserver& observe = {},
-                                 ApVersion version = ApVersion::kIntegral);
+Evaluation Evaluate(BuiltNet* net, int batches, const std::function<bool()>& stop,
+                    const BatchObserver& observe = {}, ApVersion version = ApVersion::kIntegral);
 
 // Sums over batches [first, first + count) of a test, read from the current position of the net's
 // data. Batch numbers select the random streams. `stop` is called before each batch; true ends the
@@ -64,7 +62,7 @@ bool HasDetections(const BuiltNet& net);
 
 // " (* 1 = 0.05 loss)", which Caffe appends to outputs that count in the objective; "" for other
 // outputs.
-MILLRACE_API std::string LossNote(float loss_weight, double value);
+std::string LossNote(float loss_weight, double value);
 
 }  // namespace millrace::inline train
 

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/clock.h"
-#include "millrace/export.h"
 #include "nn/net.h"
 #include "proto/metrics.pb.h"
 
@@ -13,13 +12,13 @@ namespace millrace::inline train {
 
 // Runs one uncounted forward and backward pass, then `iterations` (at least 1) measured ones, each
 // of which logs a line. The net's weights must be bound.
-MILLRACE_API TimeReport TimeNet(BuiltNet* net, int iterations, const Clock& clock);
+TimeReport TimeNet(BuiltNet* net, int iterations, const Clock& clock);
 
 // A text table: a line per layer, then the sums and the memory.
-MILLRACE_API std::string TimeTable(const TimeReport& report);
+std::string TimeTable(const TimeReport& report);
 
 // Logs the mean times in the form of `caffe time`.
-MILLRACE_API void LogTimes(const TimeReport& report);
+void LogTimes(const TimeReport& report);
 
 }  // namespace millrace::inline train
 

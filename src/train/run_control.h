@@ -12,7 +12,6 @@
 #include <string>
 
 #include "base/clock.h"
-#include "millrace/export.h"
 
 namespace millrace::inline train {
 
@@ -36,7 +35,7 @@ struct RunCommand {
 };
 
 // Where a run receives its commands.
-class MILLRACE_API RunControl {
+class RunControl {
  public:
   virtual ~RunControl() = default;
   // Waits up to `milliseconds` for a command and returns it; kNone if there is none. Only the
@@ -45,7 +44,7 @@ class MILLRACE_API RunControl {
 };
 
 // Commands from other threads of the program. Thread-safe.
-class MILLRACE_API RequestedCommands : public RunControl {
+class RequestedCommands : public RunControl {
  public:
   void Stop() { Add(RunCommand::kStop); }
   void Snapshot() { Add(RunCommand::kSnapshot); }
@@ -64,7 +63,7 @@ struct Evaluation;
 
 // Receives the progress of a run. The run's threads call it, one at a time; the functions that
 // have a body here are called by several at a time.
-class MILLRACE_API RunObserver {
+class RunObserver {
  public:
   virtual ~RunObserver() = default;
   // Before the first iteration. `max_iteration`: end of the schedule. `images_per_iteration`: of

@@ -15,7 +15,7 @@
 namespace millrace::inline train {
 
 // The control and the observer of a run, in front of others. Thread-safe, except for Next.
-class MILLRACE_API RunMonitor : public RunHandle, public RunControl, public RunObserver {
+class RunMonitor : public RunHandle, public RunControl, public RunObserver {
  public:
   // `control` and `observer` get and give the same; null: none. Everything outlives this object.
   explicit RunMonitor(const Clock* clock, RunControl* control = nullptr,

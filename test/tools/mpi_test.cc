@@ -18,7 +18,7 @@ namespace {
 class Mpi : public testing::Test {
  protected:
   void SetUp() override {
-    if (!CanConnectProcesses()) GTEST_SKIP() << "this build has no MPI";
+    if (const std::string reason = WhyNoProcesses(); !reason.empty()) GTEST_SKIP() << reason;
     if (test::Run({"/bin/sh", "-c", "command -v mpirun"}).status != 0) {
       GTEST_SKIP() << "there is no mpirun: install openmpi-bin";
     }

@@ -27,7 +27,8 @@ def python_library_folders():
 def library_path():
     """LD_LIBRARY_PATH for programs of the bundle. Others (python3, nvidia-smi) keep their own."""
     given = os.environ.get("LD_LIBRARY_PATH")
-    return ":".join([os.path.join(ROOT, "lib"), *python_library_folders(), *([given] if given else [])])
+    return ":".join([os.path.join(ROOT, "lib"), os.path.join(ROOT, "lib/millrace"),
+                     *python_library_folders(), *([given] if given else [])])
 
 
 def find_tool(name):

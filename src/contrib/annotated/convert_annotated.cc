@@ -136,7 +136,7 @@ ConvertImagesResult ConvertAnnotated(const std::string& root_folder, const std::
 
 namespace {
 
-const bool registered = (RegisteredAnnotatedConverter() = ConvertAnnotated, true);
+const RegisterAnnotatedConverter registered(ConvertAnnotated);
 
 }  // namespace
 }  // namespace millrace::inline contrib

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "data/images/convert_images.h"
-#include "millrace/export.h"
 
 namespace millrace::inline contrib {
 
@@ -15,10 +14,9 @@ namespace millrace::inline contrib {
 // image whose annotation file does not exist has no boxes, which is logged, as are boxes that leave
 // the image; they are stored as they are. An annotation file that cannot be read counts as an image
 // that cannot be used. A class that is not in the label map is an error.
-MILLRACE_API ConvertImagesResult ConvertAnnotated(const std::string& root_folder,
-                                                  const std::string& list_file,
-                                                  const std::string& output,
-                                                  const ConvertAnnotatedOptions& options);
+ConvertImagesResult ConvertAnnotated(const std::string& root_folder, const std::string& list_file,
+                                     const std::string& output,
+                                     const ConvertAnnotatedOptions& options);
 
 }  // namespace millrace::inline contrib
 

@@ -8,14 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "millrace/export.h"
 #include "millrace/file_descriptor.h"
 
 namespace millrace::inline control {
 
 // In a process group of its own, so that Ctrl-C on the terminal reaches only this program. Ends
 // with this program, also if that is killed.
-class MILLRACE_API ChildProcess {
+class ChildProcess {
  public:
   // Throws Error if the program cannot be started.
   explicit ChildProcess(const std::vector<std::string>& command);

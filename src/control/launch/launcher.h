@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "control/launch/child_process.h"
 #include "control/launch/node_commands.h"
-#include "millrace/export.h"
 #include "train/run_control.h"
 
 namespace millrace::inline control {
@@ -22,7 +21,7 @@ struct LauncherConfig {
 };
 
 // Not thread-safe.
-class MILLRACE_API Launcher {
+class Launcher {
  public:
   // `line` receives each line of output: a node's, with its name in front, or the launcher's own;
   // `is_error`: it is not of a standard output. `control` gives stops: the first asks the nodes to

@@ -6,7 +6,6 @@
 #include <functional>
 #include <string>
 #include <vector>
-#include "millrace/export.h"
 
 namespace millrace::inline control {
 
@@ -18,7 +17,7 @@ enum class LaunchMethod {
 };
 
 // Throws Error for any other text than auto, local, ssh or namespaces.
-MILLRACE_API LaunchMethod ParseLaunchMethod(const std::string& text);
+LaunchMethod ParseLaunchMethod(const std::string& text);
 
 struct LaunchRequest {
   std::string topology = "";                // path
@@ -36,16 +35,15 @@ struct NodeCommand {
 
 // Whether a host name or address is this machine's.
 using IsThisMachine = std::function<bool(const std::string& host)>;
-MILLRACE_API bool IsAddressOfThisMachine(const std::string& host);
+bool IsAddressOfThisMachine(const std::string& host);
 
 // In the order of the topology. `lab`: prefix of the namespaces' names. Throws Error for a bad
 // topology, or one that the method cannot start.
-MILLRACE_API std::vector<NodeCommand> NodeCommands(const LaunchRequest& request,
-                                                   const std::string& lab,
-                                                   const IsThisMachine& is_this_machine);
+std::vector<NodeCommand> NodeCommands(const LaunchRequest& request, const std::string& lab,
+                                      const IsThisMachine& is_this_machine);
 
 // Network namespaces with the addresses of the nodes of a topology, as long as this object exists.
-class MILLRACE_API NamespaceLab {
+class NamespaceLab {
  public:
   // Throws Error if they cannot be made.
   NamespaceLab(const std::string& topology, const std::string& lab);

@@ -2,7 +2,10 @@
 
 #include <vector>
 
+#include "base/error.h"
 #include "base/file.h"
+#include "base/module.h"
+#include "base/registration.h"
 #include "data/images/convert_records.h"
 #include "data/images/image_list.h"
 
@@ -22,9 +25,24 @@ ConvertImagesResult ConvertImages(const std::string& root_folder, const std::str
   return ConvertRecords(root_folder, list_file, output, names, make, options);
 }
 
-AnnotatedConverter& RegisteredAnnotatedConverter() {
+namespace {
+
+AnnotatedConverter& RegisteredConverter() {
   static AnnotatedConverter converter = nullptr;
   return converter;
+}
+
+}  // namespace
+
+RegisterAnnotatedConverter::RegisterAnnotatedConverter(AnnotatedConverter converter) {
+  if (RegisteredConverter() != nullptr) ReportSecondRegistration("converter", "annotated");
+  RegisteredConverter() = converter;
+}
+
+AnnotatedConverter FindAnnotatedConverter() {
+  const std::string reason = LoadModule("contrib");
+  if (RegisteredConverter() != nullptr) return RegisteredConverter();
+  throw Error("the converter of images with boxes is in ", reason);
 }
 
 }  // namespace millrace::inline data

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "data/database.h"
-#include "millrace/export.h"
 
 namespace millrace::inline data {
 
@@ -39,10 +38,8 @@ struct ConvertImagesResult {
 // that they have and not resized. Logs progress every 1000 images. Throws Error in one line, and
 // leaves no database, for unusable options or lists, for a size that differs, if no image is
 // usable, or if the database cannot be written.
-MILLRACE_API ConvertImagesResult ConvertImages(const std::string& root_folder,
-                                               const std::string& list_file,
-                                               const std::string& output,
-                                               const ConvertImagesOptions& options);
+ConvertImagesResult ConvertImages(const std::string& root_folder, const std::string& list_file,
+                                  const std::string& output, const ConvertImagesOptions& options);
 
 // ---- Images with boxes ----
 
@@ -59,8 +56,12 @@ using AnnotatedConverter = ConvertImagesResult (*)(const std::string& root_folde
                                                    const std::string& list_file,
                                                    const std::string& output,
                                                    const ConvertAnnotatedOptions& options);
-// The converter that contrib registers; null without it. Set before main.
-MILLRACE_API AnnotatedConverter& RegisteredAnnotatedConverter();
+// Registers the converter; module contrib defines one at namespace scope.
+struct RegisterAnnotatedConverter {
+  explicit RegisterAnnotatedConverter(AnnotatedConverter converter);
+};
+// Loads module contrib. Throws Error if there is no converter.
+AnnotatedConverter FindAnnotatedConverter();
 
 }  // namespace millrace::inline data
 

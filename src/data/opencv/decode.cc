@@ -6,8 +6,6 @@
 #include <opencv2/core/utils/logger.hpp>
 #include <opencv2/imgcodecs.hpp>
 
-#include "millrace/export.h"
-
 using millrace::OpenCvColor;
 using millrace::OpenCvPlace;
 using millrace::OpenCvResult;
@@ -29,9 +27,8 @@ bool Prepare() {
 
 }  // namespace
 
-extern "C" MILLRACE_API OpenCvResult millrace_opencv_decode(const char* file, size_t size,
-                                                            OpenCvColor color, OpenCvPlace place,
-                                                            void* user) {
+extern "C" OpenCvResult millrace_opencv_decode(const char* file, size_t size, OpenCvColor color,
+                                               OpenCvPlace place, void* user) {
   static const bool prepared = Prepare();
   if (!prepared || size == 0 || size > INT_MAX) return OpenCvResult::kUnreadable;
   cv::Mat image;

@@ -1,4 +1,4 @@
-// The interface of libmillrace_opencv.so, a shared object of its own: OpenCV's library of image
+// The interface of module opencv, which uses nothing of the library: OpenCV's library of image
 // formats depends on some 70 further libraries, which only programs that meet such an image load.
 #ifndef MILLRACE_DATA_OPENCV_DECODE_H_
 #define MILLRACE_DATA_OPENCV_DECODE_H_

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "exchange/kernels/chunk_op.h"
-#include "millrace/export.h"
 
 namespace millrace::inline exchange {
 
@@ -19,7 +18,7 @@ inline constexpr const char* kPositionCodecNames = "float32, bfloat16, int8";
 // The codec of this name, without its parameter; none if there is no such codec.
 std::optional<CodecConfig> CodecNamed(const std::string& name);
 // The codec of this name for positions; none if there is no such codec.
-MILLRACE_API std::optional<Codec> PositionCodecNamed(const std::string& name);
+std::optional<Codec> PositionCodecNamed(const std::string& name);
 // The name of a codec, without its parameter.
 std::string CodecName(const CodecConfig& codec);
 
@@ -36,7 +35,7 @@ bool IsShare(double share);
 
 // Reads float32, bfloat16, int8, sparse:THRESHOLD, topk:SHARE or random:SHARE. None for another
 // text.
-MILLRACE_API std::optional<CodecConfig> ParseCodec(const std::string& text);
+std::optional<CodecConfig> ParseCodec(const std::string& text);
 
 }  // namespace millrace::inline exchange
 

@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/module.h"
+#include "base/registration.h"
 #include "model/arrays/zip.h"
 
 namespace millrace::inline model {
@@ -26,8 +28,9 @@ bool HasPickle(const std::string& bytes, const std::string& path) {
 
 std::vector<NamedArray> Parse(const std::string& bytes, const std::string& path) {
   if (path.ends_with(".onnx")) {
+    const std::string reason = LoadModule("onnx");
     if (OnnxParser() != nullptr) return OnnxParser()(bytes, path);
-    throw Error(path, ": ONNX is not in this build: install libonnx-dev and build again");
+    throw Error(path, ": the reader of ONNX models is in ", reason);
   }
   switch (FormatOf(bytes)) {
     case ArrayFormat::kZip:
@@ -45,7 +48,10 @@ std::vector<NamedArray> Parse(const std::string& bytes, const std::string& path)
 
 }  // namespace
 
-RegisterOnnxArrays::RegisterOnnxArrays(ArrayParser parse) { OnnxParser() = parse; }
+RegisterOnnxArrays::RegisterOnnxArrays(ArrayParser parse) {
+  if (OnnxParser() != nullptr) ReportSecondRegistration("reader of arrays", "onnx");
+  OnnxParser() = parse;
+}
 
 int64_t CountOf(const ArrayShape& shape, const std::string& what) {
   if (shape.size() > kMaxAxes) {

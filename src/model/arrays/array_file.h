@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/export.h"
 #include "model/arrays/element_type.h"
 
 namespace millrace::inline model {
@@ -50,11 +49,11 @@ ArrayFormat FormatOf(const std::string& bytes);
 // ONNX model if its name ends in .onnx. Throws Error with one line that names the file, and the
 // array, if the file is damaged, has arrays of types that are not known, two arrays of one name, or
 // is of another format.
-MILLRACE_API std::vector<NamedArray> ReadArrays(const std::string& path);
+std::vector<NamedArray> ReadArrays(const std::string& path);
 
 // Writes the file atomically. `format`: "safetensors" or "npz". Throws Error naming the file.
-MILLRACE_API void WriteArrays(const std::string& format, const std::string& path,
-                              const std::vector<NamedArray>& arrays);
+void WriteArrays(const std::string& format, const std::string& path,
+                 const std::vector<NamedArray>& arrays);
 
 // The arrays of a file's bytes; `path` is for messages.
 std::vector<NamedArray> ParseSafetensors(const std::string& bytes, const std::string& path);
@@ -63,7 +62,7 @@ std::vector<NamedArray> ParseTorch(const std::string& bytes, const std::string& 
 std::string SafetensorsOf(const std::vector<NamedArray>& arrays, const std::string& path);
 std::string NpzOf(const std::vector<NamedArray>& arrays, const std::string& path);
 
-// The reader of ONNX models, which only builds with ONNX's library have.
+// The reader of ONNX models, of module onnx.
 using ArrayParser = std::vector<NamedArray> (*)(const std::string& bytes, const std::string& path);
 struct RegisterOnnxArrays {
   explicit RegisterOnnxArrays(ArrayParser parse);

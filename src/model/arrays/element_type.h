@@ -8,8 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/export.h"
-
 namespace millrace::inline model {
 
 enum class ElementType {
@@ -29,7 +27,7 @@ enum class ElementType {
 };
 
 // "float32": as NumPy names it; and "bfloat16".
-MILLRACE_API const char* NameOf(ElementType type);
+const char* NameOf(ElementType type);
 size_t BytesOf(ElementType type);
 
 // The values of `bytes`, whose size is a multiple of BytesOf(type), as float32: rounded to nearest

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "millrace/export.h"
 #include "model/arrays/array_file.h"
 #include "nn/net.h"
 
@@ -19,14 +18,13 @@ enum class ArrayNames {
 
 // Whether the file holds named arrays, and not a .caffemodel: by its first bytes, or a name that
 // ends in .onnx. Throws Error if it cannot be read.
-MILLRACE_API bool IsArrayFile(const std::string& path);
+bool IsArrayFile(const std::string& path);
 
 // The parameters of a .caffemodel, or of `net` for messages about the file `path`, with `type` for
 // numbers. Throw Error naming `path` if two layers with parameters have one name.
-MILLRACE_API std::vector<NamedArray> ArraysOfModel(const std::string& path, ArrayNames names,
-                                                   ElementType type);
-MILLRACE_API std::vector<NamedArray> ArraysOfNet(const BuiltNet& net, const std::string& path,
-                                                 ArrayNames names, ElementType type);
+std::vector<NamedArray> ArraysOfModel(const std::string& path, ArrayNames names, ElementType type);
+std::vector<NamedArray> ArraysOfNet(const BuiltNet& net, const std::string& path, ArrayNames names,
+                                    ElementType type);
 
 // Sets all parameters of `net`, on the host and with its weights bound, from the arrays of the file
 // `path`. A `/` in the name of a layer may be a `.` there. In an ONNX model the names may also be
@@ -34,14 +32,13 @@ MILLRACE_API std::vector<NamedArray> ArraysOfNet(const BuiltNet& net, const std:
 // parameter of the net are left out, with a line in the log. Throws Error in one line that names
 // all parameters without an array, all arrays without a parameter, or the first array of another
 // shape; the weights are then undefined.
-MILLRACE_API void SetWeights(const std::vector<NamedArray>& arrays, const std::string& path,
-                             BuiltNet* net);
+void SetWeights(const std::vector<NamedArray>& arrays, const std::string& path, BuiltNet* net);
 
 // Writes a .caffemodel, in HDF5 if `path` ends in .h5. Throws Error naming the file.
-MILLRACE_API void WriteCaffemodel(const BuiltNet& net, const std::string& path);
+void WriteCaffemodel(const BuiltNet& net, const std::string& path);
 
 // Converts arrays of floating-point numbers to `type`.
-MILLRACE_API void ConvertFloats(ElementType type, std::vector<NamedArray>* arrays);
+void ConvertFloats(ElementType type, std::vector<NamedArray>* arrays);
 
 }  // namespace millrace::inline model
 

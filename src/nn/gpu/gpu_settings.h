@@ -3,8 +3,6 @@
 
 #include <string>
 
-#include "millrace/export.h"
-
 namespace millrace::inline nn {
 
 // How nets use the libraries of GPUs for matrix products and convolutions.
@@ -18,7 +16,7 @@ enum class GpuPrecision {
 };
 
 // "auto", "fp32", "tf32" or "bf16". Throws Error for another text.
-MILLRACE_API GpuPrecision ParseGpuPrecision(const std::string& text);
+GpuPrecision ParseGpuPrecision(const std::string& text);
 
 // The values here are those of a program that sets none. Commands have flags with other defaults.
 struct GpuSettings {
@@ -31,7 +29,7 @@ struct GpuSettings {
 };
 
 // Apply to the GPU libraries that are made from now on, in this process. Thread-safe.
-MILLRACE_API void SetGpuSettings(const GpuSettings& settings);
+void SetGpuSettings(const GpuSettings& settings);
 GpuSettings CurrentGpuSettings();
 
 // Where images become the values of a net on a GPU.
@@ -39,7 +37,7 @@ GpuSettings CurrentGpuSettings();
 // Whether nets that this process builds from now on copy images to GPUs as bytes, and mirror them,
 // subtract the mean and scale there (data/pixel_rule.h). At first they do. The values are the same
 // either way. Thread-safe.
-MILLRACE_API void SetGpuTransform(bool wanted);
+void SetGpuTransform(bool wanted);
 bool GpuTransform();
 
 }  // namespace millrace::inline nn

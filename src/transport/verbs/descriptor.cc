@@ -19,7 +19,6 @@ TransportDescriptor VerbsDescriptor() {
   TransportDescriptor verbs;
   verbs.name = "verbs";
   verbs.description = "RDMA datagrams over InfiniBand or RoCE v2";
-  verbs.build_hint = "librdmacm-dev installed (make VERBS=on)";
   verbs.reach = TransportReach::kNetwork;
   verbs.addressing = InetAddressing();
   verbs.has_group = true;
