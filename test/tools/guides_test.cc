@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "metrics/metrics_writer.h"
 #include "solver/snapshot.h"
@@ -28,6 +29,25 @@ TEST(GuidePages, ShowTheFilesThatAreBuilt) {
   EXPECT_EQ(pages, std::count_if(begin(examples), end(examples), [](const auto& entry) {
               return entry.path().extension() == ".cc";
             }));
+}
+
+// Rows of the operators' table name tests, as "`Suite.Name`"; each of them exists.
+TEST(OperationsPage, NamesTestsThatExist) {
+  const std::string page = ReadFile("docs/operations.md");
+  const size_t table = page.find("## What users of other systems ask for");
+  ASSERT_NE(table, page.npos);
+  std::set<std::string> tests;
+  for (const auto& file : std::filesystem::recursive_directory_iterator("test")) {
+    if (file.path().extension() != ".cc") continue;
+    const std::string text = ReadFile(file.path().string());
+    const std::string macro = "TEST(?:_F|_P)?\\(\\s*(\\w+),\\s*(\\w+)\\)";
+    const std::vector<std::string> suites = Matches(text, macro, 1),
+                                   names = Matches(text, macro, 2);
+    for (size_t i = 0; i < suites.size(); ++i) tests.insert(suites[i] + "." + names[i]);
+  }
+  const std::vector<std::string> named = Matches(page.substr(table), "`([A-Z]\\w+[.][A-Z]\\w+)`");
+  EXPECT_GT(named.size(), 20u);
+  for (const std::string& name : named) EXPECT_EQ(tests.count(name), 1u) << name;
 }
 
 TEST_F(Guides, ADataSource) {
@@ -67,9 +87,9 @@ TEST_F(Guides, ADataSource) {
 
 TEST_F(Guides, AControlCommand) {
   Workspace work;
-  Process training(InstalledCommand(
-      {"train", "--solver=" + work.Write("run", Workspace::Solver(100'000'000)), "--control=0",
-       "--plugins=" + Plugin("scale_rate_command")}));
+  Process training(
+      InstalledCommand({"train", "--solver=" + work.Write("run", Workspace::Solver(100'000'000)),
+                        "--control=0", "--plugins=" + Plugin("scale_rate_command")}));
   ASSERT_TRUE(WaitForLog(training, "Control service: http://")) << training.ErrorsSoFar();
   const std::string address =
       Matches(training.ErrorsSoFar(), "Control service: http://([^\\s]*)").at(0);
