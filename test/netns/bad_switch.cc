@@ -64,15 +64,19 @@ FileDescriptor OpenPort(const std::string& device) {
   return port;
 }
 
+// Of a TCP segment: what follows the ports.
+constexpr size_t kTcpContent = sizeof(EthernetHeader) + 20 + 4;
+
 // Offset of the first byte that may be damaged; 0 if the frame must be left alone.
 size_t BeginOfContent(const std::vector<uint8_t>& frame) {
   constexpr size_t kIp = sizeof(EthernetHeader), kUdp = kIp + 20;
   if (frame.size() <= kUdp + 8) return 0;
   const auto type = static_cast<uint16_t>(frame[12] << 8 | frame[13]);
   if (type == kPacketEtherType) return kIp;
-  // An IP header without options, and UDP.
-  const bool udp = type == ETH_P_IP && frame[kIp] == 0x45 && frame[kIp + 9] == IPPROTO_UDP;
-  return udp ? kUdp + 8 : 0;
+  // An IP header without options.
+  if (type != ETH_P_IP || frame[kIp] != 0x45) return 0;
+  if (frame[kIp + 9] == IPPROTO_TCP) return kTcpContent;
+  return frame[kIp + 9] == IPPROTO_UDP ? kUdp + 8 : 0;
 }
 
 void PutBigEndian(size_t value, uint8_t* at) {
@@ -180,7 +184,7 @@ void BadSwitch::Harass(const Frame& frame, size_t from, size_t to) {
   }
   const size_t content = BeginOfContent(frame);
   if (content == 0) return Send(frame, to);
-  Remember(frame, to);
+  if (content != kTcpContent) Remember(frame, to);
   if (harm.most_bytes != 0 && frame.size() > harm.most_bytes) {
     ++counts_.too_long;
     return;
@@ -207,8 +211,8 @@ void BadSwitch::Harass(const Frame& frame, size_t from, size_t to) {
 void BadSwitch::Damage(Frame* frame, size_t begin) {
   const size_t at = begin + rng_.Below(frame->size() - begin);
   (*frame)[at] ^= static_cast<uint8_t>(1 + rng_.Below(255));
-  const bool udp = begin > sizeof(EthernetHeader);
-  if (udp && Falls(0.5)) {
+  const bool udp = begin > kTcpContent;
+  if (begin == kTcpContent || (udp && Falls(0.5))) {
     ++counts_.damaged;
     return;
   }

@@ -29,8 +29,8 @@
 
 namespace millrace::test {
 
-// Fractions of the frames, from 0 to 1. Only UDP over IPv4 and frames of the packet transport are
-// harmed.
+// Fractions of the frames, from 0 to 1. UDP and TCP over IPv4 and frames of the packet transport
+// are harmed. Damage to TCP segments is always one that the receiving kernel detects.
 struct Harm {
   double lose = 0;
   double duplicate = 0;  // delivered twice, back to back

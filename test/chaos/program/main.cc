@@ -5,6 +5,8 @@
 //   SEED=n       repeats the faults of that seed; default: a new seed each time
 //   ONLY=NAME    one of the runs: udp, packet, udp-key or packet-key
 //   EXCEPT="..." kinds of faults to leave out, by their names in the last table
+//   PEER=PYTHON  also trains by PyTorch's DistributedDataParallel with that interpreter, under the
+//                faults of the run udp
 //
 // Needs root, and the program and the library that `make chaos` builds.
 #include <glog/logging.h>
@@ -28,6 +30,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/rng.h"
+#include "test/chaos/program/peer.h"
 #include "test/chaos/program/training.h"
 
 namespace millrace::test {
@@ -111,6 +114,7 @@ class Chaos {
         seed_(SeedSetting()),
         only_(Setting("ONLY", "")),
         without_(ExceptSetting()),
+        peer_(Setting("PEER", "")),
         build_(Setting("BUILD", "build")),
         folder_(StrCat(build_, "/chaos/", seed_)) {
     const bool known = std::any_of(kModes.begin(), kModes.end(),
@@ -146,6 +150,7 @@ class Chaos {
       planned += static_cast<int>(MakePlan(PlanOf(i, planned)).size());
     }
     PrintKinds();
+    if (!peer_.empty() && !interrupted) ComparePeer();
     const int left = ProcessesLeft();
     if (left > 0) std::cout << "FAILED: " << left << " processes are left behind" << std::endl;
     const bool good = failed == 0 && left == 0 && !interrupted;
@@ -202,6 +207,8 @@ class Chaos {
     options.snapshot_interval = std::max<int64_t>(100, static_cast<int64_t>(3 * rate_));
     options.least_accuracy = least_accuracy_;
     const TrainingResult result = Train(mode.name, options);
+    PrintGoodput(mode.name, result.fault_rate, result.rate, result.join_seconds);
+    if (index == 0) udp_share_ = result.rate > 0 ? result.fault_rate / result.rate : 0;
     for (size_t kind = 0; kind < size_t{kFaultKinds}; ++kind) {
       counts_.injected[kind] += result.faults.injected[kind];
       counts_.skipped[kind] += result.faults.skipped[kind];
@@ -248,6 +255,44 @@ class Chaos {
     return result;
   }
 
+  // What a run gets done under faults, of what it gets done when it is whole.
+  static void PrintGoodput(const char* name, double fault_rate, double rate,
+                           std::vector<double> joins) {
+    std::sort(joins.begin(), joins.end());
+    std::printf("%s: %.1f iterations/s under faults, %.1f when whole: goodput %.2f", name,
+                fault_rate, rate, rate > 0 ? fault_rate / rate : 0);
+    if (!joins.empty()) {
+      std::printf("; %zu processes were back after %.1f s (median), %.1f s (most)", joins.size(),
+                  joins[joins.size() / 2], joins.back());
+    }
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+
+  // The same plan as the run udp.
+  void ComparePeer() const {
+    PeerOptions options;
+    options.python = peer_;
+    options.folder = folder_ + "/peer";
+    options.plan = PlanOf(0, 0);
+    options.whole_seconds = std::clamp(SecondsOfARun() / 10, kMinAfterFaults, kMaxAfterFaults);
+    options.interrupted = &interrupted;
+    std::cout << "peer: DistributedDataParallel, " << options.plan.nodes << " nodes, "
+              << options.plan.seconds << " s of faults" << std::endl;
+    const PeerResult result = TrainPeer(options);
+    if (!result.failure.empty()) {
+      std::cout << "peer: no comparison: " << result.failure << "; logs in " << options.folder
+                << std::endl;
+      return;
+    }
+    PrintGoodput("peer", result.fault_rate, result.rate, result.join_seconds);
+    const double share = result.rate > 0 ? result.fault_rate / result.rate : 0;
+    std::printf(
+        "goodput under the same plan (%d faults for the peer): millrace %.2f, "
+        "DistributedDataParallel %.2f\n",
+        result.injected, udp_share_, share);
+  }
+
   void PrintKinds() const {
     std::printf("%-14s %8s %8s %s\n", "fault", "injected", "skipped",
                 "runs that failed and had it");
@@ -273,9 +318,11 @@ class Chaos {
   const uint64_t seed_;
   const std::string only_;
   const uint32_t without_;  // kinds, by bit
+  const std::string peer_;  // an interpreter; "": none
   const std::string build_, folder_;
   std::string snapshots_;  // "": none can be mounted
   double rate_ = 0, least_accuracy_ = 0;
+  double udp_share_ = 0;  // goodput of the run udp
   FaultCounts counts_;
   std::array<int, kFaultKinds> failed_with_{};
 };

@@ -83,6 +83,13 @@ void ChaosNode::Start(int64_t clock_shift) {
   });
   if (pid_ < 0) throw Error("fork: ", ErrnoText(errno));
   last_pid_ = pid_;
+  joining_since_ = std::chrono::steady_clock::now();
+}
+
+std::optional<double> ChaosNode::TakeJoinSeconds() {
+  if (!joining_since_ || !running() || !view_.in_sync) return std::nullopt;
+  const auto since = *std::exchange(joining_since_, std::nullopt);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
 }
 
 void ChaosNode::Exec(int64_t clock_shift) const {
@@ -100,10 +107,10 @@ void ChaosNode::Exec(int64_t clock_shift) const {
     setenv("LD_PRELOAD", StrCat(build ? build : "build", "/test/set_clock.so").c_str(), 1);
     setenv("CLOCK_SHIFT_SECONDS", std::to_string(clock_shift).c_str(), 1);
   }
-  const std::string shm = "--shm=" + shm_;
+  std::vector<std::string> arguments = command_;
+  for (const std::string& each : MoreArguments()) arguments.push_back(each);
   std::vector<char*> argv;
-  for (const std::string& each : command_) argv.push_back(const_cast<char*>(each.c_str()));
-  argv.push_back(const_cast<char*>(shm.c_str()));
+  for (std::string& each : arguments) argv.push_back(each.data());
   argv.push_back(nullptr);
   execv(argv[0], argv.data());
   _exit(127);

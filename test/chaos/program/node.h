@@ -33,7 +33,7 @@ class ChaosNode {
   ChaosNode(const Network& network, int machine, std::vector<std::string> command,
             std::string folder);
   // Kills a running process and removes its files in shared memory.
-  ~ChaosNode();
+  virtual ~ChaosNode();
   ChaosNode(const ChaosNode&) = delete;
   ChaosNode& operator=(const ChaosNode&) = delete;
 
@@ -48,7 +48,7 @@ class ChaosNode {
 
   // Precondition: the process is not running. `clock_shift`: offset of its wall clock in seconds.
   void Start(int64_t clock_shift = 0);
-  void Signal(int signal);
+  virtual void Signal(int signal);
   // Does not wait for the exit: a busy kernel takes seconds to close a packet socket.
   void Kill();
   // Exit status of a process that has exited since the last call, or 128 + n after signal n.
@@ -62,7 +62,7 @@ class ChaosNode {
 
   // Reads the current state of the process; after its exit the last state is kept. `counter_files`
   // holds the counter files of all processes.
-  void Update(const std::vector<CounterFileReading>& counter_files);
+  virtual void Update(const std::vector<CounterFileReading>& counter_files);
   const NodeView& view() const { return view_; }
   // Weights of the process, also after its exit; empty if the replica was never attached.
   std::vector<float> Replica() const;
@@ -74,6 +74,16 @@ class ChaosNode {
   bool LeavesFiles() const;
   // Text that the newest process has logged so far.
   std::string Log() const;
+
+  // Seconds from the start of the newest process until it was in sync; nothing before. Returns each
+  // value once.
+  std::optional<double> TakeJoinSeconds();
+
+ protected:
+  // Arguments of the program beside those of the command.
+  virtual std::vector<std::string> MoreArguments() const { return {"--shm=" + shm_}; }
+
+  NodeView view_;
 
  private:
   void Exec(int64_t clock_shift) const;
@@ -94,7 +104,7 @@ class ChaosNode {
   bool frozen_ = false, stopping_ = false, killed_ = false;
   bool was_stopped_ = false, was_killed_ = false;
   std::chrono::steady_clock::time_point stop_time_;
-  NodeView view_;
+  std::optional<std::chrono::steady_clock::time_point> joining_since_;
   std::unique_ptr<WeightBuffer> replica_;
   std::vector<double> rss_mib_;  // of this process, one value per Look
   double most_rss_mib_ = 0;

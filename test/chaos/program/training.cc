@@ -146,7 +146,11 @@ TrainingResult Training::Run() {
 bool Training::Step() {
   std::this_thread::sleep_for(kStep);
   const std::vector<CounterFileReading> counter_files = ReadCounterFiles();
-  for (auto& node : nodes_) node->Update(counter_files);
+  for (auto& node : nodes_) {
+    node->Update(counter_files);
+    const std::optional<double> seconds = node->TakeJoinSeconds();
+    if (seconds && node->starts() > 1) result_.join_seconds.push_back(*seconds);
+  }
   Reap();
   if (Now() - pruned_ > 2) PruneSnapshots();
   if (Now() - timed_ > 1) TimeIterations();
@@ -246,6 +250,7 @@ void Training::InjectFaults() {
   for (const Fault& fault : plan) log_ << "plan: " << Describe(fault) << "\n";
   result_.planned = static_cast<int>(plan.size());
   const double begin = Now();
+  const int64_t iterations_before = MostIterations();
   size_t next = 0;
   while (Step()) {
     const double now = Now() - begin;
@@ -257,6 +262,7 @@ void Training::InjectFaults() {
     const bool enough = MostIterations() >= options_.max_iter - Reserve();
     if (now >= options_.fault_seconds || enough) break;
   }
+  result_.fault_rate = static_cast<double>(MostIterations() - iterations_before) / (Now() - begin);
   injector_->EndDue(-1);
   log_ << Now() << " faults are over at iteration " << MostIterations() << std::endl;
 }
