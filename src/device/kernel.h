@@ -1,9 +1,7 @@
 // Kernels: code that a device runs once for each element or row, written once for all devices.
 //
-// A kernel is a struct of numbers and pointers to memory that the device can access, with
-//   template <typename Visit> void Pointers(Visit visit)
-//                                  calls visit(pointer) for each of its pointers, by reference
-// and one of
+// A kernel is a struct of numbers and pointers to memory that the device can access, which can be
+// copied byte by byte, with one of
 //   MILLRACE_HOST_DEVICE void operator()(int64_t i) const
 //                                  element i; the elements run in any order and at the same time
 //   template <typename Team> MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const
@@ -17,8 +15,7 @@
 //                                  Divisors (device/divisor.h)
 //   template <typename Visit> void Elements(Visit visit)
 //                                  calls visit(pointer) for each pointer to an array of 4-byte
-//                                  values of which element i reads and writes value i only;
-//                                  Pointers may be absent if these are all. The
+//                                  values of which element i reads and writes value i only. The
 //                                  kernel may then be run for some elements at a time
 //                                  (device/element_pack.h), on a copy whose arrays hold these:
 //                                  operator()(i), if i serves as index of the arrays only, or else
@@ -69,16 +66,6 @@ class KernelLaunchers {
 
 template <typename Kernel>
 concept ElementKernel = std::invocable<const Kernel&, int64_t>;
-
-// Calls visit(pointer) for each of the kernel's pointers.
-template <typename Kernel, typename Visit>
-void VisitPointers(Kernel& kernel, Visit visit) {
-  if constexpr (requires { kernel.Pointers(visit); }) {
-    kernel.Pointers(visit);
-  } else {
-    kernel.Elements(visit);
-  }
-}
 
 // Whether the kernel has a form with 32-bit indices.
 template <typename Kernel>

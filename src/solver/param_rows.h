@@ -84,11 +84,6 @@ struct UpdateOfRows {
   bool l1 = false;
   const ParamRow* rows = nullptr;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    VisitPointers(kernel, visit), guard.Pointers(visit);
-    visit(stored), visit(scale), visit(rows);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     if (!guard.IsFinite()) return;
@@ -111,10 +106,6 @@ struct SquaresOfRows {
   const float* values;
   double* sums;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(rows), visit(values), visit(sums);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const ParamRow at = rows[row];
@@ -140,10 +131,6 @@ struct ClipBySquares {
   const double* parts;
   ClippedGradient* clipped;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(parts), visit(clipped);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t /*row*/) const {
     const double sum = team.Sum(count, [&](int64_t i) { return parts[i]; });

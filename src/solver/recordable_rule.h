@@ -16,10 +16,6 @@ struct LossGuard {
   const float* losses[kMaxLosses] = {};
   float weights[kMaxLosses] = {};
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    for (const float*& loss : losses) visit(loss);
-  }
   // Whether the objective is finite, as BuiltNet::Loss computes it.
   MILLRACE_HOST_DEVICE bool IsFinite() const {
     float sum = 0;

@@ -14,6 +14,7 @@
 #include "nn/gpu/bfloat16_kernels.h"
 #include "test/cuda/library_fixture.h"
 #include "test/gpu/arithmetic_probe.h"
+#include "test/support/kernel_pointers.h"
 
 namespace millrace::test {
 namespace {
@@ -45,12 +46,16 @@ TEST(Bfloat16, IsTheNearestAndInTheMiddleTheEvenOne) {
 template <typename Kernel>
 void LaunchChecked(Queue& queue, int64_t count, const Kernel& kernel) {
   Kernel own = kernel;
-  own.Pointers([&](auto*& pointer) {
+  constexpr size_t kBytes[] = {sizeof(*own.from), sizeof(*own.to)};
+  int pointers = 0;
+  ReplacePointers(&own, [&](std::byte* pointer) {
     const FakeCuda::Block* const block =
-        FakeCuda::Get().Find(pointer, kernel.orders.values() * sizeof(*pointer));
+        FakeCuda::Get().Find(pointer, kernel.orders.values() * kBytes[pointers++]);
     EXPECT_TRUE(block != nullptr && block->type == cudaMemoryTypeDevice &&
                 block->device == queue.device().ordinal());
+    return pointer;
   });
+  EXPECT_EQ(pointers, 2);
   CudaQueue::Of(queue).Select();
   FakeCuda::Get().Enqueue(CudaQueue::Of(queue).stream(),
                           std::is_same_v<Kernel, NarrowToBfloat16> ? "narrow" : "widen");

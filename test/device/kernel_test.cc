@@ -15,10 +15,6 @@ struct TwiceAndOne {
   const float* in;
   float* out;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(in), visit(out);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const { out[i] = 2 * in[i] + 1; }
 };
 
@@ -27,10 +23,6 @@ struct SumOfRow {
   const float* in;
   float* sums;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(in), visit(sums);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const double sum = team.Sum(columns, [&](int64_t i) { return in[row * columns + i]; });

@@ -7,6 +7,7 @@
 
 #include "device/kernel.h"
 #include "test/support/fake_device.h"
+#include "test/support/kernel_pointers.h"
 
 namespace millrace::test {
 
@@ -36,7 +37,7 @@ void LaunchFake(Queue& queue, int64_t count, const Kernel& kernel) {
   FakeQueue& fake = FakeQueue::Of(queue);
   const auto& device = static_cast<const FakeDevice&>(fake.device());
   fake.Enqueue([kernel = kernel, count, &device]() mutable {
-    VisitPointers(kernel, [&](auto& pointer) { pointer = device.Alias(pointer); });
+    ReplacePointers(&kernel, [&](std::byte* pointer) { return device.Alias(pointer); });
     RunLikeGpu(count, kernel);
   });
 }

@@ -20,11 +20,6 @@ struct AxpyOfChannels {
   const float* y;
   float* out;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(factor), visit(x), visit(out);
-    if (y) visit(y);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t channel) const {
     const float a = factor[channel];
@@ -41,10 +36,6 @@ struct AxpyFactorGradient {
   const float* top_diff;
   float* factor_diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(x), visit(top_diff), visit(factor_diff);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t channel) const {
     const int64_t begin = channel * plane;
@@ -65,10 +56,6 @@ struct ScaleChannels {
   float* out;
 
   static int64_t Extent(int64_t count) { return count; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(scales), visit(in), visit(out);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     out[i] = in[i] * scales[i / area / channels * area + i % area];
@@ -83,10 +70,6 @@ struct ChannelScaleGradient {
   float* diff;
 
   int64_t Extent(int64_t count) const { return count * channels; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(x), visit(top_diff), visit(diff);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const Index image = i / area, begin = image * channels * area + (i - image * area);

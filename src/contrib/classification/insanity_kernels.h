@@ -22,10 +22,6 @@ struct RandomlyDivideNegatives {
 
   static int64_t counters(int64_t count) { return (count + 3) / 4; }
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(key), visit(sign), visit(in), visit(out);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t counter) const {
     uint32_t words[4];
     PhiloxBlock(*key, static_cast<uint64_t>(counter), 0, words);

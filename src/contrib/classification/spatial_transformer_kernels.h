@@ -17,10 +17,6 @@ struct AffineMatrix {
   float fixed[6];
   const float* theta;  // null: all are fixed
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    if (theta) visit(theta);
-  }
   MILLRACE_HOST_DEVICE float At(int64_t image, int entry) const {
     return place[entry] < 0 ? fixed[entry] : theta[image * given + place[entry]];
   }
@@ -51,10 +47,6 @@ struct TransformerShape {
   int64_t top_height, top_width;
   AffineMatrix matrix;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    matrix.Pointers(visit);
-  }
   // Coordinates of the top, from -1 (inclusive) to 1 (exclusive).
   MILLRACE_HOST_DEVICE float RowOf(int64_t row) const {
     return static_cast<float>(2 * row) / static_cast<float>(top_height) - 1;
@@ -93,11 +85,6 @@ struct TransformerForward {
   const float* bottom;
   float* top;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    shape.Pointers(visit);
-    visit(bottom), visit(top);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t column = i % shape.top_width, row = i / shape.top_width % shape.top_height;
     const int64_t plane = i / (shape.top_width * shape.top_height), image = plane / shape.channels;
@@ -137,11 +124,6 @@ struct TransformerGather {
   const float* top_diff;
   float* bottom_diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    shape.Pointers(visit);
-    visit(top_diff), visit(bottom_diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t at_x = i % shape.width, at_y = i / shape.width % shape.height;
     const int64_t plane = i / (shape.width * shape.height), image = plane / shape.channels;
@@ -169,11 +151,6 @@ struct TransformerScatter {
   const float* top_diff;
   float* bottom_diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    shape.Pointers(visit);
-    visit(top_diff), visit(bottom_diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t plane) const {
     const int64_t image = plane / shape.channels;
     const float* diff = top_diff + plane * shape.top_height * shape.top_width;
@@ -198,11 +175,6 @@ struct TransformerOfTheta {
   const float* top_diff;
   float* theta_diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    shape.Pointers(visit);
-    visit(bottom), visit(top_diff), visit(theta_diff);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t number) const {
     const int64_t image = number / shape.matrix.given, place = number % shape.matrix.given;

@@ -18,10 +18,6 @@ struct L1Terms {
   const float* a;
   const float* b;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(a), visit(b);
-  }
   MILLRACE_HOST_DEVICE float Value(int64_t i) const { return fabsf(a[i] - b[i]); }
   MILLRACE_HOST_DEVICE float Slope(int64_t i) const {
     const float d = a[i] - b[i];
@@ -40,12 +36,6 @@ struct SmoothL1Terms {
   const float* inside;   // null: 1
   const float* outside;  // null: 1
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(a), visit(b);
-    if (inside) visit(inside);
-    if (outside) visit(outside);
-  }
   MILLRACE_HOST_DEVICE float Difference(int64_t i) const {
     return (a[i] - b[i]) * (inside != nullptr ? inside[i] : 1.0f);
   }
@@ -69,11 +59,6 @@ struct SmoothL1OfPlaces {
   int64_t channels, places;
   float* losses;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    terms.Pointers(visit);
-    visit(losses);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t first = i / places * channels * places + i % places;
     float sum = 0;

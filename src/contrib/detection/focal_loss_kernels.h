@@ -19,11 +19,6 @@ struct FocalTerms {
   float alpha, gamma;
   const float* probability;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    labels.Pointers(visit);
-    visit(probability);
-  }
   // 1 - p, which rounding may make negative; NaN stays NaN.
   MILLRACE_HOST_DEVICE static float Rest(float p) { return 1 - p < 0 ? 0.0f : 1 - p; }
   MILLRACE_HOST_DEVICE static float Log(float p) { return logf(p < FLT_MIN ? FLT_MIN : p); }
@@ -51,12 +46,6 @@ struct FocalBackward {
   FocalTerms terms;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    scale.Pointers(visit);
-    terms.Pointers(visit);
-    visit(diff);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const int64_t label = terms.labels.At(row);

@@ -85,10 +85,6 @@ struct RoiAlignForward {
   const float* regions;
   float* top;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(regions), visit(top);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t px = i % shape.pooled_w, py = i / shape.pooled_w % shape.pooled_h;
     const int64_t plane = i / (shape.pooled_w * shape.pooled_h), c = plane % shape.channels;
@@ -123,10 +119,6 @@ struct RoiAlignGather {
   const float* top_diff;
   float* bottom_diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(regions), visit(top_diff), visit(bottom_diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t at = i % (shape.height * shape.width), plane = i / (shape.height * shape.width);
     const int64_t column = at % shape.width, row = at / shape.width;
@@ -159,10 +151,6 @@ struct RoiAlignScatter {
   const float* top_diff;
   float* bottom_diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(regions), visit(top_diff), visit(bottom_diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t plane) const {
     const int64_t image = plane / shape.channels, c = plane % shape.channels;
     float* to = bottom_diff + plane * shape.height * shape.width;

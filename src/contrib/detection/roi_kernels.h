@@ -82,10 +82,6 @@ struct RoiMaxForward {
   float* top;
   int32_t* place;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(regions), visit(top), visit(place);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t px = i % shape.pooled_w, py = i / shape.pooled_w % shape.pooled_h;
     const int64_t plane = i / (shape.pooled_w * shape.pooled_h);
@@ -122,10 +118,6 @@ struct RoiMaxGather {
   const float* top_diff;
   float* bottom_diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(regions), visit(place), visit(top_diff), visit(bottom_diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t at = i % (shape.height * shape.width), plane = i / (shape.height * shape.width);
     const int64_t column = at % shape.width, row = at / shape.width;
@@ -161,10 +153,6 @@ struct RoiMaxScatter {
   const float* top_diff;
   float* bottom_diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(regions), visit(place), visit(top_diff), visit(bottom_diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t plane) const {
     const int64_t image = plane / shape.channels, c = plane % shape.channels;
     const int64_t bins = shape.pooled_h * shape.pooled_w;
@@ -206,10 +194,6 @@ struct RoiSensitiveForward {
   const float* regions;
   float* top;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(regions), visit(top);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t px = i % shape.pooled_w, py = i / shape.pooled_w % shape.pooled_h;
     const int64_t bins = shape.pooled_h * shape.pooled_w;
@@ -236,10 +220,6 @@ struct RoiSensitiveGather {
   const float* top_diff;
   float* bottom_diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(regions), visit(top_diff), visit(bottom_diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t column = i % shape.width, row = i / shape.width % shape.height;
     const int64_t plane = i / (shape.height * shape.width);
@@ -265,10 +245,6 @@ struct RoiSensitiveScatter {
   const float* top_diff;
   float* bottom_diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(regions), visit(top_diff), visit(bottom_diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t plane) const {
     const int64_t image = plane / shape.channels, c = plane % shape.channels;
     const int64_t px = c % shape.pooled_w, py = c / shape.pooled_w % shape.pooled_h;
@@ -302,11 +278,6 @@ struct KeepHardRegions {
   float* top_labels;
   float* top_weights;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(regions), visit(loss), visit(labels), visit(weights);
-    visit(top_labels), visit(top_weights);
-  }
   MILLRACE_HOST_DEVICE float ImageOf(int64_t i) const {
     return regions[i / area * 5 * area + i % area];
   }

@@ -21,11 +21,6 @@ struct CenterTerms {
   const float* values;
   const float* centers;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    labels.Pointers(visit);
-    visit(values), visit(centers);
-  }
   // The distance from the center in one dimension; 0 for a label that is not a class.
   MILLRACE_HOST_DEVICE float Difference(int64_t i) const {
     const int64_t label = labels.At(i / features);
@@ -45,12 +40,6 @@ struct CenterLossBackward {
   CenterTerms terms;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    scale.Pointers(visit);
-    terms.Pointers(visit);
-    visit(diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     diff[i] = 2 * scale.Get() * terms.Difference(i);
   }
@@ -63,11 +52,6 @@ struct CenterGradient {
   bool add;
   float* center_diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    terms.Pointers(visit);
-    visit(center_diff);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const double count =
@@ -107,10 +91,6 @@ struct InnerDistances {
   const float* center_values;
   float* top;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(examples), visit(center_values), visit(top);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t i) const {
     const float* const x = examples + i / centers * features;
@@ -130,10 +110,6 @@ struct InnerDistanceOfExamples {
   const float* top_diff;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(examples), visit(center_values), visit(top_diff), visit(diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t m = i / features, k = i % features;
     float sum = 0;
@@ -157,11 +133,6 @@ struct InnerDistanceOfCenters {
   const float* top_diff;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(examples), visit(center_values), visit(top_diff), visit(diff);
-    if (labels) visit(labels);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t n = i / features, k = i % features;
     const KernelLabels labels_are{centers, false, 0};
@@ -182,11 +153,6 @@ struct TripletArrays {
   const float* anchor;
   const float* positive;
   const float* negative;
-
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(anchor), visit(positive), visit(negative);
-  }
 };
 
 // A row is a triplet: |anchor - positive|^2 - |anchor - negative|^2.
@@ -195,11 +161,6 @@ struct TripletGap {
   int64_t features;
   float* gap;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    arrays.Pointers(visit);
-    visit(gap);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const double sum = team.Sum(features, [&](int64_t k) {
@@ -218,10 +179,6 @@ struct TripletTerms {
   float margin;
   const float* gap;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(gap);
-  }
   MILLRACE_HOST_DEVICE float Value(int64_t triplet) const {
     const float missing = margin + gap[triplet];
     return missing < 0 ? 0.0f : missing;  // NaN stays NaN
@@ -238,12 +195,6 @@ struct TripletBackward {
   const float* minus;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    scale.Pointers(visit);
-    terms.Pointers(visit);
-    visit(plus), visit(minus), visit(diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const bool missed = !(terms.margin + terms.gap[i / features] <= 0);
     diff[i] = missed ? 2 * scale.Get() * (plus[i] - minus[i]) : 0.0f;

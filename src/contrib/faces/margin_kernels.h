@@ -49,10 +49,6 @@ struct LabelMarginForward {
   const float* scores;
   float* top;  // may be `scores`
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(labels), visit(scores), visit(top);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const KernelLabels labels_are{classes, false, 0};
     const bool own = labels_are.Class(labels[i / classes]) == i % classes;
@@ -70,10 +66,6 @@ struct LabelMarginBackward {
   const float* top_diff;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(labels), visit(scores), visit(top_diff), visit(diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const KernelLabels labels_are{classes, false, 0};
     const bool own = labels_are.Class(labels[i / classes]) == i % classes;
@@ -124,10 +116,6 @@ struct MarginScores {
   const float* inverse_class;
   const float* products;  // of the examples and the weights
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(labels), visit(inverse_example), visit(inverse_class), visit(products);
-  }
   MILLRACE_HOST_DEVICE int64_t LabelOf(int64_t example) const {
     return labels_are.Class(labels[example]);
   }
@@ -147,11 +135,6 @@ struct MarginForward {
   MarginScores scores;
   float* top;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    scores.Pointers(visit);
-    visit(top);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const float product = scores.Product(i), lambda = scores.lambda;
     const int64_t example = i / scores.classes;
@@ -170,11 +153,6 @@ struct MarginBackward {
   const float* top_diff;
   float* product_diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    scores.Pointers(visit);
-    visit(top_diff), visit(product_diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const float lambda = scores.lambda;
     const bool own = scores.LabelOf(i / scores.classes) == i % scores.classes;
@@ -192,11 +170,6 @@ struct MarginOfLength {
   const float* values;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    scores.Pointers(visit);
-    visit(top_diff), visit(values), visit(diff);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t example) const {
     const int64_t label = scores.LabelOf(example);
@@ -218,11 +191,6 @@ struct MarginSumOfClass {
   const float* product_diff;
   float* sums;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    scores.Pointers(visit);
-    visit(product_diff), visit(sums);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const double sum = team.Sum(examples, [&](int64_t m) {
@@ -241,10 +209,6 @@ struct MarginOfWeights {
   const float* weights;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(sums), visit(inverse_class), visit(weights), visit(diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t row = i / features;
     diff[i] -= sums[row] * inverse_class[row] * weights[i];

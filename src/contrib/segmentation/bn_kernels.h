@@ -32,11 +32,6 @@ struct BnVariance {
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom);
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(mean), visit(inverse), visit(variance), visit(mean_sum), visit(variance_sum);
-  }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
     const float centered = bottom[i] - mean[channel];
     return {centered * centered, 0};
@@ -65,10 +60,6 @@ struct BnOfAverages {
   float* mean;
   float* inverse;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(averaged_mean), visit(averaged_variance), visit(mean), visit(inverse);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t channel) const {
     mean[channel] = AtomicLoad(averaged_mean + channel);
     const float variance = AtomicLoad(averaged_variance + channel);

@@ -18,10 +18,6 @@ struct DiceTerms {
   const float* scores;
   const float* targets;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(scores), visit(targets);
-  }
   MILLRACE_HOST_DEVICE bool Counts(int64_t i) const {
     return !(has_ignored && truncf(targets[i]) == ignored);
   }
@@ -42,10 +38,6 @@ struct DiceOfParts {
   float* ratio;
   float* loss;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(sums), visit(ratio), visit(loss);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t /*row*/) const {
     const double u = 1e-6 + team.Sum(parts, [&](int64_t i) { return sums[i].value; });
@@ -64,11 +56,6 @@ struct DiceBackward {
   const float* ratio;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    terms.Pointers(visit);
-    visit(loss_diff), visit(ratio), visit(diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const float s = terms.Sigmoid(i), d = ratio[1];
     const float slope = -(2 * terms.targets[i] - ratio[0] / d) / d * s * (1 - s);

@@ -35,11 +35,6 @@ struct PredictPositions {
   const float* labels;
   SegmentedPosition* positions;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    if (ignored) visit(ignored);
-    visit(scores), visit(labels), visit(positions);
-  }
   MILLRACE_HOST_DEVICE int32_t LabelOf(int64_t row) const {
     const float label = labels[row];
     for (int64_t i = 0; i < ignored_count; ++i) {
@@ -69,10 +64,6 @@ struct CountClasses {
   const SegmentedPosition* positions;
   ClassCounts* counts;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(positions), visit(counts);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t c) const {
     ClassCounts own{};
@@ -99,10 +90,6 @@ struct SegAccuracyOfCounts {
   float* top;
   float* invalid;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(counts), visit(positions), visit(top), visit(invalid);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t /*row*/) const {
     const double labels = team.Sum(classes, [&](int64_t c) { return counts[c].labels; });

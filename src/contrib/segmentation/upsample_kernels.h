@@ -57,10 +57,6 @@ struct InterpForward {
   const float* bottom;
   float* top;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(top);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const InterpAxis::Pair x = columns.At(i % columns.top);
     const InterpAxis::Pair y = rows.At(i / columns.top % rows.top);
@@ -79,10 +75,6 @@ struct InterpGradient {
   const float* top_diff;
   float* bottom_diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(top_diff), visit(bottom_diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t x = i % columns.bottom - columns.begin;
     const int64_t y = i / columns.bottom % rows.bottom - rows.begin;
@@ -123,10 +115,6 @@ struct UpsampleNearest {
   float* top;
 
   static int64_t Extent(int64_t count) { return count; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(top);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const Index block = i / shape.scale_w;  // of the top's rows, as wide as a value of the bottom
@@ -142,10 +130,6 @@ struct UpsampleNearestGradient {
   float* bottom_diff;
 
   int64_t Extent(int64_t count) const { return count * shape.scale_h * shape.scale_w; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(top_diff), visit(bottom_diff);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const float* block = top_diff + shape.BlockOf(i);
@@ -181,10 +165,6 @@ struct UpsampleByMask {
   float* top;
 
   int64_t Extent(int64_t count) const { return places.Extent(count); }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(places.mask), visit(bottom), visit(top);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     top[places.At(i)] = bottom[i];
@@ -198,10 +178,6 @@ struct UpsampleByMaskGradient {
   float* bottom_diff;
 
   int64_t Extent(int64_t count) const { return places.Extent(count); }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(places.mask), visit(top_diff), visit(bottom_diff);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     bottom_diff[i] = top_diff[places.At(i)];

@@ -55,10 +55,6 @@ struct NarrowToBfloat16 {
   const float* from;
   uint16_t* to;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(from), visit(to);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const TwoOrders::Place at = orders.Of(i);
     float values[TwoOrders::kPixels];  // all are on their way before the first is needed
@@ -78,10 +74,6 @@ struct WidenFromBfloat16 {
   const uint16_t* from;
   float* to;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(from), visit(to);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const TwoOrders::Place at = orders.Of(i);
     uint16_t values[TwoOrders::kPixels];

@@ -43,10 +43,6 @@ struct MeanOfChannels {
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom);
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(mean), visit(inverse);
-  }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t) const { return {bottom[i], 0}; }
   MILLRACE_HOST_DEVICE void Finish(int64_t channel, double sum, double) const {
     mean[channel] = static_cast<float>(sum / static_cast<double>(count));
@@ -84,10 +80,6 @@ struct MapOfChannels {
   template <typename Visit>
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     op.Elements(visit);
-  }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    VisitPointers(op, visit);
   }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
@@ -163,10 +155,6 @@ struct SumsOfChannels {
         op(operation) {}
 
   int64_t Extent(int64_t) const { return count; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    VisitPointers(op, visit), visit(sums);
-  }
   template <typename Team, typename Index>
   MILLRACE_HOST_DEVICE void operator()(Team& team, Index row) const {
     const auto all = static_cast<Index>(channels);

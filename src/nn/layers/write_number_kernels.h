@@ -14,10 +14,6 @@ struct WriteNumber {
   Number number;
   Number* to;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(to);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t) const { *to = number; }
 };
 

@@ -24,10 +24,6 @@ struct DropoutMask {
 
   static int64_t counters(int64_t count) { return (count + 63) / 64 * 16; }
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(key), visit(in), visit(out);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t counter) const {
     uint32_t words[4];
     PhiloxBlock(*key, static_cast<uint64_t>(counter), 0, words);

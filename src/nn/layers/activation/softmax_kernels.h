@@ -39,10 +39,6 @@ struct SoftmaxForward {
   float* out;  // may be `in`
 
   int64_t Extent(int64_t rows) const { return view.Extent(rows); }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(in), visit(out);
-  }
   template <typename Team, typename Index>
   MILLRACE_HOST_DEVICE void operator()(Team& team, Index row) const {
     const float largest =
@@ -63,10 +59,6 @@ struct SoftmaxBackward {
   float* bottom_diff;  // may be `top_diff`
 
   int64_t Extent(int64_t rows) const { return view.Extent(rows); }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(top), visit(top_diff), visit(bottom_diff);
-  }
   template <typename Team, typename Index>
   MILLRACE_HOST_DEVICE void operator()(Team& team, Index row) const {
     const auto dot = static_cast<float>(team.Sum(static_cast<Index>(view.classes), [&](Index c) {
@@ -113,12 +105,6 @@ struct LossOfPositions {
   float* losses;  // receives the losses, too; may be null
 
   int64_t Extent(int64_t rows) const { return view.Extent(rows); }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(probability), visit(labels), visit(results);
-    if (class_weights) visit(class_weights);
-    if (losses) visit(losses);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index row) const {
     const int64_t label = labels_are.Class(labels[row]);
@@ -143,10 +129,6 @@ struct RightPositions {
   PositionResult* results;
 
   int64_t Extent(int64_t rows) const { return view.Extent(rows); }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(scores), visit(labels), visit(results);
-  }
   template <typename Team, typename Index>
   MILLRACE_HOST_DEVICE void operator()(Team& team, Index row) const {
     const int64_t label = labels_are.Class(labels[row]);
@@ -178,10 +160,6 @@ struct MeanOfPositions {
   PositionTotals* totals;
   float* mean;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(results), visit(totals), visit(mean);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t /*row*/) const {
     const double sum = team.Sum(positions, [&](int64_t i) { return results[i].value; });
@@ -206,10 +184,6 @@ struct MeanOfClasses {
   const PositionResult* results;
   float* means;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(labels), visit(results), visit(means);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t c) const {
     const double sum = team.Sum(positions, [&](int64_t i) {
@@ -233,11 +207,6 @@ struct SoftmaxLossBackward {
   float* bottom_diff;
 
   static int64_t Extent(int64_t count) { return count; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(probability), visit(labels), visit(totals), visit(loss_weight), visit(bottom_diff);
-    if (class_weights) visit(class_weights);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const int64_t c = view.ClassOf(i);

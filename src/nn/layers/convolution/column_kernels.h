@@ -41,10 +41,6 @@ struct ImageToColumns {
   float* columns;
 
   int64_t Extent(int64_t count) const { return shape.Extent(count, shape.taps * shape.windows); }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(image), visit(columns);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const Index row = i / shape.windows, channel = row / shape.taps;
@@ -72,10 +68,6 @@ struct ColumnsToImage {
   float* image;
 
   int64_t Extent(int64_t count) const { return shape.Extent(count, shape.plane); }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(columns), visit(image);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const Index channel = i / shape.plane, taps = static_cast<Index>(shape.taps);

@@ -20,10 +20,6 @@ struct PixelsToValues {
   const float* mean;
   float* values;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(pixels), visit(choices), visit(mean), visit(values);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const int64_t channel = row % channels, plane = int64_t{height} * width;

@@ -31,11 +31,6 @@ struct BiasForward {
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom), visit(top);
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(bias);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     top[i] = bottom[i] + bias[channel];
   }
@@ -49,11 +44,6 @@ struct BiasGradient {
   template <typename Visit>
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(top_diff);
-  }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(bias.diff);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t) const { return {top_diff[i], 0}; }
   MILLRACE_HOST_DEVICE void Finish(int64_t channel, double sum, double) const {
@@ -71,11 +61,6 @@ struct BiasReluForward {
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(values);
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(bias);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     const float x = values[i] + bias[channel];
     values[i] = x > 0 ? x : slope * x;
@@ -92,11 +77,6 @@ struct BiasReluGradient {
   template <typename Visit>
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(top), visit(diff);
-  }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(bias.diff);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t) const {
     const float d = top[i] > 0 ? diff[i] : slope * diff[i];

@@ -26,11 +26,6 @@ struct ScaleForward {
     visit(bottom), visit(top);
     if constexpr (kKeep) visit(copy);
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(scale), visit(bias);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     const float x = bottom[i];
     if constexpr (kKeep) copy[i] = x;
@@ -50,11 +45,6 @@ struct ScaleBackward {
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(top_diff), visit(bottom_diff);
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(scale);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     bottom_diff[i] = top_diff[i] * scale[channel];
   }
@@ -69,11 +59,6 @@ struct ScaleGradients {
   template <typename Visit>
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom), visit(top_diff);
-  }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(scale.diff), visit(bias.diff);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t) const {
     const float d = top_diff[i];
@@ -95,11 +80,6 @@ struct PreluForward {
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom), visit(top);
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(slope);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     const float x = bottom[i];
     top[i] = x * kernel_math::Select(x > 0, 1, slope[channel]);
@@ -116,11 +96,6 @@ struct PreluBackward {
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom), visit(top_diff), visit(bottom_diff);
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(slope);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     bottom_diff[i] = top_diff[i] * kernel_math::Select(bottom[i] > 0, 1, slope[channel]);
   }
@@ -135,11 +110,6 @@ struct PreluGradient {
   template <typename Visit>
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom), visit(top_diff);
-  }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(slope.diff);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t) const {
     const float x = bottom[i];

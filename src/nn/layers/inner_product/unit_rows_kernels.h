@@ -17,10 +17,6 @@ struct ScaleToUnit {
   float* unit;
 
   static int64_t Extent(int64_t count) { return count; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(inverse), visit(values), visit(unit);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     unit[i] = values[i] * inverse[i / columns];
@@ -37,10 +33,6 @@ struct UnitRowGradient {
   const float* unit_diff;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(inverse), visit(unit), visit(unit_diff), visit(diff);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const int64_t begin = row * columns;

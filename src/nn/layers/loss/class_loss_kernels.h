@@ -19,11 +19,6 @@ struct HingeTerms {
   bool squared;  // L2
   const float* scores;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    labels.Pointers(visit);
-    visit(scores);
-  }
   MILLRACE_HOST_DEVICE float Sign(int64_t i) const {
     return labels.view.ClassOf(i) == labels.At(i) ? -1.0f : 1.0f;
   }
@@ -45,12 +40,6 @@ struct HingeBackward {
   HingeTerms terms;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    scale.Pointers(visit);
-    terms.Pointers(visit);
-    visit(diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const float margin = terms.Margin(i);
     const float slope = terms.squared ? 2 * margin : (margin > 0 ? 1.0f : 0.0f);
@@ -72,11 +61,6 @@ struct MultinomialLogisticTerms {
   LabelsOfPositions labels;
   const float* probability;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    labels.Pointers(visit);
-    visit(probability);
-  }
   MILLRACE_HOST_DEVICE float Value(int64_t row) const {
     const int64_t label = labels.At(row);
     if (label < 0) return 0;
@@ -92,12 +76,6 @@ struct MultinomialLogisticBackward {
   MultinomialLogisticTerms terms;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    scale.Pointers(visit);
-    terms.Pointers(visit);
-    visit(diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t classes = terms.labels.labels_are.classes;
     const bool is_label = terms.labels.At(i / classes) == i % classes;
@@ -114,11 +92,6 @@ struct InfogainTerms {
   const float* matrix;
   const float* probability;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    labels.Pointers(visit);
-    visit(matrix), visit(probability);
-  }
   // H[label of the element][its class].
   MILLRACE_HOST_DEVICE float Gain(int64_t i, int64_t label) const {
     return matrix[label * labels.view.classes + labels.view.ClassOf(i)];
@@ -138,10 +111,6 @@ struct InfogainRowSums {
   const float* matrix;
   float* sums;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(matrix), visit(sums);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const double sum = team.Sum(classes, [&](int64_t c) { return matrix[row * classes + c]; });
@@ -156,12 +125,6 @@ struct InfogainBackward {
   const float* row_sums;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    scale.Pointers(visit);
-    terms.Pointers(visit);
-    visit(row_sums), visit(diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t label = terms.labels.At(i);
     float slope = 0;
@@ -180,10 +143,6 @@ struct SigmoidCrossEntropyTerms {
   const float* scores;
   const float* targets;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(scores), visit(targets);
-  }
   MILLRACE_HOST_DEVICE bool Counts(int64_t i) const {
     return !(has_ignored && truncf(targets[i]) == ignored);
   }
@@ -201,12 +160,6 @@ struct SigmoidCrossEntropyBackward {
   SigmoidCrossEntropyTerms terms;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    scale.Pointers(visit);
-    terms.Pointers(visit);
-    visit(diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const float sigmoid = 1 / (1 + expf(-terms.scores[i]));
     diff[i] = terms.Counts(i) ? scale.Get() * (sigmoid - terms.targets[i]) : 0.0f;

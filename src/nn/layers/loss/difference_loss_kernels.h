@@ -18,10 +18,6 @@ struct EuclideanTerms {
   const float* a;
   const float* b;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(a), visit(b);
-  }
   MILLRACE_HOST_DEVICE float Value(int64_t i) const { return (a[i] - b[i]) * (a[i] - b[i]); }
 };
 
@@ -33,11 +29,6 @@ struct EuclideanBackward {
   const float* b;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    scale.Pointers(visit);
-    visit(a), visit(b), visit(diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     diff[i] = factor * scale.Get() * (a[i] - b[i]);
   }
@@ -52,10 +43,6 @@ struct PairDistances {
   const float* b;
   float* distance_sq;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(a), visit(b), visit(distance_sq);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const double sum = team.Sum(channels, [&](int64_t c) {
@@ -74,10 +61,6 @@ struct ContrastiveTerms {
   const float* distance_sq;
   const float* similar;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(distance_sq), visit(similar);
-  }
   MILLRACE_HOST_DEVICE bool IsSimilar(int64_t pair) const { return truncf(similar[pair]) != 0; }
   // The margin minus the distance; negative where the margin is met.
   MILLRACE_HOST_DEVICE float Missing(int64_t pair) const {
@@ -108,12 +91,6 @@ struct ContrastiveBackward {
   const float* b;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    scale.Pointers(visit);
-    terms.Pointers(visit);
-    visit(a), visit(b), visit(diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     diff[i] = 2 * sign * scale.Get() * terms.Factor(i / channels) * (a[i] - b[i]);
   }

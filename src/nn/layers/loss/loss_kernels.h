@@ -30,11 +30,6 @@ struct LossParts {
   Terms terms;
   LossPart* sums;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    terms.Pointers(visit);
-    visit(sums);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t part) const {
     const int64_t begin = count * part / parts, n = count * (part + 1) / parts - begin;
@@ -62,10 +57,6 @@ struct LossOfParts {
   PositionTotals* totals;
   float* loss;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(sums), visit(totals), visit(loss);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t /*row*/) const {
     const double value = team.Sum(parts, [&](int64_t i) { return sums[i].value; });
@@ -86,10 +77,6 @@ struct LossScale {
   const float* loss_diff;
   const PositionTotals* totals;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(loss_diff), visit(totals);
-  }
   MILLRACE_HOST_DEVICE float Get() const { return *loss_diff / totals->normalizer; }
 };
 
@@ -103,12 +90,6 @@ struct DifferenceBackward {
   float sign;
   float* diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    scale.Pointers(visit);
-    terms.Pointers(visit);
-    visit(diff);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     diff[i] = sign * scale.Get() * terms.Slope(i);
   }
@@ -120,10 +101,6 @@ struct LabelsOfScores {
   KernelLabels labels_are;
   const float* labels;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(labels);
-  }
   // The label that applies to element i, KernelLabels::kIgnored or kInvalid.
   MILLRACE_HOST_DEVICE int64_t At(int64_t i) const {
     return labels_are.Class(labels[view.RowOf(i)]);
@@ -142,10 +119,6 @@ struct LabelsOfPositions {
   KernelLabels labels_are;
   const float* labels;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(labels);
-  }
   MILLRACE_HOST_DEVICE int64_t At(int64_t row) const { return labels_are.Class(labels[row]); }
   MILLRACE_HOST_DEVICE float Counted(int64_t row) const { return At(row) >= 0 ? 1.0f : 0.0f; }
   MILLRACE_HOST_DEVICE float Invalid(int64_t row) const {

@@ -17,10 +17,6 @@ struct InverseNormOfPosition {
   const float* values;  // of the image
   float* inverse;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(values), visit(inverse);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     float sum = eps;
     for (int64_t c = 0; c < channels; ++c) {
@@ -38,10 +34,6 @@ struct InverseNormOfImage {
   const float* values;
   float* inverse;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(values), visit(inverse);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const float* const own = values + row * count;
@@ -58,10 +50,6 @@ struct L2NormView {
   const float* inverse;
   const float* scale;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(inverse), visit(scale);
-  }
   MILLRACE_HOST_DEVICE float Scale(int64_t row) const { return scale[shared ? 0 : row % channels]; }
   // The index in `inverse` of position k of the row.
   MILLRACE_HOST_DEVICE int64_t NormAt(int64_t row, int64_t k) const {
@@ -75,11 +63,6 @@ struct L2NormForward {
   const float* bottom;
   float* top;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    view.Pointers(visit);
-    visit(bottom), visit(top);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const float scale = view.Scale(row);
@@ -99,10 +82,6 @@ struct L2NormProductOfPosition {
   const float* top_diff;
   float* product;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(scale), visit(bottom), visit(top_diff), visit(product);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     float sum = 0;
     for (int64_t c = 0; c < channels; ++c) {
@@ -121,10 +100,6 @@ struct L2NormProductOfImage {
   const float* top_diff;
   float* product;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(scale), visit(bottom), visit(top_diff), visit(product);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const int64_t begin = row * channels * area;
@@ -143,11 +118,6 @@ struct L2NormBackward {
   const float* product;
   float* bottom_diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    view.Pointers(visit);
-    visit(bottom), visit(top_diff), visit(product), visit(bottom_diff);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const float scale = view.Scale(row);
@@ -170,11 +140,6 @@ struct L2NormScaleGradient {
   const float* top_diff;
   float* gradient;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    view.Pointers(visit);
-    visit(bottom), visit(top_diff), visit(gradient);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t channel) const {
     const double sum = team.Sum(images * view.area, [&](int64_t i) {
@@ -195,10 +160,6 @@ struct L2NormSharedGradient {
   const float* of_channels;
   float* gradient;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(of_channels), visit(gradient);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t) const {
     const double sum = team.Sum(channels, [&](int64_t c) { return of_channels[c]; });

@@ -48,10 +48,6 @@ struct LrnForward {
   float* top;
 
   static int64_t Extent(int64_t count) { return count; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(scale), visit(top);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const float squares = region.Sum(i, [&](Index j) { return bottom[j] * bottom[j]; });
@@ -72,11 +68,6 @@ struct LrnBackward {
   float* bottom_diff;
 
   static int64_t Extent(int64_t count) { return count; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(scale), visit(top_diff), visit(bottom_diff);
-    if (top) visit(top);
-  }
   MILLRACE_HOST_DEVICE float TopByScale(int64_t i) const {
     return top ? top[i] / scale[i] : bottom[i] * powf(scale[i], -beta - 1);
   }

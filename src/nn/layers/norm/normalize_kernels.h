@@ -38,11 +38,6 @@ struct DeviationOfChannels {
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom);
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(mean), visit(inverse);
-  }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
     return SquareOfDeviation(bottom[i], mean[channel]);
   }
@@ -70,11 +65,6 @@ struct VarianceOfChannels {
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom);
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(mean), visit(inverse), visit(mean_sum), visit(variance_sum);
-  }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
     return SquareOfDeviation(bottom[i], mean[channel]);
   }
@@ -98,11 +88,6 @@ struct MeanSquareOfChannels {
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom);
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(mean), visit(mean_square);
-  }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
     return SquareOfDeviation(bottom[i], mean[channel]);
   }
@@ -122,10 +107,6 @@ struct TakeVariance {
   float* mean_sum;  // null: no sums
   float* variance_sum;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(mean), visit(variance), visit(inverse), visit(mean_sum), visit(variance_sum);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t channel) const {
     inverse[channel] = static_cast<float>(1 / sqrt(double{variance[channel]} + double{eps}));
     if (mean_sum == nullptr) return;
@@ -147,11 +128,6 @@ struct NormalizeForward {
     visit(bottom), visit(top);
     if constexpr (kKeep) visit(copy);
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(mean), visit(inverse);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     const float x = bottom[i];
     if constexpr (kKeep) copy[i] = x;
@@ -172,11 +148,6 @@ struct NormalizeSums {
   template <typename Visit>
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom), visit(top_diff);
-  }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(mean), visit(inverse), visit(diff_mean), visit(product_mean);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
     const float d = top_diff[i];
@@ -203,11 +174,6 @@ struct NormalizeBackward {
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom), visit(top_diff), visit(bottom_diff);
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(mean), visit(inverse), visit(diff_mean), visit(product_mean);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     const float top = (bottom[i] - mean[channel]) * inverse[channel];
     bottom_diff[i] =
@@ -225,11 +191,6 @@ struct CenterBackward {
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(top_diff), visit(bottom_diff);
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(diff_mean);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     bottom_diff[i] = top_diff[i] - diff_mean[channel];
   }
@@ -244,11 +205,6 @@ struct GlobalNormalizeBackward {
   template <typename Visit>
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(top_diff), visit(bottom_diff);
-  }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    visit(inverse);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     bottom_diff[i] = inverse[channel] * top_diff[i];
@@ -266,10 +222,6 @@ struct StatisticsOfSums {
   float* mean;
   float* inverse;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(mean_sum), visit(variance_sum), visit(weight_sum), visit(mean), visit(inverse);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t channel) const {
     const float weight = AtomicLoad(weight_sum);
     const float factor = weight == 0 ? 0.0f : 1 / weight;
@@ -293,10 +245,6 @@ struct AverageInto {
   float kept;
   Array arrays[kMaxArrays];
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    for (Array& each : arrays) visit(each.values), visit(each.statistics);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     for (const Array& each : arrays) {
       if (i < each.count) {

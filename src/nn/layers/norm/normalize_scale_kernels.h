@@ -25,10 +25,6 @@ struct NormalizeScale {
   const float* scale;
   const float* bias;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(mean), visit(inverse), visit(scale), visit(bias);
-  }
   MILLRACE_HOST_DEVICE float Normal(float x, int64_t channel) const {
     return (x - mean[channel]) * inverse[channel];
   }
@@ -58,11 +54,6 @@ struct NormalizeScaleForward {
     visit(bottom), visit(top);
     if constexpr (kKeep) visit(copy);
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    channels.Pointers(visit);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     const float x = bottom[i];
     if constexpr (kKeep) copy[i] = x;
@@ -84,12 +75,6 @@ struct NormalizeScaleSums {
   template <typename Visit>
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(bottom), visit(top_diff);
-  }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    channels.Pointers(visit);
-    visit(scale.diff), visit(bias.diff), visit(diff_mean), visit(product_mean);
   }
   MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
     const float d = channels.Diff(top_diff[i], bottom[i], channel);
@@ -118,12 +103,6 @@ struct NormalizeScaleBackward {
   MILLRACE_HOST_DEVICE void Elements(Visit visit) {
     visit(top_diff), visit(bottom_diff);
     if constexpr (kRelu || !kGlobal) visit(bottom);
-  }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    Elements(visit);
-    channels.Pointers(visit);
-    visit(diff_mean), visit(product_mean);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
     const float factor = channels.inverse[channel] * channels.scale[channel];

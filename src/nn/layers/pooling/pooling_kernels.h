@@ -22,11 +22,6 @@ struct MaxPoolForward {
   int64_t Extent(int64_t count) const {
     return shape.Extent(count / (shape.out[0] * shape.out[1]));
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(top), visit(chosen);
-    if (mask) visit(mask);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const auto [number, y, x] = PoolingShape::Place<Index>(i, shape.out);
@@ -58,10 +53,6 @@ struct MaxPoolBackward {
   float* bottom_diff;
 
   int64_t Extent(int64_t count) const { return shape.Extent(count / (shape.in[0] * shape.in[1])); }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(top_diff), visit(chosen), visit(bottom_diff);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const auto [number, y, x] = PoolingShape::Place<Index>(i, shape.in);
@@ -87,10 +78,6 @@ struct AveragePoolTop {
   int64_t Extent(int64_t count) const {
     return shape.Extent(count / (shape.out[0] * shape.out[1]));
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(top);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const auto [number, y, x] = PoolingShape::Place<Index>(i, shape.out);
@@ -113,10 +100,6 @@ struct AveragePoolBottom {
   float* bottom_diff;
 
   int64_t Extent(int64_t count) const { return shape.Extent(count / (shape.in[0] * shape.in[1])); }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(top_diff), visit(bottom_diff);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const auto [number, y, x] = PoolingShape::Place<Index>(i, shape.in);

@@ -38,10 +38,6 @@ struct StochasticPoolDraw {
   int64_t Extent(int64_t count) const {
     return shape.Extent(count / (shape.out[0] * shape.out[1]));
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(key), visit(bottom), visit(top), visit(chosen);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const auto [number, y, x] = PoolingShape::Place<Index>(i, shape.out);
@@ -80,10 +76,6 @@ struct StochasticPoolMean {
   int64_t Extent(int64_t count) const {
     return shape.Extent(count / (shape.out[0] * shape.out[1]));
   }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(top);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const auto [number, y, x] = PoolingShape::Place<Index>(i, shape.out);
@@ -102,10 +94,6 @@ struct StochasticPoolMeanGradient {
   float* bottom_diff;
 
   int64_t Extent(int64_t count) const { return shape.Extent(count / (shape.in[0] * shape.in[1])); }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(top), visit(top_diff), visit(bottom_diff);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const auto [plane, y, x] = PoolingShape::Place<Index>(i, shape.in);

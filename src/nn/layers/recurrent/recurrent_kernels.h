@@ -21,10 +21,6 @@ struct ContinueState {
   float* out;
 
   static int64_t Extent(int64_t count) { return count; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(cont), visit(hidden), visit(out);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     out[i] = cont[i / width] * hidden[i];
@@ -53,10 +49,6 @@ struct TanhStepBackward {
   float* out;
 
   static int64_t Extent(int64_t count) { return count; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(y), visit(y_diff), visit(next_cont), visit(next_diff), visit(out);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     float diff = y_diff[i];
@@ -78,10 +70,6 @@ struct LstmForward {
   float* hidden;          // {N, D}: h
 
   static int64_t Extent(int64_t count) { return 4 * count; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(inputs), visit(previous), visit(cont), visit(gates), visit(cell), visit(hidden);
-  }
   static MILLRACE_HOST_DEVICE float Sigmoid(float x) { return 1 / (1 + expf(-x)); }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index at) const {
@@ -113,11 +101,6 @@ struct LstmBackward {
   float* previous_diff;           // {N, D}; may be `cell_diff`; null: not wanted
 
   static int64_t Extent(int64_t count) { return 4 * count; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(gates), visit(previous), visit(cont), visit(cell), visit(cell_diff), visit(hidden_diff);
-    visit(next_cont), visit(next_hidden_diff), visit(input_diff), visit(previous_diff);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index at) const {
     const Index stream = at / cells, first = at + stream * 3 * cells;

@@ -40,10 +40,6 @@ struct CopyElements {
   float* to;
 
   static int64_t Extent(int64_t count) { return count; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(from), visit(to);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     int64_t source = 0, destination = 0;
@@ -59,10 +55,6 @@ struct CopyRows {
   float* to;
 
   static int64_t Extent(int64_t count) { return count; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(from), visit(to);
-  }
   template <typename Team, typename Index>
   MILLRACE_HOST_DEVICE void operator()(Team& team, Index row) const {
     const int last = block.axes - 1;
@@ -93,11 +85,6 @@ struct CopyParts {
   Value* whole;
 
   static int64_t Extent(int64_t count) { return count; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    for (int p = 0; p < parts; ++p) visit(part[p]);
-    visit(whole);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const Index outer = i / span, place = i - outer * span;

@@ -31,11 +31,6 @@ struct GatherRows {
   const float* bias;
   float* out;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(indices.index), visit(table), visit(out);
-    if (bias) visit(bias);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t i) const {
     const float* from = table + indices.At(i) * width;
@@ -51,10 +46,6 @@ struct LinkEqualRows {
   RowIndices indices;
   int32_t* next;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(indices.index), visit(next);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t own = indices.At(i);
     int64_t other = i + 1;
@@ -68,10 +59,6 @@ struct MarkFirstRows {
   RowIndices indices;
   int32_t* first;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(indices.index), visit(first);
-  }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t own = indices.At(i);
     int64_t other = i - 1;
@@ -90,10 +77,6 @@ struct AddGatheredRows {
   const float* diff;
   float* table_diff;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(indices.index), visit(next), visit(first), visit(diff), visit(table_diff);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t i) const {
     if (!first[i]) return;  // the same on all threads of the team
@@ -112,10 +95,6 @@ struct CountInvalidRows {
   RowIndices indices;
   float* invalid;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(indices.index), visit(invalid);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t) const {
     const double sum = team.Sum(count, [&](int64_t i) { return indices.Valid(i) ? 0.0 : 1.0; });

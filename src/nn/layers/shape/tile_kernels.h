@@ -17,10 +17,6 @@ struct TileGradient {
   float* bottom_diff;
 
   int64_t Extent(int64_t count) const { return count * tiles; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(top_diff), visit(bottom_diff);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const Index row = i / inner, copies = static_cast<Index>(tiles);

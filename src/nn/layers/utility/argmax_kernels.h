@@ -18,12 +18,6 @@ struct LargestOfRows {
   float* indices;
   float* values;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom);
-    if (indices) visit(indices);
-    if (values) visit(values);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const int64_t outer = row / inner, place = row % inner;

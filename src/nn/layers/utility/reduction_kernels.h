@@ -20,10 +20,6 @@ struct ReduceRows {
   const float* bottom;
   float* top;
 
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(top);
-  }
   template <typename Team>
   MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
     const float* values = bottom + row * length;
@@ -46,10 +42,6 @@ struct ReductionGradient {
   float* bottom_diff;
 
   static int64_t Extent(int64_t count) { return count; }
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(top_diff), visit(bottom_diff);
-  }
   template <typename Index>
   MILLRACE_HOST_DEVICE void operator()(Index i) const {
     const float x = bottom[i], diff = factor * top_diff[i / length];
