@@ -325,6 +325,13 @@ $(BUILD)/modules/$(1).so: $(call module_objects,$(1)) $(BUILD)/libmillrace.so $(
 	  $(call module_objects,$(1)) -L$(BUILD) -lmillrace $$(module_libs_$(1)) -lprotobuf -lglog -o $$@
 endef
 $(foreach m,$(modules),$(eval $(call module_rule,$(m))))
+# A kernel that is launched and that no .cu file registers is an error here, not on a GPU.
+ifneq ($(use_cuda),)
+$(BUILD)/kernels.checked: $(BUILD)/modules/cuda.so $(BUILD)/modules/contrib.so $(BUILD)/libmillrace.so tools/check-kernels
+	@tools/check-kernels $(wordlist 1,3,$^)
+	@touch $@
+all: $(BUILD)/kernels.checked
+endif
 # The layer types of module contrib, which the library names in errors where the module is missing.
 $(BUILD)/gen/nn/contrib_layers.inc: $(module_sources_contrib)
 	@mkdir -p $(@D)
