@@ -45,7 +45,7 @@ enum { MILLRACE_OK = 0, MILLRACE_END = 1, MILLRACE_ERROR = -1 };
 
 // Number of this interface. It grows with each function or field that is added; a library serves
 // programs of all lower numbers that have its soname.
-#define MILLRACE_ABI_VERSION 1
+#define MILLRACE_ABI_VERSION 2
 // That of the library.
 MILLRACE_API int millrace_abi_version(void);
 // An error unless the library serves programs that were compiled with interface `version`:
@@ -353,6 +353,31 @@ typedef struct millrace_run_result {
 MILLRACE_API int millrace_run_wait_for(millrace_run* run, double seconds);
 // Waits for the end. The error that ended the run is an error of each call. `result` may be NULL.
 MILLRACE_API int millrace_run_wait(millrace_run* run, millrace_run_result* result);
+
+// ---- The control service of a run (millrace/control.h, docs/control.md) ----
+
+typedef struct millrace_control millrace_control;
+
+typedef struct millrace_control_options {
+  size_t size;
+  const char* address;      // "host:port"; port 0: chosen by the system. NULL: see control.h
+  const char* topology;     // of the run, if it is one of a cluster; NULL: none
+  const char* node;         // this node's name there; NULL: none
+  const char* key_file;     // the cluster's secret; NULL: the topology's, or one of the run's own
+  const char* certificate;  // PEM files, for TLS; NULL: none
+  const char* private_key;
+  const char* authorities;  // NULL: the system's
+  const char* solver;       // path of the solver file, for the status; NULL: none
+} millrace_control_options;
+#define MILLRACE_CONTROL_OPTIONS_INIT \
+  { sizeof(millrace_control_options), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+
+// Serves from now on, with threads of its own. `options` may be NULL. Close it before the run.
+MILLRACE_API int millrace_control_open(const millrace_control_options* options, millrace_run* run,
+                                       millrace_control** control);
+MILLRACE_API void millrace_control_close(millrace_control* control);
+// Where it listens: "http://127.0.0.1:8400". Valid until it is closed. NULL after an error.
+MILLRACE_API const char* millrace_control_url(millrace_control* control);
 
 // ---- Streams: a program's own weights, which a cluster exchanges ----
 

@@ -1,5 +1,5 @@
-// Layers, data sources, update rules, samplers, conditions and merge rules in C, as tables of
-// functions that are registered by name. Net, solver and topology files then name them.
+// Layers, data sources, update rules, samplers, conditions, merge rules and commands in C, as
+// tables of functions that are registered by name. Net, solver and topology files then name them.
 //
 // A plugin is a shared library that defines millrace_plugin_init, which registers its tables:
 //
@@ -317,6 +317,29 @@ typedef struct millrace_merge_type {
 } millrace_merge_type;
 
 MILLRACE_API int millrace_register_merge(const millrace_merge_type* type);
+
+// ---- Commands of control services (docs/guides/control_command.md) ----
+
+// A call of a command, until its function returns.
+typedef struct millrace_call millrace_call;
+
+typedef struct millrace_command_type {
+  size_t size;
+  const char* name;  // 1 to 64 letters, digits, '-', '_', '.'
+  const char* help;  // a sentence
+  void* user;
+  // Called by a thread of the service, one call at a time. `arguments` is JSON of any type. The
+  // result is what the last millrace_call_return got; without one it is null.
+  int (*run)(millrace_call* call, void* user, const char* arguments);
+} millrace_command_type;
+
+MILLRACE_API int millrace_register_command(const millrace_command_type* type);
+
+// JSON of any type, which is copied.
+MILLRACE_API int millrace_call_return(millrace_call* call, const char* json);
+// The run of the service, until the function returns: for functions that read its status and
+// control it, not for millrace_run_wait, _wait_for and _close. NULL after an error.
+MILLRACE_API millrace_run* millrace_call_run(millrace_call* call);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -1,22 +1,12 @@
-// Runs in C.
-#include "millrace/run.h"
+#include "capi/run.h"
 
 #include <cmath>
-#include <memory>
 
 #include "capi/call.h"
-#include "capi/texts.h"
 #include "millrace/metrics.h"
 
 using millrace::Call;
 using millrace::Given;
-
-struct millrace_run {
-  explicit millrace_run(std::unique_ptr<millrace::Run> given) : run(std::move(given)) {}
-
-  const std::unique_ptr<millrace::Run> run;
-  millrace::Texts texts;
-};
 
 namespace {
 
@@ -27,12 +17,19 @@ static_assert(static_cast<int>(State::kStarting) == MILLRACE_RUN_STARTING &&
               static_cast<int>(State::kStopping) == MILLRACE_RUN_STOPPING &&
               static_cast<int>(State::kEnded) == MILLRACE_RUN_ENDED);
 
-millrace::Run& RunOf(const char* function, millrace_run* run) {
+millrace::RunHandle& RunOf(const char* function, millrace_run* run) {
   return *Given(function, "run", run).run;
 }
 
+// A run that the program has started.
+millrace::Run& OwnRunOf(const char* function, millrace_run* run) {
+  const std::unique_ptr<millrace::Run>& own = Given(function, "run", run).own;
+  if (own == nullptr) throw millrace::Error(function, ": a command cannot wait for its run");
+  return *own;
+}
+
 // A function of a run without arguments.
-int Command(const char* function, millrace_run* run, void (millrace::Run::*command)()) {
+int Command(const char* function, millrace_run* run, void (millrace::RunHandle::*command)()) {
   return Call(function, [&] { (RunOf(function, run).*command)(); });
 }
 
@@ -102,15 +99,21 @@ int millrace_run_test_output(millrace_run* run, size_t net, size_t index,
   });
 }
 
-int millrace_run_pause(millrace_run* run) { return Command(__func__, run, &millrace::Run::Pause); }
+int millrace_run_pause(millrace_run* run) {
+  return Command(__func__, run, &millrace::RunHandle::Pause);
+}
 int millrace_run_resume(millrace_run* run) {
-  return Command(__func__, run, &millrace::Run::Resume);
+  return Command(__func__, run, &millrace::RunHandle::Resume);
 }
 int millrace_run_snapshot(millrace_run* run) {
-  return Command(__func__, run, &millrace::Run::Snapshot);
+  return Command(__func__, run, &millrace::RunHandle::Snapshot);
 }
-int millrace_run_test(millrace_run* run) { return Command(__func__, run, &millrace::Run::Test); }
-int millrace_run_stop(millrace_run* run) { return Command(__func__, run, &millrace::Run::Stop); }
+int millrace_run_test(millrace_run* run) {
+  return Command(__func__, run, &millrace::RunHandle::Test);
+}
+int millrace_run_stop(millrace_run* run) {
+  return Command(__func__, run, &millrace::RunHandle::Stop);
+}
 
 int millrace_run_set_learning_rate(millrace_run* run, float rate) {
   const char* const function = __func__;
@@ -120,7 +123,7 @@ int millrace_run_set_learning_rate(millrace_run* run, float rate) {
 int millrace_run_wait_for(millrace_run* run, double seconds) {
   const char* const function = __func__;
   return Call(function, [&]() -> int {
-    millrace::Run& waited = RunOf(function, run);
+    millrace::Run& waited = OwnRunOf(function, run);
     if (!(seconds >= 0)) {
       throw millrace::Error(function, ": seconds is ", seconds, ", expected 0 or more");
     }
@@ -132,7 +135,7 @@ int millrace_run_wait(millrace_run* run, millrace_run_result* result) {
   const char* const function = __func__;
   return Call(function, [&] {
     if (result != nullptr) millrace::CheckResult(function, "millrace_run_result", result);
-    const millrace::RunResult ended = RunOf(function, run).Wait();
+    const millrace::RunResult ended = OwnRunOf(function, run).Wait();
     if (result == nullptr) return;
     millrace_run_result given = MILLRACE_RUN_RESULT_INIT;
     given.iteration = ended.iteration;

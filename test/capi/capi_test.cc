@@ -17,7 +17,8 @@
   X(NetFiles)                                                                                      \
   X(NetMemoryData)                                                                                 \
   X(NetMistakes)                                                                                   \
-  X(Session) X(SessionByHand) X(SessionMistakes) X(Run) X(RunMistakes) X(Stream) X(StreamMistakes) \
+  X(Session)                                                                                       \
+  X(SessionByHand) X(SessionMistakes) X(Run) X(RunMistakes) X(Control) X(Stream) X(StreamMistakes) \
       X(Layer) X(LayerDefaults) X(LayerMistakes) X(DataSource) X(UpdateRule) X(Sampler)            \
           X(SyncCondition) X(StopCondition) X(RunEndsWithTheTextOfACallback) X(MergeRule)
 
@@ -44,6 +45,7 @@ class CApi : public testing::Test {
  protected:
   CApi() {
     paths = &paths_;
+    setenv("MILLRACE_TEST_PROGRAM", Binary().c_str(), 1);
     work_.Write("session", Workspace::Tested(Workspace::Solver(20), 1000));
     work_.Write("endless", Workspace::Tested(Workspace::Solver(1000000), 1000000));
     for (const std::string language : {"c99", "cpp"}) {
