@@ -124,7 +124,7 @@ void SpatialTransformerLayer::Backward(const Blobs& top, const std::vector<bool>
   float* const diff = bottom[0]->diff();
   if (queue.device().type() == DeviceType::kCpu) {
     queue.Fill(diff, 0, bottom[0]->count() * sizeof(float));
-    Launch(queue, shape.images * shape.channels, TransformerScatter{shape, top_diff, diff});
+    RunOnHost(shape.images * shape.channels, TransformerScatter{shape, top_diff, diff});
   } else {
     Launch(queue, bottom[0]->count(), TransformerGather{shape, top_diff, diff});
   }

@@ -176,8 +176,8 @@ void RoiPoolingLayer::Backward(const Blobs& top, const std::vector<bool>& propag
   float* const diff = bottom[0]->diff();
   if (queue.device().type() == DeviceType::kCpu) {
     queue.Fill(diff, 0, bottom[0]->count() * sizeof(float));
-    Launch(queue, shape_.images * shape_.channels,
-           RoiMaxScatter{shape_, regions, place, top[0]->diff(), diff});
+    RunOnHost(shape_.images * shape_.channels,
+              RoiMaxScatter{shape_, regions, place, top[0]->diff(), diff});
   } else {
     Launch(queue, bottom[0]->count(), RoiMaxGather{shape_, regions, place, top[0]->diff(), diff});
   }
@@ -267,8 +267,8 @@ void PsRoiPoolingLayer::Backward(const Blobs& top, const std::vector<bool>& prop
   float* const diff = bottom[0]->diff();
   if (queue.device().type() == DeviceType::kCpu) {
     queue.Fill(diff, 0, bottom[0]->count() * sizeof(float));
-    Launch(queue, shape_.images * shape_.channels,
-           RoiSensitiveScatter{shape_, regions, top[0]->diff(), diff});
+    RunOnHost(shape_.images * shape_.channels,
+              RoiSensitiveScatter{shape_, regions, top[0]->diff(), diff});
   } else {
     Launch(queue, bottom[0]->count(), RoiSensitiveGather{shape_, regions, top[0]->diff(), diff});
   }
@@ -371,8 +371,8 @@ void RoiAlignLayer::Backward(const Blobs& top, const std::vector<bool>& propagat
   float* const diff = bottom[0]->diff();
   if (queue.device().type() == DeviceType::kCpu) {
     queue.Fill(diff, 0, bottom[0]->count() * sizeof(float));
-    Launch(queue, shape_.images * shape_.channels,
-           RoiAlignScatter{shape_, sampling_, regions, top[0]->diff(), diff});
+    RunOnHost(shape_.images * shape_.channels,
+              RoiAlignScatter{shape_, sampling_, regions, top[0]->diff(), diff});
   } else {
     Launch(queue, bottom[0]->count(),
            RoiAlignGather{shape_, sampling_, regions, top[0]->diff(), diff});
