@@ -36,6 +36,9 @@ class Gauge {
   void Add(double n) { Set(Read() + n); }
   void Set(double value) { value_.store(value, std::memory_order_relaxed); }
 
+  // Callable from any thread, if all writers of this gauge call only this function.
+  void AddShared(double n) { value_.fetch_add(n, std::memory_order_relaxed); }
+
  private:
   std::atomic<double> value_{0};
 };

@@ -37,6 +37,9 @@ enum class MetricType : uint32_t {
   kCounter = 0,            // never decreases; an integer
   kGauge = 1,              // the current value; a float64
   kFractionalCounter = 2,  // never decreases; a float64
+  // A number of a histogram, a float64: NAME_bucket with the label "le" counts the values that are
+  // at most so large, NAME_count all, and NAME_sum adds them up.
+  kHistogram = 3,
 };
 
 // Keys and values.
@@ -81,6 +84,21 @@ struct MILLRACE_API MetricsReading {
   std::vector<std::string> Groups() const;
 };
 
+// How values are distributed. Thread-safe.
+class MILLRACE_API Histogram {
+ public:
+  void Observe(double value);
+
+ private:
+  friend class MetricsRegistry;
+  struct Bucket {
+    double bound;
+    Gauge* count;
+  };
+  std::vector<Bucket> buckets_;  // bounds ascend; the last is infinity
+  Gauge *sum_ = nullptr, *count_ = nullptr;
+};
+
 // Thread-safe.
 class MILLRACE_API MetricsRegistry {
  public:
@@ -115,6 +133,10 @@ class MILLRACE_API MetricsRegistry {
   Gauge* AddGauge(const MetricInfo& info, const MetricLabels& labels = {});
   // A counter that is no integer.
   Gauge* AddFractionalCounter(const MetricInfo& info, const MetricLabels& labels = {});
+  // Several metrics (MetricType::kHistogram). `info.name` ends with its unit, if there is one.
+  // `bounds` ascend; infinity is added.
+  Histogram AddHistogram(const MetricInfo& info, const std::vector<double>& bounds,
+                         const MetricLabels& labels = {});
   // Metrics that can still be added.
   size_t room() const;
 

@@ -110,7 +110,7 @@ control_api::Metrics MetricsMessage(const MetricsReading& reading) {
     for (const auto& [key, value] : metric.labels)
       (*to->mutable_label())[OneLine(key)] = OneLine(value);
     to->set_value(metric.value);
-    to->set_type(family.type == MetricType::kGauge ? "gauge" : "counter");
+    to->set_type(std::string(NameOf(family.type)));
     if (!family.unit.empty()) to->set_unit(OneLine(family.unit));
     to->set_help(OneLine(family.help));
   }

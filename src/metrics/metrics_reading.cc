@@ -24,7 +24,7 @@ std::string NumberOf(std::string_view name) {
   return std::string(name.substr(name.find('_', kPrefix.size()) + 1));
 }
 
-MetricType TypeOf(uint32_t type) { return type > 2 ? MetricType::kGauge : MetricType{type}; }
+MetricType TypeOf(uint32_t type) { return type > 3 ? MetricType::kGauge : MetricType{type}; }
 
 double ValueOf(MetricType type, uint64_t bits) {
   return type == MetricType::kCounter ? static_cast<double>(bits) : std::bit_cast<double>(bits);
@@ -79,6 +79,13 @@ std::vector<std::string> MetricsReading::Groups() const {
     if (known.insert(metric.group).second) groups.push_back(metric.group);
   }
   return groups;
+}
+
+std::string_view metrics::HistogramName(std::string_view name) {
+  for (const std::string_view suffix : {"_bucket", "_sum", "_count"}) {
+    if (name.ends_with(suffix)) return name.substr(0, name.size() - suffix.size());
+  }
+  return name;
 }
 
 MetricsReading metrics::DecodeMetrics(std::span<const counter_file_layout::FamilyRow> families,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "metrics/counter_file_layout.h"
 #include "millrace/metrics.h"
@@ -15,6 +16,9 @@ namespace millrace::inline metrics {
 MetricsReading DecodeMetrics(std::span<const counter_file_layout::FamilyRow> families,
                              std::span<const counter_file_layout::MetricRow> metrics,
                              std::span<const uint64_t> values);
+
+// "run_seconds" of the names "run_seconds_bucket", "_sum" and "_count".
+std::string_view HistogramName(std::string_view name);
 
 // Whether the metric is of no segment and not Millrace's own: a program or a plugin has added it.
 bool IsOfProgram(const MetricsReading& reading, const MetricsReading::Metric& metric);

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "metrics/metrics_reading.h"
 #include "millrace/error.h"
 
 namespace millrace::inline metrics {
@@ -38,6 +39,11 @@ std::string LabelText(const MetricLabels& labels) {
 
 }  // namespace
 
+std::string_view NameOf(MetricType type) {
+  if (type == MetricType::kHistogram) return "histogram";
+  return type == MetricType::kGauge ? "gauge" : "counter";
+}
+
 std::string ContentType(MetricsFormat format) {
   return format == MetricsFormat::kOpenMetrics
              ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -52,13 +58,23 @@ std::string FormatMetrics(const MetricsReading& reading, MetricsFormat format) {
   }
   const bool open = format == MetricsFormat::kOpenMetrics;
   std::string text;
+  std::string histogram;  // whose description is written
   for (size_t i = 0; i < samples.size(); ++i) {
     const MetricsReading::Family& family = reading.families[i];
     if (samples[i].empty()) continue;
-    const bool is_gauge = family.type == MetricType::kGauge;
     std::string name = OneLine(family.name);
-    if (open && !is_gauge && name.ends_with("_total")) name.resize(name.size() - 6);
-    text += StrCat("# TYPE ", name, is_gauge ? " gauge\n" : " counter\n");
+    if (family.type == MetricType::kHistogram) {
+      name = HistogramName(name);
+      if (name == histogram) {
+        text += samples[i];
+        continue;
+      }
+      histogram = name;
+    }
+    if (open && family.type != MetricType::kGauge && name.ends_with("_total")) {
+      name.resize(name.size() - 6);
+    }
+    text += StrCat("# TYPE ", name, ' ', NameOf(family.type), '\n');
     if (open && !family.unit.empty())
       text += StrCat("# UNIT ", name, ' ', OneLine(family.unit), '\n');
     text +=

@@ -3,6 +3,7 @@
 #define MILLRACE_METRICS_OPENMETRICS_H_
 
 #include <string>
+#include <string_view>
 
 #include "millrace/metrics.h"
 
@@ -12,6 +13,9 @@ enum class MetricsFormat {
   kPrometheus,   // Prometheus' text format 0.0.4
   kOpenMetrics,  // OpenMetrics 1.0
 };
+
+// "gauge", "counter" or "histogram".
+std::string_view NameOf(MetricType type);
 
 // The value of the header Content-Type.
 std::string ContentType(MetricsFormat format);

@@ -6,6 +6,8 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <limits>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -61,7 +63,9 @@ void CheckInfo(const MetricInfo& info, MetricType type) {
     throw Error("metric \"", OneLine(info.name), "\": expected a name of a-z, 0-9 and _");
   }
   if (info.help.empty()) throw Error("metric ", info.name, ": expected a help text");
-  if (name.ends_with(kTotal) == (type == MetricType::kGauge)) {
+  if (type == MetricType::kHistogram) {
+    name = metrics::HistogramName(name);
+  } else if (name.ends_with(kTotal) == (type == MetricType::kGauge)) {
     throw Error("metric ", info.name, ": expected a name that ends with ", kTotal,
                 " for a counter, and for no gauge");
   }
@@ -350,6 +354,36 @@ Gauge* MetricsRegistry::AddGauge(const MetricInfo& info, const MetricLabels& lab
 Gauge* MetricsRegistry::AddFractionalCounter(const MetricInfo& info, const MetricLabels& labels) {
   return memory_->At<Gauge>(
       memory_->Add(info, MetricType::kFractionalCounter, labels, part_.get()));
+}
+
+Histogram MetricsRegistry::AddHistogram(const MetricInfo& info, const std::vector<double>& bounds,
+                                        const MetricLabels& labels) {
+  if (!std::is_sorted(bounds.begin(), bounds.end(), std::less_equal<double>())) {
+    throw Error("metric ", info.name, ": expected bounds that ascend");
+  }
+  const auto add = [&](const char* suffix, const MetricLabels& all) {
+    return memory_->At<Gauge>(memory_->Add({info.name + suffix, info.help, info.unit},
+                                           MetricType::kHistogram, all, part_.get()));
+  };
+  Histogram histogram;
+  const auto add_bucket = [&](double bound, const std::string& text) {
+    MetricLabels with_bound = labels;
+    with_bound.emplace_back("le", text);
+    histogram.buckets_.push_back({bound, add("_bucket", with_bound)});
+  };
+  for (const double bound : bounds) add_bucket(bound, StrCat(bound));
+  add_bucket(std::numeric_limits<double>::infinity(), "+Inf");
+  histogram.sum_ = add("_sum", labels);
+  histogram.count_ = add("_count", labels);
+  return histogram;
+}
+
+void Histogram::Observe(double value) {
+  for (size_t i = buckets_.size(); i-- > 0 && value <= buckets_[i].bound;) {
+    buckets_[i].count->AddShared(1);
+  }
+  sum_->AddShared(value);
+  count_->AddShared(1);
 }
 
 size_t MetricsRegistry::room() const { return memory_->room(); }

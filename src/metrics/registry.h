@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "millrace/metrics.h"
 
@@ -31,6 +32,9 @@ class MetricScope {
   Gauge* AddGauge(const MetricInfo& info) const { return registry_.AddGauge(Full(info), labels_); }
   Gauge* AddFractionalCounter(const MetricInfo& info) const {
     return registry_.AddFractionalCounter(Full(info), labels_);
+  }
+  Histogram AddHistogram(const MetricInfo& info, const std::vector<double>& bounds) const {
+    return registry_.AddHistogram(Full(info), bounds, labels_);
   }
 
  private:

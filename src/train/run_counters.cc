@@ -25,6 +25,10 @@ RunCounters::RunCounters(std::shared_ptr<MetricsRegistry> registry, const std::s
                                 "Time for which solvers waited for a processor.", "seconds"});
   iterations_here_ = run.AddCounter({"iterations_here_total", "Iterations of this process."});
   images_here_ = run.AddCounter({"images_here_total", "Images of these iterations."});
+  iteration_seconds_ = run.AddHistogram(
+      {"iteration_seconds", "Times of a solver's iterations, with the tests before them.",
+       "seconds"},
+      {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60});
   snapshot_failures_ =
       run.AddCounter({"snapshot_failures_total", "Failed attempts to write a snapshot."});
   try {

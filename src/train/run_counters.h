@@ -27,6 +27,9 @@ class RunCounters {
   RunCounters(std::shared_ptr<MetricsRegistry> registry, const std::string& title,
               const IterationClock* iterations, int64_t images, int solvers);
 
+  // Of an iteration of a solver, in seconds. Valid as long as this object.
+  Histogram* iteration_seconds() { return &iteration_seconds_; }
+
   // Writes the current values. `snapshot_failures`: failed attempts to write a snapshot.
   void Update(float loss, uint64_t snapshot_failures, const SolverWaits& waits);
 
@@ -36,6 +39,7 @@ class RunCounters {
   const uint64_t images_;
   Gauge *iteration_, *loss_, *solvers_, *data_wait_, *processor_wait_;
   Counter *iterations_here_, *images_here_, *snapshot_failures_;
+  Histogram iteration_seconds_;
 };
 
 }  // namespace millrace::inline train

@@ -276,10 +276,14 @@ class SolverSession : public Session {
       rate_scale_.Set(RateFactor(node_->cluster(), node_->node_config().plan, config_.param));
     }
     const StepResult step = solver_->Compute(*iteration);
-    longest_ns_ = std::max(longest_ns_, clock_.NowNs() - begin_ns);
+    const int64_t iteration_ns = clock_.NowNs() - begin_ns;
+    longest_ns_ = std::max(longest_ns_, iteration_ns);
     ended_ |= stop_conditions_.AfterIteration(weights_->clock().global());
     losses_.Add(step.loss);
-    if (counters_) counters_->Update(losses_.Mean(), 0, {.data_ns = data_->WaitedNs("train")});
+    if (counters_) {
+      counters_->iteration_seconds()->Observe(1e-9 * iteration_ns);
+      counters_->Update(losses_.Mean(), 0, {.data_ns = data_->WaitedNs("train")});
+    }
     return SessionStep{step.iteration, step.loss, step.rate};
   }
 

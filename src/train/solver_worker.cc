@@ -66,6 +66,9 @@ void SolverWorker::Train() {
       solver_->net().set_debug_info(IsDebugInfoDue(run_.config.param, *iteration));
       const StepResult step = solver_->Compute(*iteration);
       CountTime(begin_ns);
+      if (run_.iteration_seconds != nullptr) {
+        run_.iteration_seconds->Observe(1e-9 * (run_.clock.NowNs() - begin_ns));
+      }
       if (run_.stop_conditions != nullptr && IsLeader() &&
           run_.stop_conditions->AfterIteration(run_.weights.clock().global())) {
         run_.stop = true;

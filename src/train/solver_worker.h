@@ -53,6 +53,7 @@ struct SharedRun {
   MergedWeights* merged = nullptr;                          // for snapshots; null: no cluster
   StopConditions* stop_conditions = nullptr;                // null: none; the leader's count
   bool first_rank = true;                                   // of the processes of the run
+  Histogram* iteration_seconds = nullptr;                   // null: nobody reads it
 };
 
 class SolverWorker {

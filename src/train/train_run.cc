@@ -78,7 +78,7 @@ class TrainRun {
       result.stopped_early = true;
       return result;
     }
-    const SharedRun shared = Shared();
+    SharedRun shared = Shared();
     LOG(INFO) << "Solver scaffolding done.";
     LOG(INFO) << "Starting Optimization";
     LOG(INFO) << "Solving " << setup_.net->name();
@@ -93,6 +93,7 @@ class TrainRun {
     reporter_->Start(setup_.net->name(), iterations.claimed(), images);
     counters_ = std::make_unique<RunCounters>(registry, setup_.Title(), &iterations, images,
                                               setup_.solvers());
+    shared.iteration_seconds = counters_->iteration_seconds();
 
     const bool on_gpus = !setup_.options.gpus.empty();
     if (on_gpus && LinksDevices()) LinkGpus(registry);

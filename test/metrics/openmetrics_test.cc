@@ -43,6 +43,26 @@ TEST(FormatMetricsTest, WritesOpenMetrics) {
             "# EOF\n");
 }
 
+TEST(FormatMetricsTest, WritesHistograms) {
+  MetricsRegistry registry;
+  Histogram seconds = registry.AddHistogram({"step_seconds", "A step.", "seconds"}, {0.5, 2});
+  for (const double value : {0.25, 0.5, 1.5, 8.0}) seconds.Observe(value);
+  const std::string samples =
+      "step_seconds_bucket{le=\"0.5\"} 2\n"
+      "step_seconds_bucket{le=\"2\"} 3\n"
+      "step_seconds_bucket{le=\"+Inf\"} 4\n"
+      "step_seconds_sum 10.25\n"
+      "step_seconds_count 4\n";
+  EXPECT_EQ(FormatMetrics(registry.Read(), MetricsFormat::kPrometheus),
+            "# TYPE step_seconds histogram\n# HELP step_seconds A step.\n" + samples);
+  EXPECT_EQ(FormatMetrics(registry.Read(), MetricsFormat::kOpenMetrics),
+            "# TYPE step_seconds histogram\n# UNIT step_seconds seconds\n"
+            "# HELP step_seconds A step.\n" +
+                samples + "# EOF\n");
+  EXPECT_THROW(registry.AddHistogram({"other_seconds", "A step.", "seconds"}, {2, 0.5}), Error);
+  EXPECT_THROW(registry.AddHistogram({"other", "A step.", "seconds"}, {1}), Error);
+}
+
 TEST(FormatMetricsTest, WritesNumbersThatAreNotFinite) {
   MetricsReading reading;
   reading.families = {{"loss", "Loss.", "", MetricType::kGauge, ""}};
