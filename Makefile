@@ -130,7 +130,9 @@ other_processors := $(filter-out %_$(processor).cc,$(shell find src -name '*_x86
 CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer -fopenmp-simd -fno-math-errno -Wall -Wextra $(werror) -pthread \
   -fPIC -fno-semantic-interposition $(if $(SANITIZE),,-fvisibility-inlines-hidden) \
   -Iinclude -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
-LDFLAGS := -pthread
+LDFLAGS := -pthread -Wl,--as-needed
+# Of the library and its modules: calls within one are direct; a symbol that is missing is an error here.
+shared_flags := -shared -Wl,-Bsymbolic-functions $(if $(SANITIZE),,-Wl$(comma)-z$(comma)defs)
 LDLIBS := -lhwy -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lleveldb -lhdf5_serial -ljpeg -lpng -lexpat -lz -lisal -lssl -lcrypto -lgomp -lrt
 ifneq ($(SANITIZE),)
   CXXFLAGS += -fsanitize=$(SANITIZE) -O1 $(if $(filter thread,$(SANITIZE)),-Itest/support/tsan)
@@ -313,7 +315,7 @@ $(BUILD)/libmillrace.map: packaging/make-map include/millrace/version.h
 	@packaging/make-map $(version) > $@
 $(BUILD)/libmillrace.so: $(objects) $(generated_objects) $(BUILD)/sources.list $(BUILD)/libmillrace.map
 	$(call say,LINK,$@)
-	$(Q)$(CXX) $(LDFLAGS) -shared -Wl,-soname,$(soname) -Wl,--version-script=$(BUILD)/libmillrace.map -Wl,-Bsymbolic-functions \
+	$(Q)$(CXX) $(LDFLAGS) $(shared_flags) -Wl,-soname,$(soname) -Wl,--version-script=$(BUILD)/libmillrace.map \
 	  $(objects) $(generated_objects) $(LDLIBS) -o $(BUILD)/$(soname)
 	$(Q)ln -sf $(soname) $@
 
@@ -321,8 +323,8 @@ define module_rule
 $(BUILD)/modules/$(1).so: $(call module_objects,$(1)) $(BUILD)/libmillrace.so $(BUILD)/modules.list
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
-	$$(Q)$$(CXX) $$(LDFLAGS) -shared -Wl,-soname,$(1).so -Wl,-rpath,'$$$$ORIGIN/..' -Wl,-Bsymbolic-functions \
-	  $(call module_objects,$(1)) -L$(BUILD) -lmillrace $$(module_libs_$(1)) -lprotobuf -lglog -o $$@
+	$$(Q)$$(CXX) $$(LDFLAGS) $$(shared_flags) -Wl,-soname,$(1).so -Wl,-rpath,'$$$$ORIGIN/..' \
+	  $(call module_objects,$(1)) -L$(BUILD) -lmillrace $$(module_libs_$(1)) $$(LDLIBS) -o $$@
 endef
 $(foreach m,$(modules),$(eval $(call module_rule,$(m))))
 # A kernel that is launched and that no .cu file registers is an error here, not on a GPU.
@@ -340,8 +342,7 @@ $(BUILD)/obj/src/nn/layer.o: $(BUILD)/gen/nn/contrib_layers.inc
 
 # Programs and tests are linked with the library, and with the modules whose functions they name.
 libraries := $(BUILD)/libmillrace.so $(module_files)
-link_library := -L$(BUILD) -lmillrace -Wl,--as-needed $(module_files) -Wl,--no-as-needed \
-  -Wl,-rpath,'$$ORIGIN/..' -Wl,-rpath,'$$ORIGIN/../modules'
+link_library := -L$(BUILD) -lmillrace $(module_files) -Wl,-rpath,'$$ORIGIN/..' -Wl,-rpath,'$$ORIGIN/../modules'
 
 # The folders of the library, from the program's: in the build, and the usual ones of an installation.
 library_folders := . ../lib ../lib64 $(addprefix ../lib/,$(shell $(CXX) -print-multiarch))

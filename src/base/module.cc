@@ -23,7 +23,7 @@ std::string FolderOfThisCode() {
   // The path of a program is the one that it was started with.
   std::error_code ignored;
   return file.starts_with('/')
-             ? std::filesystem::path(file).parent_path()
+             ? std::filesystem::path(file).lexically_normal().parent_path()
              : std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "metrics/openmetrics.h"
 #include "millrace/version.h"
 
 namespace millrace::inline control {
