@@ -1,4 +1,6 @@
 // A control service in C, with a command in C.
+#define _POSIX_C_SOURCE 200809L  // popen
+
 #include <stdio.h>
 #include <stdlib.h>
 
