@@ -227,13 +227,14 @@ std::optional<Dispatcher::Job> Dispatcher::NextJob() {
     if (by_batch_.contains(batch)) continue;
     const std::optional<size_t> index = FreeSlot();
     if (!index) return {};
+    if (ledger_) return Begin(*index, batch);
+    const std::set<ConsumerId> receivers = Receivers(0, batch);
+    if (receivers.empty()) return {};
     const Job job = Begin(*index, batch);
-    if (!ledger_) {
-      Slot& slot = slots_[*index];
-      slot.is_assigned = true;
-      slot.number = batch;
-      slot.pending = Receivers(0, batch);
-    }
+    Slot& slot = slots_[*index];
+    slot.is_assigned = true;
+    slot.number = batch;
+    slot.pending = receivers;
     return job;
   }
   return {};

@@ -219,7 +219,7 @@ TEST_F(LedgerFiles, LeaveOutARecordThatWasBeingWritten) {
     file.ledger().Take(kA, 1);
   }
   const std::string content = ReadFile(path_);
-  for (size_t cut = 1; cut < kLedgerRecordBytes; ++cut) {
+  for (const size_t cut : {size_t{1}, size_t{9}, kLedgerRecordBytes - 1}) {
     WriteFile(path_, content.substr(0, content.size() - cut));
     LedgerFile file(path_, 99, 0);
     EXPECT_TRUE(file.ledger().Has(kA, 0));
