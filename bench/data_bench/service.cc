@@ -1,5 +1,8 @@
 #include "bench/data_bench/service.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -27,18 +30,22 @@ class Service {
   Service(const caffe::LayerParameter& layer, Path path) {
     caffe::NetParameter net;
     *net.add_layer() = layer;
-    maker_ = std::make_unique<BatchMaker>(net, SourceMap("bench"), caffe::NetState(), 1);
+    caffe::NetState state;
+    state.set_phase(caffe::TRAIN);
+    maker_ = std::make_unique<BatchMaker>(net, SourceMap("bench"), state, 1);
     BatchServerConfig config;
     config.listen = "127.0.0.1:0";
     config.threads = std::max(1u, std::thread::hardware_concurrency());
     const auto start = [&] { server_ = std::make_unique<BatchServer>(config, maker_.get()); };
-    if (path != Path::kLink) return start();
+    if (path != Path::kLink) {
+      start();
+      return;
+    }
     network_ = std::make_unique<Network>(1500);
     for (const int machine : {0, 1}) {
       network_->Run(machine, {"tc", "qdisc", "add", "dev", Network::DeviceOf(machine), "root",
                               "tbf", "rate", "1gbit", "burst", "128kb", "latency", "20ms"});
     }
-    // The key of the tests: the link is within this process.
     config.listen = Network::AddressOf(0) + ":7700";
     config.key_file = key_.path();
     network_->Inside(0, start);

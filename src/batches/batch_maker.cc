@@ -70,10 +70,9 @@ void BatchMaker::AddLayer(const caffe::LayerParameter& param, caffe::Phase phase
   if (layer == nullptr) return;
   made.release();
   layers_.emplace_back(layer);
-  Blobs tops;
-  for (int i = 0; i < param.top_size(); ++i) tops.push_back(&blobs_.emplace_back(HostMemory()));
-  layer->SetUp({}, tops);
-  if (layer->ReshapesInForward()) {
+  layer->SetUp({}, {});
+  const std::unique_ptr<BatchTransform> transform = layer->NewTransform();
+  if (transform->varies()) {
     throw Error(
         "its tops have another shape in every batch: such layers read their files "
         "themselves, not from a service");
@@ -81,16 +80,14 @@ void BatchMaker::AddLayer(const caffe::LayerParameter& param, caffe::Phase phase
   if (layer->stream().batch_source() != nullptr) {
     throw FieldError("data_param.source", "is a service of batches itself");
   }
-  layer->Reshape({}, tops);
   LayerInfo info{.name = param.name(),
                  .batch_size = layer->stream().batch_size(),
                  .records = layer->stream().records(),
-                 .shapes = {},
+                 .shapes = transform->first_shapes(),
                  .transform = param.transform_param().ShortDebugString(),
                  .offset = bytes_};
-  for (const Blob* top : tops) {
-    info.shapes.push_back(top->shape());
-    info.bytes += static_cast<uint64_t>(top->count()) * sizeof(float);
+  for (const Shape& shape : info.shapes) {
+    info.bytes += static_cast<uint64_t>(ShapeCount(shape)) * sizeof(float);
   }
   bytes_ += WholeCacheLines(info.bytes);
   infos_.push_back(std::move(info));

@@ -67,7 +67,6 @@ class MILLRACE_API BatchMaker {
   void AddLayer(const caffe::LayerParameter& param, caffe::Phase phase, const std::string& scope);
 
   DataService data_;
-  std::deque<Blob> blobs_;
   std::vector<std::unique_ptr<BatchDataLayer>> layers_;
   std::vector<LayerInfo> infos_;
   uint64_t bytes_ = 0, fingerprint_ = 0;

@@ -60,7 +60,9 @@ class BatchService : public testing::TestWithParam<Way> {
     return net;
   }
   void Start() {
-    maker_ = std::make_unique<BatchMaker>(Net(), SourceMap("net"), caffe::NetState(), 7);
+    caffe::NetState state;
+    state.set_phase(caffe::TRAIN);
+    maker_ = std::make_unique<BatchMaker>(Net(), SourceMap("net"), state, 7);
     server_ = std::make_unique<BatchServer>(config_, maker_.get());
     config_.listen = server_->address();  // where the next one listens
   }
@@ -430,9 +432,8 @@ TEST_P(BatchService, EndsClearlyWhenTheServiceStaysAway) {
 }
 
 TEST_P(BatchService, EndsAllWorkersWithTheReasonOfADamagedRecord) {
-  WriteRawDb(folder_ / "raw", {"no datum"});
   WriteDb(folder_ / "mixed", {ByteDatum(0), ByteDatum(1), ByteDatum(2, 1, 9, 9)});
-  net_text_ = StrCat("layer { name: 'data' type: 'Data' top: 'x' data_param { source: '",
+  net_text_ = StrCat("layer { name: 'data' type: 'Data' top: 'x' top: 'y' data_param { source: '",
                      folder_ / "mixed", "' batch_size: 3 } }");
   Start();
   Worker worker(Address());
