@@ -238,6 +238,7 @@ void BatchClient::Use(Session session) {
   broken_ = has_begun_ = false;
   unreleased_.clear();
   arrived_.clear();
+  queued_.clear();
   sent_ns_ = NowNs();
   if (has_sequence_) SendBegin();
 }
@@ -262,8 +263,15 @@ void BatchClient::SendBegin() {
 }
 
 void BatchClient::SendLocked(const std::string& frame) {
+  queued_ += frame;
+  FlushLocked();
+}
+
+void BatchClient::FlushLocked() {
+  const std::string frames = std::exchange(queued_, "");
+  if (frames.empty()) return;
   sent_ns_ = NowNs();
-  if (broken_ || SendAll(socket_.get(), frame)) return;
+  if (broken_ || SendAll(socket_.get(), frames)) return;
   broken_ = true;
   shutdown(socket_.get(), SHUT_RDWR);  // Follow notices
 }
@@ -402,7 +410,7 @@ void BatchClient::OnBatch(const FrameHeader& header) {
 
 void BatchClient::Want(uint64_t number) {
   unreleased_.insert(number);
-  SendLocked(MakeFrame(FrameKind::kWant, number));
+  queued_ += MakeFrame(FrameKind::kWant, number);
 }
 
 void BatchClient::WantAhead() {
@@ -419,7 +427,7 @@ void BatchClient::MakeCredit(uint64_t number) {
   const std::set<uint64_t> asked = unreleased_;
   for (const uint64_t each : asked) {
     if (each == number || held_.contains(each)) continue;
-    SendLocked(MakeFrame(FrameKind::kDrop, each));
+    queued_ += MakeFrame(FrameKind::kDrop, each);
     unreleased_.erase(each);
     const auto arrived = arrived_.find(each);
     if (arrived == arrived_.end()) continue;
@@ -434,6 +442,7 @@ BatchClient::View BatchClient::Get(uint64_t number) {
     if (has_begun_ && !unreleased_.contains(number)) {
       MakeCredit(number);
       if (unreleased_.size() < welcome_.credit()) Want(number);
+      FlushLocked();
     }
     changed_.wait(lock);
   }
@@ -443,6 +452,7 @@ BatchClient::View BatchClient::Get(uint64_t number) {
   held_.insert(number);
   ahead_ = number + 1;
   WantAhead();
+  FlushLocked();
   const size_t bytes = ValuesBytes(welcome_);
   const auto release = [self = shared_from_this(), number, generation = generation_,
                         mapping = mapping_](char* values) {
@@ -461,8 +471,9 @@ void BatchClient::Release(uint64_t number, uint64_t generation, std::unique_ptr<
   boost::unique_lock<boost::mutex> lock(mutex_);
   if (values) spare_.push_back(std::move(values));
   if (generation != generation_ || unreleased_.erase(number) == 0) return;
-  SendLocked(MakeFrame(FrameKind::kRelease, number));
+  queued_ += MakeFrame(FrameKind::kRelease, number);
   WantAhead();
+  FlushLocked();
   changed_.notify_all();
 }
 

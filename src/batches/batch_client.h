@@ -95,7 +95,8 @@ class BatchClient : public std::enable_shared_from_this<BatchClient> {
   std::string place() const;
 
   // The caller holds mutex_.
-  void SendLocked(const std::string& frame);
+  void SendLocked(const std::string& frame);  // at once, with what is queued
+  void FlushLocked();
   void SendBegin();
   void Want(uint64_t number);
   void WantAhead();
@@ -117,6 +118,7 @@ class BatchClient : public std::enable_shared_from_this<BatchClient> {
   uint64_t sequence_ = 0;
   bool has_begun_ = false;  // the service has agreed to the sequence, on this connection
   bool stopped_ = false, broken_ = false;
+  std::string queued_;  // frames to send
   int64_t sent_ns_ = 0;
   std::string error_;
   std::set<uint64_t> unreleased_;        // asked for on this connection, and not released

@@ -154,6 +154,7 @@ void ServiceLoop::Serve() {
     Wait();
     Deliver();
     Tick();
+    if (std::exchange(may_have_work_, false)) work_.notify_all();
   }
 }
 
@@ -281,7 +282,7 @@ void ServiceLoop::Deliver() {
     const auto sent = [this, id = each.to, number = each.number] {
       boost::unique_lock<boost::mutex> lock(mutex_);
       dispatcher_.LeaveSlot(id, number);
-      work_.notify_all();
+      may_have_work_ = true;
     };
     peer.connection.Send(MakeBatchFrame(header, info.bytes), {values, info.bytes}, sent);
   }

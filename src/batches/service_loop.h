@@ -108,6 +108,7 @@ class ServiceLoop {
   bool stopped_ = false;
 
   // Of the thread that serves.
+  bool may_have_work_ = false;  // for the others
   std::map<uint64_t, std::unique_ptr<Peer>> peers_;
   uint64_t next_id_ = 1;
   std::vector<NewLink> new_links_;

@@ -176,7 +176,7 @@ bool ServiceLoop::OnNumber(Peer* peer, uint64_t id, FrameKind kind, uint64_t num
   } else {
     ++counts_.consumed;
   }
-  work_.notify_all();
+  may_have_work_ = true;
   return true;
 }
 
