@@ -426,6 +426,7 @@ c_tests := $(wildcard test/capi/*.c)
 $(BUILD)/test/capi_test: $(c_tests:%.c=$(BUILD)/obj/%.c99.o) $(c_tests:%.c=$(BUILD)/obj/%.cpp.o)
 
 $(BUILD)/test/tools_test: $(BUILD)/obj/tools/progress_line.o $(BUILD)/obj/tools/log_setup.o $(BUILD)/obj/tools/screen.o
+$(BUILD)/test/batches_test $(BUILD)/test/tools_test: $(BUILD)/obj/test/data/test_db.o
 # The fake device's code for layers and update rules.
 $(BUILD)/test/gpu_test: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/nn/fake_gpu_*.cc) test/data/test_db.cc)
 
@@ -464,6 +465,7 @@ $(foreach name,$(bench_names),$(eval $(call bench_binary,$(name))))
 $(BUILD)/bench/udp_bench $(BUILD)/bench/packet_bench $(BUILD)/bench/duplex_bench: \
   $(BUILD)/obj/test/netns/network.o $(BUILD)/obj/bench/network/rate.o
 $(BUILD)/bench/segment_bench $(BUILD)/bench/verbs_bench: $(BUILD)/obj/bench/network/segment_nodes.o
+$(BUILD)/bench/data_bench: $(BUILD)/obj/test/netns/network.o
 $(BUILD)/bench/micro_bench: LDLIBS += -lbenchmark
 $(BUILD)/bench/auth_bench: LDLIBS += -lsodium
 # The simulated fabric is the tests'.

@@ -22,7 +22,7 @@ DEFINE_string(addresses, "",
               "nodes of --topology that have `control`)");
 DEFINE_string(script, "",
               "a Python file whose class Controller decides (default: early stopping by tests)");
-DEFINE_string(state, "", "file in which the controller keeps what it needs if it is started again");
+DEFINE_string(state, "", "file that keeps what the program needs if it is started again");
 DEFINE_string(test_output, "accuracy",
               "early stopping: the output of the first test net that counts");
 DEFINE_bool(less_is_better, false, "early stopping: smaller values of --test_output are better");

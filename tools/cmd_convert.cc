@@ -13,7 +13,7 @@
 DEFINE_string(backend, "lmdb", "kind of database: lmdb or leveldb; features also: hdf5");
 DEFINE_bool(gray, false, "store one channel of grey instead of three of colour");
 DEFINE_bool(shuffle, false, "store the images in a random order, of --seed");
-DEFINE_uint64(seed, 1, "of --shuffle, or of a simulation");
+DEFINE_uint64(seed, 1, "of --shuffle, of a simulation, or of random changes to served images");
 DEFINE_int32(resize_width, 0, "resize images to this width, with --resize_height");
 DEFINE_int32(resize_height, 0, "resize images to this height, with --resize_width");
 DEFINE_bool(check_size, false, "fail unless all images have one size");

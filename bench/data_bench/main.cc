@@ -1,7 +1,10 @@
 // Images a second from LMDBs in the page cache to transformed batches, as solvers get them, beside
 // what bounds them: a walk over the database with LMDB's own cursor, and libjpeg-turbo alone. The
 // solvers only take batches; each has its prefetch thread, and one reader serves all. Prints the
-// medians of rounds that take turns. --seconds=S (0.5) of each measurement, --rounds=N (5).
+// medians of rounds that take turns. Then the same of one solver that takes its batches from a
+// minibatch service (docs/serve_data.md): in shared memory, over a connection on loopback, and over
+// a link of 1 Gbit/s between two namespaces (as root); and bodies of a batch's size by the control
+// service's HTTP. --seconds=S (0.5) of each measurement, --rounds=N (5).
 #include <gflags/gflags.h>
 
 #include <cmath>
@@ -16,6 +19,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "bench/data_bench/bounds.h"
+#include "bench/data_bench/service.h"
 #include "bench/measure.h"
 #include "data/data_service.h"
 #include "data/images/image_encoder.h"
@@ -90,38 +94,6 @@ void WriteRecords(const std::string& path, int count,
   writer.Commit();
 }
 
-// Images a second that so many solvers take together.
-double BatchRate(const caffe::LayerParameter& param, int solvers, double seconds) {
-  DataService service{DataOptions()};
-  std::vector<double> images(static_cast<size_t>(solvers));
-  std::vector<std::jthread> threads;
-  for (int i = 0; i < solvers; ++i) {
-    threads.emplace_back([&, i] {
-      LayerContext context;
-      context.data = &service;
-      context.data_consumer = i;
-      context.data_scope = "train";
-      const auto layer = LayerRegistry::Get().Create(param, context);
-      Blob data, label;
-      const Blobs tops = {&data, &label};
-      layer->SetUp({}, tops);
-      layer->Reshape({}, tops);
-      for (int pass = 0; pass < 10; ++pass) layer->Forward({}, tops);
-      const double begin = Seconds();
-      double taken = 0, passes = 0;
-      for (; (taken = Seconds() - begin) < seconds; ++passes) {
-        layer->Forward({}, tops);
-        layer->EndIteration();
-      }
-      images[static_cast<size_t>(i)] = passes * static_cast<double>(layer->batch_size()) / taken;
-    });
-  }
-  threads.clear();  // joins
-  double sum = 0;
-  for (const double each : images) sum += each;
-  return sum;
-}
-
 caffe::LayerParameter LayerOver(const std::string& path, const std::string& more) {
   caffe::LayerParameter param;
   ParseText("name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: '" + path +
@@ -151,6 +123,27 @@ void Measure(const Row& row) {
   std::printf("\n");
 }
 
+void MeasureService(const Row& row) {
+  const caffe::LayerParameter param = LayerOver(row.path, row.transform);
+  const uint64_t bytes = BatchBytes(param);
+  const double images = param.data_param().batch_size();
+  std::vector<double> local, memory, loopback, http, link;
+  for (int round = 0; round < FLAGS_rounds; ++round) {
+    local.push_back(BatchRate(param, 1, FLAGS_seconds));
+    memory.push_back(ServedRate(param, Path::kMemory, FLAGS_seconds));
+    loopback.push_back(ServedRate(param, Path::kLoopback, FLAGS_seconds));
+    http.push_back(images * HttpRate(bytes, FLAGS_seconds));
+    if (WhyNoLink().empty()) link.push_back(ServedRate(param, Path::kLink, FLAGS_seconds));
+  }
+  std::printf("%-24s %12.0f %12.0f %12.0f %12.0f", row.name.c_str(), Median(local), Median(memory),
+              Median(loopback), Median(http));
+  if (!link.empty()) {
+    std::printf(" %12.0f   %.2f of 1 Gbit/s", Median(link),
+                Median(link) / images * static_cast<double>(bytes) * 8 / 1e9);
+  }
+  std::printf("   memory %.2f of local\n", Median(memory) / Median(local));
+}
+
 void Main() {
   const Folder folder;
   Row mnist{"MNIST 1x28x28", folder / "mnist", "scale: 0.00390625", {}};
@@ -173,6 +166,11 @@ void Main() {
   std::printf("images/s%16s %12s %12s %12s %12s\n", "", "cursor walk", "decode", "1 solver",
               "2 solvers");
   for (const Row& row : {mnist, cifar, jpeg}) Measure(row);
+  std::printf("\nimages/s of a service%3s %12s %12s %12s %12s %12s\n", "", "local", "memory",
+              "loopback", "HTTP", "1 Gbit/s");
+  for (const Row& row : {mnist, cifar, jpeg}) MeasureService(row);
+  const std::string reason = WhyNoLink();
+  if (!reason.empty()) std::printf("the link was not measured: %s\n", reason.c_str());
 }
 
 }  // namespace

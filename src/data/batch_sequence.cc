@@ -3,8 +3,21 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <random>
+
+#include "data/batch_source.h"
 
 namespace millrace::inline data {
+namespace {
+
+uint64_t DrawId() {
+  std::random_device random;
+  return kFirstSequenceId | uint64_t{random()} << 32 | random();
+}
+
+}  // namespace
+
+BatchSequence::BatchSequence(int nets) : nets_(nets), id_(DrawId()) {}
 
 uint64_t BatchSequence::FirstPass(int net) const {
   const auto found = draws_.find(net);

@@ -24,9 +24,15 @@ class BatchSequence {
  public:
   // `nets`: number of nets that take turns: step s belongs to net s % nets. 0: a step belongs to
   // the net that draws it.
-  explicit BatchSequence(int nets = 0) : nets_(nets) {}
+  explicit BatchSequence(int nets = 0);
   BatchSequence(const BatchSequence&) = delete;
   BatchSequence& operator=(const BatchSequence&) = delete;
+
+  // Identifies the sequence: drawn at random, or that of the snapshot that it continues.
+  uint64_t id() const { return id_; }
+  bool is_resumed() const { return is_resumed_; }
+  // Continues the sequence `id` of a snapshot.
+  void Resume(uint64_t id) { id_ = id, is_resumed_ = true; }
 
   // Also guards the streams of the sequence, so that they have one state for a snapshot.
   boost::mutex& mutex() const { return mutex_; }
@@ -89,6 +95,8 @@ class BatchSequence {
   void OnDrawn(uint64_t step);
 
   const int nets_;
+  uint64_t id_;
+  bool is_resumed_ = false;
   mutable boost::mutex mutex_;
   int streams_ = 0;
   bool restored_ = false;

@@ -44,6 +44,7 @@ constexpr uint64_t kMaxBatchSize = uint64_t{1} << 23;
 
 BatchStream::BatchStream(const BatchStreamOptions& options)
     : options_(options),
+      batch_source_(BatchSourceOf(options.sources)),
       errors_(options.errors ? options.errors : &own_errors_),
       sequence_(options.sequence ? options.sequence : std::make_shared<BatchSequence>()) {
   CHECK_GT(options.batch_size, 0u);
@@ -69,15 +70,18 @@ void BatchStream::SetOrder(const std::vector<uint64_t>& groups, uint64_t items) 
 }
 
 void BatchStream::StartReaders() {
-  if (!started_ && restored_ && !Fits(*restored_)) {
+  if (!started_ && restored_ && !batch_source_ && !Fits(*restored_)) {
     const Assignment& next = AssignmentOf(assignments_, restored_->next_batch());
     const uint64_t place =
         next.place + (restored_->next_batch() - next.first_batch) * options_.batch_size;
     LOG(WARNING) << "data layer '" << options_.layer << "': the snapshot was taken with "
-                 << restored_->records() << " records and batch_size " << restored_->batch_size()
-                 << ", now there are " << records_ << " records and batch_size "
-                 << options_.batch_size << " in this process: it goes on with record "
-                 << place % records_ << " of epoch " << place / records_;
+                 << (restored_->records() >= kFirstSequenceId
+                         ? std::string("batches of a service")
+                         : StrCat(restored_->records(), " records"))
+                 << " and batch_size " << restored_->batch_size() << ", now there are " << records_
+                 << " records and batch_size " << options_.batch_size
+                 << " in this process: it goes on with record " << place % records_ << " of epoch "
+                 << place / records_;
   }
   started_ = true;
   for (size_t i = 0; i < options_.sources.size(); ++i) {
@@ -122,6 +126,7 @@ void BatchStream::Take(uint64_t step, Batch* batch) {
   batch->seeks = sequence_->seeks();
   batch->records.swap(slot.records);
   slot.taken = true;
+  slot.records.clear();  // and their owners
   spare_.push_back(std::move(slot.records));
   taken_end_ = std::max(taken_end_, step + 1);
   while (!slots_.empty() && slots_.front().taken) {
@@ -144,8 +149,11 @@ BatchStream::Slot& BatchStream::SlotOf(uint64_t step) {
 }
 
 void BatchStream::MarkConsumed(uint64_t number) {
-  boost::unique_lock<boost::mutex> lock(sequence_->mutex());
-  sequence_->MarkConsumed(number);
+  {
+    boost::unique_lock<boost::mutex> lock(sequence_->mutex());
+    sequence_->MarkConsumed(number);
+  }
+  if (batch_source_) batch_source_->MarkConsumed(number);
 }
 
 void BatchStream::Read(int source) {
@@ -153,6 +161,7 @@ void BatchStream::Read(int source) {
     // Random access is cheap only with an index; a few steps forward are cheap without.
     const bool indexed =
         options_.shuffle || options_.shard_count > 1 || !options_.draws.empty() || options_.sampler;
+    if (batch_source_) batch_source_->Begin(layer(), sequence_->id(), sequence_->is_resumed());
     const std::unique_ptr<RecordReader> reader = options_.sources[source]->MakeReader(indexed);
     Assignment assignment;
     uint64_t number = 0;
@@ -186,6 +195,12 @@ BatchStream::Slot* BatchStream::WaitForRoom(uint64_t step, Assignment* assignmen
 
 void BatchStream::FillShare(int source, uint64_t number, const Assignment& assignment,
                             RecordReader* reader, std::vector<RecordView>* records) const {
+  if (batch_source_) {
+    records->resize(1);
+    records->front() = reader->At(number);
+    TouchPages(records->front().value);
+    return;
+  }
   const uint64_t first_place =
       assignment.place + (number - assignment.first_batch) * options_.batch_size;
   for (uint64_t i = 0; i < options_.batch_size; ++i) {
@@ -224,7 +239,7 @@ caffe::StreamPosition BatchStream::PositionLocked() const {
   caffe::StreamPosition position;
   position.set_layer(options_.layer);
   position.set_batch_size(options_.batch_size);
-  position.set_records(records_);
+  position.set_records(batch_source_ ? sequence_->id() : records_);
   position.set_next_batch(taken.next_batch);
   for (const uint64_t number : taken.outstanding) position.add_outstanding(number);
   const Assignments needed = Needed();
@@ -273,7 +288,7 @@ void BatchStream::SetAbsent(const std::vector<BatchStream*>& streams,
 }
 
 void BatchStream::SetAbsentLocked(const std::vector<uint64_t>& absent) {
-  if (assignments_.back().schedule->absent() == absent) return;
+  if (batch_source_ || assignments_.back().schedule->absent() == absent) return;
   const auto schedule = std::make_shared<const Schedule>(ScheduleOf(options_, absent));
   const uint64_t number = sequence_->FirstUnread();
   const Assignment last = assignments_.back();
@@ -295,13 +310,31 @@ void BatchStream::Restore(const caffe::StreamPosition& position) {
                           outstanding.size() == static_cast<size_t>(position.outstanding_size()) &&
                           (outstanding.empty() || *outstanding.rbegin() < position.next_batch());
   if (!consistent) throw Error(what, "cannot resume: the snapshot's position is damaged");
-  Assignments assignments = Fits(position) ? Restored(position) : Mapped(position);
+  Assignments assignments = batch_source_    ? assignments_
+                            : Fits(position) ? Restored(position)
+                                             : Mapped(position);
   boost::unique_lock<boost::mutex> lock(sequence_->mutex());
   if (started_ || sequence_->has_drawn())
     throw Error(what, "cannot be moved once it has given batches");
+  if (batch_source_) ResumeSequence(position);
   sequence_->Restore({position.next_batch(), outstanding});
   assignments_ = std::move(assignments);
   restored_ = position;
+}
+
+void BatchStream::ResumeSequence(const caffe::StreamPosition& position) {
+  if (position.records() < kFirstSequenceId) {
+    LOG(WARNING) << "data layer '" << options_.layer << "': the snapshot was taken with "
+                 << position.records() << " records of another source: of " << source_path(0)
+                 << " it takes batches as a new worker";
+    return;
+  }
+  if (position.batch_size() != options_.batch_size) {
+    throw Error("data layer '", options_.layer, "': cannot resume: the snapshot was taken with ",
+                "batches of ", position.batch_size(), ", but ", source_path(0),
+                " gives batches of ", options_.batch_size);
+  }
+  sequence_->Resume(position.records());
 }
 
 bool BatchStream::Fits(const caffe::StreamPosition& position) const {
@@ -310,7 +343,10 @@ bool BatchStream::Fits(const caffe::StreamPosition& position) const {
 
 BatchStream::Assignments BatchStream::Mapped(const caffe::StreamPosition& position) const {
   Assignment assignment = Initial({});
-  const uint64_t before = position.records(), next = position.next_batch();
+  // Of a source of whole batches, the number of records is not known.
+  const bool was_batches = position.records() >= kFirstSequenceId;
+  const uint64_t before = was_batches ? records_ : position.records();
+  const uint64_t next = position.next_batch();
   // The place of the next batch in the snapshot's order. What absent shards added is left out.
   uint64_t place = assignment.place + next * position.batch_size();
   for (const caffe::ShardAssignment& each : position.assignment()) {
@@ -403,7 +439,22 @@ void BatchStream::ThrowIfDamaged() const {
   for (const auto& source : options_.sources) source->ThrowIfDamaged();
 }
 
+BatchStream::Access::Access(const BatchStream* stream) : stream_(*stream) {
+  for (const auto& source : stream_.options_.sources) readers_.push_back(source->MakeReader(true));
+}
+
+void BatchStream::Access::Read(uint64_t number, Batch* batch) {
+  batch->number = number;
+  batch->first_item = number * stream_.options_.batch_size;
+  batch->records.resize(stream_.options_.batch_size);
+  const Assignment assignment = AssignmentOf(stream_.assignments_, number);
+  for (size_t i = 0; i < readers_.size(); ++i) {
+    stream_.FillShare(static_cast<int>(i), number, assignment, readers_[i].get(), &batch->records);
+  }
+}
+
 RecordView BatchStream::FirstRecord() const {
+  CHECK(!batch_source_);
   return options_.sources[0]->MakeReader(false)->At(0);
 }
 

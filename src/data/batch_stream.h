@@ -10,11 +10,14 @@
 // If shards have no reader any more, the remaining readers can share their records (SetAbsent). The
 // schedule then changes between two batches, so the items of batch b also depend on the earlier
 // changes. A position includes the changes that affect batches which may be requested again.
+//
+// If the source gives whole batches (data/batch_source.h), batch b is its record b, and the
+// schedule is not used.
 #ifndef MILLRACE_DATA_BATCH_STREAM_H_
 #define MILLRACE_DATA_BATCH_STREAM_H_
 
-#include <atomic>
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -29,6 +32,7 @@
 #include "base/error.h"
 #include "base/thread.h"
 #include "data/batch_sequence.h"
+#include "data/batch_source.h"
 #include "data/schedule.h"
 #include "millrace/data_source.h"
 #include "proto/caffe.pb.h"
@@ -58,7 +62,7 @@ struct Batch {
   uint64_t number = 0;
   uint64_t first_item = 0;  // index in the schedule: number * batch_size
   uint64_t seeks = 0;       // BatchStream::seeks() when the batch was handed out
-  // Valid as long as the stream exists.
+  // Valid as long as the stream exists. One, if the source gives whole batches.
   std::vector<RecordView> records;
 };
 
@@ -115,6 +119,19 @@ class BatchStream {
   // The first record of the first source, to determine sizes.
   RecordView FirstRecord() const;
 
+  // Reads batches by number, in any order, apart from the sequence. One thread uses it. The stream
+  // outlives it, and no shard becomes absent.
+  class Access {
+   public:
+    explicit Access(const BatchStream* stream);
+    // Batch::seeks is 0. Valid as long as this object and the stream exist. Throws Error.
+    void Read(uint64_t number, Batch* batch);
+
+   private:
+    const BatchStream& stream_;
+    std::vector<std::unique_ptr<RecordReader>> readers_;  // by source
+  };
+
   const BatchStreamOptions& options() const { return options_; }
   const std::string& layer() const { return options_.layer; }
   uint64_t batch_size() const { return options_.batch_size; }
@@ -123,6 +140,8 @@ class BatchStream {
   uint64_t seed() const { return options_.seed; }
   uint64_t stream() const { return options_.stream; }
   const DataSource& source(int source) const { return *options_.sources[source]; }
+  // The source, if it gives whole batches; else null.
+  const BatchSource* batch_source() const { return batch_source_; }
   const std::string& source_path(int source) const { return options_.sources[source]->path(); }
   ErrorSink* errors() const { return errors_; }
   // Batches that the readers have completed so far, handed out or not.
@@ -151,6 +170,8 @@ class BatchStream {
   static const Assignment& AssignmentOf(const Assignments& assignments, uint64_t number);
   // The assignments of batches that may still be requested.
   Assignments Needed() const;
+  // Makes a sequence of a source of whole batches go on.
+  void ResumeSequence(const caffe::StreamPosition& position);
   // Whether `position` is of this number of records and batch size.
   bool Fits(const caffe::StreamPosition& position) const;
   // The assignments in `position`. Throws Error if they are inconsistent.
@@ -177,7 +198,8 @@ class BatchStream {
   void Deliver(Slot* slot);
   void StartReaders();
 
-  BatchStreamOptions options_;  // the order may change until the first batch is requested
+  BatchStreamOptions options_;       // the order may change until the first batch is requested
+  BatchSource* const batch_source_;  // null: records
   uint64_t records_ = 0;
   ErrorSink own_errors_;
   ErrorSink* const errors_;

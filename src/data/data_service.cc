@@ -74,8 +74,18 @@ std::unique_ptr<OpenLayer> DataService::OpenIn(const Scope& scope, const std::st
                    Fnv1a(StrCat(name, '\0', layer.name())), &wanted);
     }
     BatchStreamOptions& options = wanted.options;
-    options.shard_index = same_for_all_ ? 0 : options_.shard_index;
-    options.shard_count = same_for_all_ ? 1 : options_.shard_count;
+    const bool is_batches = BatchSourceOf(options.sources) != nullptr;
+    for (const OpenLayer* other : scope.open()) {
+      if (is_batches == (other->stream->batch_source() != nullptr)) continue;
+      throw FieldError(wanted.source_field, is_batches ? "is a service of batches" : "is none",
+                       ", but the source of layer '", other->stream->layer(),
+                       is_batches ? "' is none" : "' is one",
+                       ": records that belong together would not stay together");
+    }
+    // A source of whole batches divides them among its workers.
+    const bool is_whole = same_for_all_ || is_batches;
+    options.shard_index = is_whole ? 0 : options_.shard_index;
+    options.shard_count = is_whole ? 1 : options_.shard_count;
     options.sequence = scope.sequence;
     options.seed = options_.seed;
     options.stream = Fnv1a(StrCat(name, '\0', layer.name(), '\0', options.shard_index));

@@ -104,6 +104,7 @@ void Prefetcher::Run() {
         throw;
       }
       stream_->ThrowIfDamaged();
+      batch_.records.clear();  // the source may reuse their memory
       if (!ready_.Push(*buffer)) break;
     }
     ready_.Close();

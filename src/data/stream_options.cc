@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "data/batch_source.h"
 #include "data/database.h"
 #include "data/datum_view.h"
 #include "data/hdf5/hdf5_source.h"
@@ -72,14 +73,37 @@ std::shared_ptr<DataSource> OpenSource(const caffe::DataParameter& param, int in
   }
 }
 
+// The service has chosen the order of the records, and the batch size if the layer has none.
+void BatchesStream(const caffe::DataParameter& param, const BatchSource& batches,
+                   BatchStreamOptions* options) {
+  const auto refuse = [&](const char* field) {
+    throw FieldError(StrCat("data_param.", field), "is set, but ", batches.path(),
+                     " has an order of its own: set it where the service is started");
+  };
+  if (param.shuffle()) refuse("shuffle");
+  if (param.rand_skip() > 0) refuse("rand_skip");
+  options->batch_size = batches.batch_size();
+  if (!param.has_batch_size() || param.batch_size() == options->batch_size) return;
+  throw FieldError("data_param.batch_size", "is ", param.batch_size(), ", but ", batches.path(),
+                   " gives batches of ", options->batch_size);
+}
+
 void DataStream(const caffe::LayerParameter& layer, BatchStreamOptions* options) {
   const caffe::DataParameter& param = layer.data_param();
   if (param.source_size() == 0) {
     throw FieldError("data_param.source", "is missing, expected the path of a database");
   }
-  CheckBatchSize("data_param.batch_size", param.batch_size(), param.has_batch_size());
   options->read_ahead = PrefetchOf(layer);
   for (int i = 0; i < param.source_size(); ++i) options->sources.push_back(OpenSource(param, i));
+  if (const BatchSource* const batches = BatchSourceOf(options->sources)) {
+    return BatchesStream(param, *batches, options);
+  }
+  for (int i = 0; i < param.source_size(); ++i) {
+    if (dynamic_cast<const BatchSource*>(options->sources[i].get()) == nullptr) continue;
+    throw FieldError(StrCat("data_param.source[", i, "]"),
+                     "is a service of batches, expected no other source beside it");
+  }
+  CheckBatchSize("data_param.batch_size", param.batch_size(), param.has_batch_size());
   options->shuffle = param.shuffle();
   options->rand_skip = param.rand_skip();
 }
@@ -225,7 +249,12 @@ LayerStream OpenLayerStream(const caffe::LayerParameter& layer) {
   } catch (const Error& error) {
     throw FieldError(stream.source_field, error.what());
   }
-  stream.options.batch_size = type.batch_size(layer);
+  if (BatchSourceOf(stream.options.sources)) {
+    stream.any_order = false;
+    stream.labels = nullptr;
+  } else {
+    stream.options.batch_size = type.batch_size(layer);
+  }
   return stream;
 }
 

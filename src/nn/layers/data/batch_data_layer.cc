@@ -26,7 +26,9 @@ void BatchDataLayer::SetUp(const Blobs&, const Blobs&) {
       context_.device->staging(), context_.data_consumer, uploads ? 2 : 1, pixels != nullptr);
 }
 
-int64_t BatchDataLayer::batch_size() const { return BatchSizeOf(param_); }
+int64_t BatchDataLayer::batch_size() const {
+  return stream_ ? static_cast<int64_t>(stream_->batch_size()) : BatchSizeOf(param_);
+}
 
 void BatchDataLayer::Reshape(const Blobs&, const Blobs& top) {
   if (!shaped_ || !varies_) {

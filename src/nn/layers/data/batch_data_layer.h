@@ -76,6 +76,11 @@ class BatchDataLayer : public Layer {
   // in the middle of an iteration the whole iteration is repeated.
   void EndIteration() override;
 
+  // For programs that make batches without a net, after SetUp. A transform of its own for another
+  // thread. Throws FieldError.
+  std::unique_ptr<BatchTransform> NewTransform() { return MakeTransform(*stream_); }
+  const BatchStream& stream() const { return *stream_; }
+
  protected:
   // What makes values of the records of `stream`, with a shape for each top at least. Throws
   // FieldError.

@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -38,7 +39,53 @@ std::unique_ptr<RecordTransform> MakeImageTransform(const caffe::LayerParameter&
   return std::make_unique<ImageTransform>(reader, transformer, std::move(changes), any_size);
 }
 
+namespace {
+
+// Batches whose values are complete: copies.
+class CopyBatch : public BatchTransform {
+ public:
+  // `shapes`: of all tops of the source, of which the layer has the first `tops`.
+  CopyBatch(const std::vector<Shape>& shapes, size_t tops)
+      : shapes_(shapes.begin(), shapes.begin() + static_cast<ptrdiff_t>(tops)) {}
+
+  bool varies() const override { return false; }
+  const std::vector<Shape>& first_shapes() const override { return shapes_; }
+  const std::vector<Shape>& shapes() const override { return shapes_; }
+  void Add(const std::string&, const RecordView& record, uint64_t) override {
+    values_ = record.value.data();
+  }
+  void Write(float* const* tops) override {
+    const char* from = values_;
+    for (size_t i = 0; i < shapes_.size(); ++i) {
+      const size_t bytes = ShapeCount(shapes_[i]) * sizeof(float);
+      memcpy(tops[i], from, bytes);
+      from += bytes;
+    }
+  }
+
+ private:
+  const std::vector<Shape> shapes_;
+  const char* values_ = nullptr;
+};
+
+std::unique_ptr<BatchTransform> CopyBatches(const caffe::LayerParameter& layer,
+                                            const BatchSource& source) {
+  const std::string transform = layer.transform_param().ShortDebugString();
+  if (!transform.empty() && transform != source.transform()) {
+    throw FieldError("transform_param", "is { ", transform, " }, but ", source.path(),
+                     " gives values with { ", source.transform(), " }, expected the same or none");
+  }
+  const auto tops = static_cast<size_t>(layer.top_size());
+  if (tops > source.shapes().size()) {
+    throw FieldError("top", tops, " given, but ", source.path(), " gives ", source.shapes().size());
+  }
+  return std::make_unique<CopyBatch>(source.shapes(), tops);
+}
+
+}  // namespace
+
 std::unique_ptr<BatchTransform> DataLayer::MakeTransform(const BatchStream& stream) {
+  if (const BatchSource* const source = stream.batch_source()) return CopyBatches(param_, *source);
   ImageReading reading = ImageReading::Of(param_.transform_param());
   if (param_.data_param().force_encoded_color()) {
     if (reading.color == ImageColor::kGray) {
