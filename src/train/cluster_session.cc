@@ -68,8 +68,9 @@ std::unique_ptr<NodeConfig> FindElasticNodeConfig(const TrainOptions& options) {
   auto found = std::make_unique<NodeConfig>();
   const bool has_file = !options.topology.empty();
   found->topology = ParseElasticTopology(
-      has_file ? ReadFile(options.topology) : "", has_file ? options.topology : "--rendezvous",
-      config.run, config.max_nodes, TransportsForTopologies(), options.scales_rate);
+      has_file ? ReadFile(options.topology) : StrCat("name: \"", config.run, "\"\n"),
+      has_file ? options.topology : "--rendezvous", config.run, config.max_nodes,
+      TransportsForTopologies(), options.scales_rate);
   found->rendezvous = std::make_unique<Rendezvous>(config, PauseOf(options.control));
   const NodeId node = found->rendezvous->node();
   found->topology.nodes[node].adapters[0].address = found->rendezvous->address();

@@ -17,8 +17,17 @@ const RegisterStore memory("memory", [](const RendezvousConfig&) -> std::unique_
   throw Error("expected a store");
 });
 
+RendezvousOptions Options(const std::string& url, const std::string& nodes,
+                          const std::string& address = "10.0.0.1") {
+  RendezvousOptions options;
+  options.url = url;
+  options.nodes = nodes;
+  options.address = address;
+  return options;
+}
+
 RendezvousConfig Parse(const std::string& url, const std::string& nodes = "2:4") {
-  return ParseRendezvous({.url = url, .nodes = nodes, .address = "10.0.0.1"});
+  return ParseRendezvous(Options(url, nodes));
 }
 std::string ParseError(const std::string& url, const std::string& nodes = "2:4") {
   return ErrorOf([&] { Parse(url, nodes); });
@@ -50,12 +59,11 @@ TEST(RendezvousOptions, AreRefusedInOneLine) {
   for (const char* nodes : {"", "1", "0:4", "5:4", "2:", ":4", "2:4:8", "1:5000", "x"}) {
     EXPECT_CONTAINS(ParseError("memory://h:1/r", nodes), "expected MIN:MAX");
   }
-  EXPECT_CONTAINS(
-      ErrorOf([] { ParseRendezvous({.url = "memory://h:1/r", .nodes = "2", .user = "u"}); }),
-      "expected both or none");
-  EXPECT_CONTAINS(
-      ErrorOf([] { ParseRendezvous({.url = "memory://h:1/r", .nodes = "2", .address = "host"}); }),
-      "expected an IP address");
+  RendezvousOptions options = Options("memory://h:1/r", "2");
+  options.user = "u";
+  EXPECT_CONTAINS(ErrorOf([&] { ParseRendezvous(options); }), "expected both or none");
+  EXPECT_CONTAINS(ErrorOf([] { ParseRendezvous(Options("memory://h:1/r", "2", "host")); }),
+                  "expected an IP address");
 }
 
 // A store for several threads.
@@ -103,8 +111,7 @@ class RendezvousThreads : public testing::Test {
   };
 
   std::unique_ptr<Rendezvous> Start(const std::string& address) {
-    RendezvousConfig config =
-        ParseRendezvous({.url = "memory://h:1/run", .nodes = "2:3", .address = address});
+    RendezvousConfig config = ParseRendezvous(Options("memory://h:1/run", "2:3", address));
     return std::make_unique<Rendezvous>(
         config, [](int) { return false; },
         std::make_unique<SharedStore>(&registry_, &mutex_, &is_away_));
@@ -156,8 +163,7 @@ TEST_F(RendezvousThreads, LeaveARegistryThatDoesNotAnswer) {
 
 TEST_F(RendezvousThreads, EndAWaitForAnIdIfTheUserStops) {
   is_away_ = true;
-  const RendezvousConfig config =
-      ParseRendezvous({.url = "memory://h:1/run", .nodes = "2:3", .address = "10.0.0.1"});
+  const RendezvousConfig config = ParseRendezvous(Options("memory://h:1/run", "2:3"));
   int pauses = 0;
   EXPECT_CONTAINS(ErrorOf([&] {
                     Rendezvous(

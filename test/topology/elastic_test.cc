@@ -16,15 +16,15 @@ std::string ElasticError(const std::string& text) {
 }
 
 TEST(ElasticTopology, HasNodesAndASegmentByDefault) {
-  const Topology topology = Elastic("");
+  const Topology topology = Elastic("shard_data: true");
   EXPECT_EQ(topology.name, "run1");
   ASSERT_EQ(topology.nodes.size(), 3u);
   EXPECT_EQ(topology.nodes[2].name, "n2");
   ASSERT_EQ(topology.segments.size(), 1u);
   EXPECT_EQ(topology.segments[0].transport, "udp");
   EXPECT_EQ(topology.segments[0].nodes, (std::vector<NodeId>{0, 1, 2}));
-  EXPECT_EQ(topology.digest, Elastic("").digest);
-  EXPECT_NE(topology.digest, Elastic("", 4).digest);
+  EXPECT_EQ(topology.digest, Elastic("shard_data: true").digest);
+  EXPECT_NE(topology.digest, Elastic("shard_data: true", 4).digest);
 }
 
 TEST(ElasticTopology, TakesTheSegmentsOfItsFile) {
@@ -56,7 +56,7 @@ TEST(ElasticTopology, RefusesWhatNamesNodes) {
 }
 
 TEST(ElasticTopology, PlansANodeWhosePeersHaveNoAddressesYet) {
-  Topology topology = Elastic("");
+  Topology topology = Elastic("shard_data: true");
   topology.nodes[1].adapters[0].address = "10.0.0.2";
   const NodePlan plan = PlanFor(topology, 1);
   const auto& options = plan.segments.at(0).transport.options;
