@@ -45,14 +45,27 @@ bool IsRunName(const std::string& text) {
          text[0] != '.' && text[0] != '-' && text[0] != '_';
 }
 
+std::string ParseAddress(const std::string& field, const std::string& text) {
+  const auto host = ParseHost(text);
+  if (!host || host->kind == HostKind::kName) {
+    throw Error(field, "=", text, ": expected an IP address");
+  }
+  return host->text;
+}
+
 void ParseSettings(const std::string& field, const std::string& text, RendezvousConfig* config) {
   for (const std::string& setting : Split(text, '&')) {
     const size_t equals = std::min(setting.find('='), setting.size() - 1);
     const std::string key = setting.substr(0, equals);
+    if (key == "address") {
+      config->address = ParseAddress(field + ": address", setting.substr(equals + 1));
+      continue;
+    }
     const auto seconds = ParseNumber<int64_t>(setting.substr(equals + 1));
     const bool is_lease = key == "lease";
     if (!is_lease && key != "restart") {
-      throw Error(field, ": \"", setting, "\" given, expected lease=SECONDS or restart=SECONDS");
+      throw Error(field, ": \"", setting, "\" given, expected lease=SECONDS, restart=SECONDS or ",
+                  "address=IP");
     }
     const int64_t least = is_lease ? 2 : 0;
     if (!seconds || *seconds < least || *seconds > 86'400) {
@@ -152,11 +165,7 @@ RendezvousConfig ParseRendezvous(const RendezvousOptions& options) {
     throw Error("--rendezvous_user and --rendezvous_password_file: expected both or none");
   }
   if (!options.address.empty()) {
-    const auto host = ParseHost(options.address);
-    if (!host || host->kind == HostKind::kName) {
-      throw Error("--rendezvous_address=", options.address, ": expected an IP address");
-    }
-    config.address = host->text;
+    config.address = ParseAddress("--rendezvous_address", options.address);
   }
   config.user = options.user;
   config.password_file = options.password_file;

@@ -47,7 +47,7 @@ TEST(EtcdMessages, AreRefusedInOneLineIfMalformed) {
     EXPECT_CONTAINS(error, "etcd: an answer that is not as expected");
     EXPECT_EQ(error.find('\n'), std::string::npos);
   }
-  EXPECT_EQ(EtcdProblem({.status = 404, .body = R"({"error":"a\nb","code":5})"}), "a b");
+  EXPECT_EQ(EtcdProblem({.status = 404, .body = R"({"error":"a\nb","code":5})"}), "a?b");
   EXPECT_EQ(EtcdProblem({.status = 502, .body = "<html>"}), "status 502");
 }
 
@@ -59,7 +59,7 @@ class Etcd : public testing::Test {
     server_ = std::make_unique<EtcdServer>("127.0.0.1", FreePort());
     server_->Start();
     // The first endpoint answers nothing.
-    const std::string dead = StrCat("127.0.0.1:", FreePort());
+    const std::string dead = "127.0.0.1:1";
     store_ = std::make_unique<EtcdStore>(ConfigFor({dead, server_->endpoint()}), false);
     ASSERT_TRUE(Answers());
   }
@@ -141,6 +141,27 @@ TEST_F(Etcd, AsksForTheUserThatItHas) {
   config.password_file = folder / "wrong";
   EtcdStore refused(config, false);
   EXPECT_CONTAINS(ErrorOf([&] { refused.Read("run/"); }), "user root: ");
+}
+
+// etcd's own gateway talks to etcd by TLS too, and checks no name.
+TEST(EtcdOverTls, IsCheckedByTheAuthorities) {
+  const std::string reason = EtcdServer::WhyNot();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  EtcdServer server("127.0.0.1", FreePort(), "test/control/tls");
+  server.Start();
+  RendezvousConfig config = ConfigFor({server.endpoint()});
+  config.authorities = "test/control/tls/certificate.pem";
+  EtcdStore store(config, true);
+  EXPECT_TRUE(Eventually([&] {
+    try {
+      return store.Read("run/").empty();
+    } catch (const Error&) {
+      return false;
+    }
+  }));
+  config.authorities = "";
+  EtcdStore unchecked(config, true);
+  EXPECT_CONTAINS(ErrorOf([&] { unchecked.Read("run/"); }), "certificate");
 }
 
 }  // namespace

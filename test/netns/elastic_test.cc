@@ -158,5 +158,27 @@ TEST_F(ElasticClusterOfMachines, BeginsOneRunWhenOneOfTwoNewNodesIsCutOffFromEtc
   EXPECT_TRUE(Keys().empty());
 }
 
+// Two nodes that start at once reach etcd, but not each other: without a registry each would begin
+// a run.
+TEST_F(ElasticClusterOfMachines, BeginsOneRunWhenTwoNodesCannotReachEachOther) {
+  const std::string reason = Network::WhyNoLoss();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  BuildElastic(2, "1:2");
+  network_->Run(1, {"iptables", "-A", "INPUT", "-p", "udp", "-j", "DROP"});
+  for (int i = 0; i < 2; ++i) Join(i, Endless());
+  for (int i = 0; i < 2; ++i) Await(i, "node n");
+  const auto begun = [this] { return Bootstraps() > 0; };
+  AwaitThat(0, "begins, nor the other", begun);
+  const int first =
+      Iteration(0) >= 0 || CountOf(nodes_[0]->ErrorsSoFar(), "The run begins") ? 0 : 1;
+  AwaitIteration(first, 2000);  // longer than a node waits for others before it begins a run
+  EXPECT_EQ(Bootstraps(), 1);
+  network_->Run(1, {"iptables", "-D", "INPUT", "-p", "udp", "-j", "DROP"});
+  Await(1 - first, "Joined the run at iteration ");
+  AwaitIteration(1 - first, Iteration(1 - first) + 50);
+  StopAll();
+  EXPECT_EQ(Bootstraps(), 1);
+}
+
 }  // namespace
 }  // namespace millrace::test

@@ -42,6 +42,7 @@ TEST(RendezvousOptions, NameRegistryRunAndNodes) {
   EXPECT_EQ(config.restart_seconds, 60);
   EXPECT_EQ(config.min_nodes, 2);
   EXPECT_EQ(config.max_nodes, 4);
+  EXPECT_EQ(ParseRendezvous(Options("memory://h:1/r?address=::1", "8", "")).address, "::1");
   EXPECT_EQ(Parse("memory://h:1/r", "8").min_nodes, 1);
   EXPECT_EQ(Parse("memory://h:1/r", "8").max_nodes, 8);
 }
@@ -54,8 +55,11 @@ TEST(RendezvousOptions, AreRefusedInOneLine) {
   EXPECT_CONTAINS(ParseError("memory://h:1"), "\"\" given as the name of the run");
   EXPECT_CONTAINS(ParseError("memory://h:1/a/b"), "\"a/b\" given as the name of the run");
   EXPECT_CONTAINS(ParseError("memory://h:1/r?lease=1"), "expected lease=SECONDS, from 2 to 86400");
-  EXPECT_CONTAINS(ParseError("memory://h:1/r?x=1"), "expected lease=SECONDS or restart=SECONDS");
-  EXPECT_CONTAINS(ParseError("memory://h:1/r?"), "expected lease=SECONDS or restart=SECONDS");
+  EXPECT_CONTAINS(ParseError("memory://h:1/r?x=1"),
+                  "expected lease=SECONDS, restart=SECONDS or address=IP");
+  EXPECT_CONTAINS(ParseError("memory://h:1/r?"),
+                  "expected lease=SECONDS, restart=SECONDS or address=IP");
+  EXPECT_CONTAINS(ParseError("memory://h:1/r?address=h"), "address=h: expected an IP address");
   for (const char* nodes : {"", "1", "0:4", "5:4", "2:", ":4", "2:4:8", "1:5000", "x"}) {
     EXPECT_CONTAINS(ParseError("memory://h:1/r", nodes), "expected MIN:MAX");
   }

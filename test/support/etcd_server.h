@@ -24,19 +24,30 @@ class EtcdServer {
   }
 
   // It listens at `host`:`port` for clients, and at the next port for other members.
-  EtcdServer(std::string host, int port) : host_(std::move(host)), port_(port) {}
+  // `tls`: a folder with certificate.pem and key.pem; "": clients connect without TLS.
+  EtcdServer(std::string host, int port, std::string tls = "")
+      : host_(std::move(host)), port_(port), tls_(std::move(tls)) {}
 
   std::string endpoint() const { return StrCat(host_, ":", port_); }
 
   // In the network namespace of this thread. After Stop: again, with its data.
   void Start() {
-    const std::string clients = "http://" + endpoint();
+    const std::string clients = (tls_.empty() ? "http://" : "https://") + endpoint();
     const std::string members = StrCat("http://", host_, ":", port_ + 1);
-    process_ = std::make_unique<Process>(std::vector<std::string>{
-        "/usr/bin/etcd", "--data-dir=" + (data_ / "data"), "--listen-client-urls=" + clients,
-        "--advertise-client-urls=" + clients, "--listen-peer-urls=" + members,
-        "--initial-advertise-peer-urls=" + members, "--initial-cluster=default=" + members,
-        "--logger=zap", "--log-level=error"});
+    std::vector<std::string> command = {"/usr/bin/etcd",
+                                        "--data-dir=" + (data_ / "data"),
+                                        "--listen-client-urls=" + clients,
+                                        "--advertise-client-urls=" + clients,
+                                        "--listen-peer-urls=" + members,
+                                        "--initial-advertise-peer-urls=" + members,
+                                        "--initial-cluster=default=" + members,
+                                        "--logger=zap",
+                                        "--log-level=error"};
+    if (!tls_.empty()) {
+      command.push_back("--cert-file=" + tls_ + "/certificate.pem");
+      command.push_back("--key-file=" + tls_ + "/key.pem");
+    }
+    process_ = std::make_unique<Process>(command);
   }
   void Stop() {
     process_->Signal(SIGTERM);
@@ -47,6 +58,7 @@ class EtcdServer {
  private:
   const std::string host_;
   const int port_;
+  const std::string tls_;
   TempDir data_;
   std::unique_ptr<Process> process_;
 };
