@@ -42,6 +42,10 @@ struct ClusterOptions {
   // Join and Finish call it about every 5 ms while they wait, in the thread that called them. Its
   // exception ends the wait: both may be called again, Leave and Fail too.
   std::function<void()> poll = nullptr;
+  // Nodes join and leave by a registry (docs/operations.md#elastic-clusters):
+  // "etcd://HOST:PORT/RUN", and "MIN:MAX" nodes. `node` is then "", and `topology` names segments
+  // only, or is "". "": the topology names the nodes.
+  std::string rendezvous = "", nodes = "";
 };
 
 // One thread at a time calls it, except for iterations(). Segments write the array at any time from

@@ -143,6 +143,15 @@ class MILLRACE_API Transport {
   // it. Empty: unknown; receivers then accept frames at any address.
   virtual std::vector<std::span<const std::byte>> ReceiveMemory() const { return {}; }
 
+  // From now on `peer` has this address: text as in the option `peers`, with an IP address for a
+  // host. A second peer that had it has none any more. May allocate, but neither blocks nor throws.
+  // Returns "", or in words why nothing was changed: the transport cannot
+  // (TransportDescriptor::moves_peers), there is no such peer, or the address cannot be used here.
+  virtual std::string SetPeerAddress(NodeId peer, const std::string& address) {
+    (void)peer, (void)address;
+    return "this transport cannot change addresses";
+  }
+
   const TransportInfo& info() const { return info_; }
   size_t max_frame_bytes() const { return info_.max_frame_bytes; }
   // Any thread.

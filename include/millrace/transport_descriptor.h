@@ -81,6 +81,9 @@ struct MILLRACE_API TransportDescriptor {
   bool has_group = false;
   std::vector<std::string> options;  // keys that an endpoint accepts, in the order of its page
   bool passes_options = false;       // accepts others too, for the transport below it
+  // Endpoints change the addresses of their peers (Transport::SetPeerAddress), and the option
+  // `peers` may have "" for a peer whose address is not known yet.
+  bool moves_peers = false;
   // Options of every segment of a topology, unless the file sets them.
   std::map<std::string, std::string> segment_options;
 

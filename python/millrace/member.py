@@ -56,9 +56,11 @@ class Member(ClusterMember):
     (`fail`), or ends with `leave` if it is a KeyboardInterrupt; the end of the block is `finish`.
     """
 
-    def __init__(self, array: NDArray[np.float32], topology: str | PathLike[str], node: str = "",
-                 layout: int = 0, iteration: int = 0) -> None:
-        super().__init__(array, topology, node, layout, iteration)
+    def __init__(self, array: NDArray[np.float32], topology: str | PathLike[str] | None = None,
+                 node: str = "", layout: int = 0, iteration: int = 0, *, rendezvous: str = "",
+                 nodes: str = "") -> None:
+        super().__init__(array, topology, node, layout, iteration, rendezvous=rendezvous,
+                         nodes=nodes)
         self._ended = False
         self._finishing = False
         self._updates = False
@@ -109,8 +111,9 @@ class Member(ClusterMember):
             end_block(self, self._finishing, error)
 
 
-def stream(array: NDArray[np.float32], *, topology: str | PathLike[str], node: str = "",
-           layout: int | str | None = None, iteration: int = 0) -> Member:
+def stream(array: NDArray[np.float32], *, topology: str | PathLike[str] | None = None,
+           node: str = "", layout: int | str | None = None, iteration: int = 0,
+           rendezvous: str = "", nodes: str = "") -> Member:
     """Makes an array part of a cluster: other nodes' progress is written into it at any time, and
     that of this node is sent to them.
 
@@ -128,9 +131,12 @@ def stream(array: NDArray[np.float32], *, topology: str | PathLike[str], node: s
       layout: what the array contains, as a number or a text: nodes with another one are refused.
         Without it, the array's shape.
       iteration: iterations that the array has seen, if this node's values start the run.
+      rendezvous, nodes: "etcd://HOST:PORT/RUN" and "MIN:MAX", for nodes that join and leave by a
+        registry (docs/operations.md, "Elastic clusters"). The topology then has segments only, or
+        is None, and the node has no name.
     """
     if layout is None:
         layout = f"array {np.shape(array)}"
     if isinstance(layout, str):
         layout = layout_id(layout)
-    return Member(array, topology, node, layout, iteration)
+    return Member(array, topology, node, layout, iteration, rendezvous=rendezvous, nodes=nodes)

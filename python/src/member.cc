@@ -44,8 +44,8 @@ void PollSignals() {
 
 class PyMember {
  public:
-  PyMember(const py::object& array, const Path& topology, std::string node, uint64_t layout,
-           int64_t iteration) {
+  PyMember(const py::object& array, const std::optional<Path>& topology, std::string node,
+           uint64_t layout, int64_t iteration, std::string rendezvous, std::string nodes) {
     const std::span<float> weights = ValuesOf(array, "array", true);
     array_ = array;
     if (weights.empty()) throw Error("array: expected at least one value");
@@ -58,11 +58,13 @@ class PyMember {
     py::object memory = array_;
     while (py::isinstance<py::array>(memory.attr("base"))) memory = memory.attr("base");
     pin_ = py::weakref(memory);
-    const ClusterOptions options{.topology = topology.string(),
+    const ClusterOptions options{.topology = TextOf(topology),
                                  .node = std::move(node),
                                  .layout = layout,
                                  .iteration = iteration,
-                                 .poll = PollSignals};
+                                 .poll = PollSignals,
+                                 .rendezvous = std::move(rendezvous),
+                                 .nodes = std::move(nodes)};
     const py::gil_scoped_release release;
     member_ = std::make_unique<ClusterMember>(options, weights);
   }
@@ -172,15 +174,19 @@ Args:
   topology: path of a topology file.
   node: this node's name there; without a name, the rank of the launcher chooses it.
   layout: a number that nodes with other contents of the array do not have.
-  iteration: iterations that the array has seen, if this node's values start the run.)";
+  iteration: iterations that the array has seen, if this node's values start the run.
+  rendezvous, nodes: etcd://HOST:PORT/RUN and MIN:MAX, for nodes that join and leave by a registry;
+    the topology then has segments only, or is None, and the node has no name.)";
 
 }  // namespace
 
 void BindMember(py::module_* module) {
   py::class_<PyMember>(*module, "ClusterMember", kDoc)
-      .def(py::init<const py::object&, const Path&, std::string, uint64_t, int64_t>(),
-           py::arg("array"), py::arg("topology"), py::arg("node") = "", py::arg("layout") = 0,
-           py::arg("iteration") = 0)
+      .def(py::init<const py::object&, const std::optional<Path>&, std::string, uint64_t, int64_t,
+                    std::string, std::string>(),
+           py::arg("array"), py::arg("topology") = std::optional<Path>(), py::arg("node") = "",
+           py::arg("layout") = 0, py::arg("iteration") = 0, py::kw_only(),
+           py::arg("rendezvous") = "", py::arg("nodes") = "")
       .def_property_readonly("array", &PyMember::array, "The array that the cluster exchanges.")
       .def("join", &PyMember::Join, py::arg("seconds") = 60.0,
            "Waits until the array holds the run's values: its own if this node starts the run.")

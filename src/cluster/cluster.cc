@@ -86,6 +86,18 @@ bool Cluster::has_dependents() const {
   });
 }
 
+void Cluster::AllowBootstrap() {
+  for (ClusterSegment& segment : segments_) {
+    segment.net->state().AllowBootstrap();
+    segment.net->transport().Wake();
+  }
+}
+
+void Cluster::SetPeerAddress(size_t segment, NodeId peer, const std::string& address) {
+  segments_[segment].net->state().SetPeerAddress(peer, address);
+  segments_[segment].net->transport().Wake();
+}
+
 void Cluster::Flush() {
   for (ClusterSegment& segment : segments_) segment.net->state().RequestFlush();
 }

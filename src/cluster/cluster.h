@@ -84,6 +84,12 @@ class Cluster {
   // Cluster iterations between two exchanges of the first segment: SegmentState::staleness.
   float staleness() const { return segments_.front().net->state().staleness(); }
 
+  // In an elastic cluster (NodePlan::is_elastic): the run begins with this node's weights, unless
+  // it has begun.
+  void AllowBootstrap();
+  // From now on node `peer` has this address on segments()[segment] (Transport::SetPeerAddress).
+  void SetPeerAddress(size_t segment, NodeId peer, const std::string& address);
+
   // For use after the solvers have ended: all segments send the remaining progress exactly
   // (Exchange::Flush).
   void Flush();

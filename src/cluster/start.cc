@@ -66,6 +66,9 @@ std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const NodePlan
   if (!CanBootstrap(top, plan.exchange.node)) config.exchange.bootstrap_after_ns = -1;
   config.exchange.sole_bootstrapper = top != 0 && top == plan.exchange.node;
   config.exchange.bootstraps_when_allowed = config.exchange.sole_bootstrapper;
+  if (node.is_elastic) {
+    config.exchange.sole_bootstrapper = config.exchange.bootstraps_when_allowed = true;
+  }
   // Otherwise the remainder that this segment drops would return through the overlapping segment,
   // endlessly.
   config.exchange.passes_all_on = top == node.node && SharesWeights(node, plan);

@@ -65,7 +65,7 @@ class Exchange {
       if (failure) std::rethrow_exception(failure);
     } catch (const boost::system::system_error& error) {
       const std::string line =
-          StrCat("control service at ", address_.text(), ": ", error.code().message());
+          StrCat(config_.service, " at ", address_.text(), ": ", error.code().message());
       const bool is_gone = error.code() == asio::error::connection_refused ||
                            error.code() == asio::error::connection_reset ||
                            error.code() == http::error::end_of_stream;

@@ -1,4 +1,5 @@
-// Sends requests to control services, by Boost.Beast. Each call has a connection of its own.
+// Sends requests to control services and registries, by Boost.Beast. Each call has a connection of
+// its own.
 #ifndef MILLRACE_CONTROL_HTTP_CLIENT_H_
 #define MILLRACE_CONTROL_HTTP_CLIENT_H_
 
@@ -22,7 +23,8 @@ struct HttpClientConfig {
   bool tls = false;
   // PEM file of the authorities that the server's certificate is checked by; "": the system's.
   std::string authorities = "";
-  double seconds = 10;  // until the response is complete
+  double seconds = 10;                      // until the response is complete
+  std::string service = "control service";  // for errors
 };
 
 // Returns the response, whatever its status. Throws Error in one line that names the address, if

@@ -56,6 +56,7 @@ NetSegment::Next NetSegment::Pass(int64_t now_ns) {
 }
 
 NetSegment::Next NetSegment::Work(int64_t now_ns) {
+  if (state_.has_moved_peers_.load(std::memory_order_relaxed)) MovePeers();
   if (!state_.in_sync_ && state_.members_ == 0 && !state_.leave_) {
     const JoinVerdict verdict = filter_->Verdict(now_ns);
     if (verdict != JoinVerdict::kMayJoin) return HoldBack(verdict, now_ns);
@@ -65,7 +66,11 @@ NetSegment::Next NetSegment::Work(int64_t now_ns) {
   const uint64_t other_merges = state_.other_merges_.load(std::memory_order_acquire);
   if (other_merges != reported_merges_) exchange_->WeightsChanged();
   reported_merges_ = other_merges;
-  if (state_.may_bootstrap_.load(std::memory_order_relaxed)) exchange_->AllowBootstrap();
+  // Once: the exchange may have to forbid it again.
+  if (state_.may_bootstrap_.load(std::memory_order_relaxed)) {
+    state_.may_bootstrap_ = false;
+    exchange_->AllowBootstrap();
+  }
   if (state_.flush_.load(std::memory_order_relaxed)) exchange_->Flush();
   leaving_ = state_.leave_.load(std::memory_order_relaxed);
   if (leaving_) exchange_->Leave();
@@ -124,6 +129,24 @@ NetSegment::Next NetSegment::HoldBack(JoinVerdict verdict, int64_t now_ns) {
   const Handshake& handshake = filter_->handshake();
   return {.at_once = received > 0,
           .deadline_ns = std::min(handshake.NextEvent(), handshake.wait_ends() + 1)};
+}
+
+void NetSegment::MovePeers() {
+  std::vector<std::pair<NodeId, std::string>> moved;
+  {
+    std::lock_guard lock(state_.mutex_);
+    moved.swap(state_.moved_peers_);
+    state_.has_moved_peers_ = false;
+  }
+  for (const auto& [peer, address] : moved) {
+    const std::string problem = transport_->SetPeerAddress(peer, address);
+    if (problem.empty()) {
+      LOG(INFO) << "Segment " << name() << ": node " << NameOf(peer) << " is at " << address;
+    } else {
+      LOG(WARNING) << "Segment " << name() << ": " << address << " cannot be the address of node "
+                   << NameOf(peer) << ": " << problem;
+    }
+  }
 }
 
 // Propagates an incarnation raise of the handshake to the exchange and gossip.

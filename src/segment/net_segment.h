@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exchange/kernels/merge_rule_registry.h"
@@ -82,6 +83,13 @@ class SegmentState {
   // ExchangeConfig::bootstraps_when_allowed may bootstrap from now on.
   void AllowBootstrap() { may_bootstrap_ = true; }
 
+  // From the next pass on, `peer` has this address (Transport::SetPeerAddress).
+  void SetPeerAddress(NodeId peer, const std::string& address) {
+    std::lock_guard lock(mutex_);
+    moved_peers_.emplace_back(peer, address);
+    has_moved_peers_ = true;
+  }
+
   // Whether this node's weights are those of the run.
   bool in_sync() const { return in_sync_; }
   // Whether the run began with this node's weights and this node has been a member since.
@@ -127,9 +135,10 @@ class SegmentState {
   std::atomic<float> staleness_{0};
   std::atomic<bool> in_sync_{false}, bootstrapped_{false}, leads_{false};
   std::atomic<bool> flush_{false}, leave_{false}, left_{false}, delivered_{false}, settled_{false};
-  std::atomic<bool> may_bootstrap_{false};
-  mutable std::mutex mutex_;
+  std::atomic<bool> may_bootstrap_{false}, has_moved_peers_{false};
+  mutable std::mutex mutex_;  // guards what follows
   std::string refusal_;
+  std::vector<std::pair<NodeId, std::string>> moved_peers_;
 };
 
 // Not thread-safe, except for names, state(), metrics(), the functions of merged() that any thread
@@ -187,6 +196,7 @@ class NetSegment {
   void FinishReceived(int64_t now_ns);
   Next HoldBack(JoinVerdict verdict, int64_t now_ns);
   void FollowIncarnation();
+  void MovePeers();
   bool Receive(int64_t now_ns);
   size_t TakeBatch(int64_t now_ns, size_t* received);
   bool Send(int64_t now_ns);

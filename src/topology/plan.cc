@@ -136,8 +136,10 @@ void Planner::PlanAddresses(const TransportDescriptor& transport, SegmentPlan* p
   }
   std::string& peers = options[kPeersOption];
   for (NodeId peer : plan->peers) {
+    const TopologyAdapter& adapter = AdapterOf(peer, segment);
+    const bool is_known = !adapter.Get(addressing.keys.back().name).empty();
     peers += StrCat(peers.empty() ? "" : ",", peer, "=",
-                    addressing.locate(AdapterOf(peer, segment), segment.port));
+                    is_known ? addressing.locate(adapter, segment.port) : "");
   }
 }
 

@@ -42,7 +42,10 @@ struct NodePlan {
   TopologyMemory memory;      // of the weights; checked to exist
   int shard = 0, shards = 1;  // reads part `shard` of `shards` of the data; 0 of 1: all
   bool distributed_evaluation = true;
-  bool scales_rate = false;           // Topology::scales_rate
+  bool scales_rate = false;  // Topology::scales_rate
+  // Nodes join by a rendezvous, which decides which of them begins the run
+  // (Cluster::AllowBootstrap).
+  bool is_elastic = false;
   std::vector<SegmentPlan> segments;  // the node's segments, in the file's order
   std::vector<std::string> notices;   // info lines for the caller to log
   std::vector<std::string> warnings;  // warnings for the caller to log

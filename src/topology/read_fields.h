@@ -29,10 +29,15 @@ void CheckRange(const std::string& field, int64_t value, int64_t least, int64_t 
 // Reads the nodes, in the order of the file.
 std::vector<TopologyNode> ReadNodes(const topology_file::Topology& file);
 
-// Reads the segments. `nodes`: the result of ReadNodes.
+// Names of the transports whose peers may change their addresses.
+std::vector<std::string> TransportsThatMovePeers();
+
+// Reads the segments. `nodes`: the result of ReadNodes. `is_elastic`: they get their addresses
+// later.
 std::vector<TopologySegment> ReadSegments(const topology_file::Topology& file,
                                           const std::vector<TopologyNode>& nodes,
-                                          const std::vector<std::string>& transports);
+                                          const std::vector<std::string>& transports,
+                                          bool is_elastic);
 
 // Reads the merge rule of the segment at `path`, with all parameters of the rule.
 MergeRuleConfig ReadMergeRule(const std::string& path, const topology_file::Segment& segment);

@@ -37,8 +37,8 @@ std::string WithName(const std::string& text, const std::string& name) {
 class SegmentReader {
  public:
   SegmentReader(const topology_file::Topology& file, const std::vector<TopologyNode>& nodes,
-                const std::vector<std::string>& transports)
-      : file_(file), nodes_(nodes), transports_(transports) {
+                const std::vector<std::string>& transports, bool is_elastic)
+      : file_(file), nodes_(nodes), transports_(transports), is_elastic_(is_elastic) {
     for (size_t i = 0; i < nodes.size(); ++i) ids_[nodes[i].name] = static_cast<NodeId>(i);
   }
 
@@ -51,6 +51,7 @@ class SegmentReader {
   void ReadTransport();
   void ReadMembers();
   void CheckAdapters();
+  void CheckElasticPort();
   void CheckAdapter(NodeId node, const TopologyAdapter& adapter);
   void CheckListener(NodeId node, const std::string& field, const std::string& place);
   void ReadCodec();
@@ -68,6 +69,7 @@ class SegmentReader {
   const topology_file::Topology& file_;
   const std::vector<TopologyNode>& nodes_;
   const std::vector<std::string>& transports_;
+  const bool is_elastic_;
   std::unordered_map<std::string, NodeId> ids_;
   std::unordered_map<std::string, int> places_;  // indices of segments, by name
   struct Listener {
@@ -126,6 +128,12 @@ void SegmentReader::ReadTransport() {
   }
   transport_ = TransportRegistry::Get().Find(segment_.transport);
   CHECK(transport_ != nullptr) << segment_.transport << " is not registered";
+  if (is_elastic_ && !transport_->moves_peers) {
+    throw FieldError(
+        Field("transport"), "\"", segment_.transport,
+        "\" given, which cannot change the addresses of nodes while it runs; expected ",
+        NameList(TransportsThatMovePeers()), " with --rendezvous");
+  }
   if (transport_->addressing.has_port) {
     CheckRange(Field("port"), message_->port(), 1, 65535);
     segment_.port = message_->port();
@@ -137,6 +145,10 @@ void SegmentReader::ReadTransport() {
 
 void SegmentReader::ReadMembers() {
   const auto& names = message_->node();
+  if (is_elastic_ && !names.empty()) {
+    throw FieldError(Field("node"), "given, but with --rendezvous every segment joins all nodes; ",
+                     "expected none");
+  }
   if (names.empty()) {
     for (size_t i = 0; i < nodes_.size(); ++i) segment_.nodes.push_back(static_cast<NodeId>(i));
   }
@@ -166,6 +178,15 @@ void SegmentReader::ReadMembers() {
 }
 
 void SegmentReader::CheckAdapters() {
+  if (is_elastic_) {
+    if (message_->has_adapter()) {
+      throw FieldError(Field("adapter"), "given, but with --rendezvous nodes have one address; ",
+                       "expected none");
+    }
+    CheckElasticPort();
+    for (NodeId node : segment_.nodes) adapters_.push_back(&nodes_[node].adapters[0]);
+    return;
+  }
   if (message_->has_adapter()) {
     CheckName(Field("adapter"), true, message_->adapter());
     segment_.adapter = message_->adapter();
@@ -179,6 +200,15 @@ void SegmentReader::CheckAdapters() {
     adapters_.push_back(adapter);
     if (!transport_->addressing.keys.empty()) CheckAdapter(node, *adapter);
   }
+}
+
+// Each node has one address, so segments differ by their ports.
+void SegmentReader::CheckElasticPort() {
+  const auto [other, is_new] =
+      listeners_.emplace(StrCat(segment_.port), Listener{0, segment_.name});
+  if (is_new) return;
+  throw FieldError(Field("port"), segment_.port, " is the port of segment \"",
+                   other->second.segment, "\" already, expected another");
 }
 
 // Expects all keys of the transport, and an address that no other endpoint has.
@@ -400,12 +430,13 @@ std::string AdapterPath(const TopologyNode& owner, NodeId node, const TopologyAd
 
 std::vector<TopologySegment> ReadSegments(const topology_file::Topology& file,
                                           const std::vector<TopologyNode>& nodes,
-                                          const std::vector<std::string>& transports) {
+                                          const std::vector<std::string>& transports,
+                                          bool is_elastic) {
   if (file.segment_size() > kMaxTopologyEntries) {
     throw FieldError(StrCat("segment[", kMaxTopologyEntries, "]"), file.segment_size(),
                      " segments given, expected at most ", kMaxTopologyEntries);
   }
-  SegmentReader reader(file, nodes, transports);
+  SegmentReader reader(file, nodes, transports, is_elastic);
   std::vector<TopologySegment> segments;
   for (int i = 0; i < file.segment_size(); ++i) segments.push_back(reader.Read(i));
   return segments;

@@ -36,6 +36,14 @@ std::vector<std::string> TransportsForTopologies() {
   return names;
 }
 
+std::vector<std::string> TransportsThatMovePeers() {
+  std::vector<std::string> names = TransportsForTopologies();
+  std::erase_if(names, [](const std::string& name) {
+    return !TransportRegistry::Get().Find(name)->moves_peers;
+  });
+  return names;
+}
+
 namespace {
 
 // Whether another segment exchanges the same weights on a node of `segment`.
@@ -153,18 +161,19 @@ void CheckPositionCodecs(const Topology& topology) {
 
 }  // namespace
 
-Topology ParseTopology(const std::string& text, const std::string& name,
-                       const std::vector<std::string>& transports, bool scales) {
-  topology_file::Topology file;
-  Topology topology;
-  ParseText(text, name, &file, &topology.source);
+namespace {
+
+// Reads the rest of `topology`, which has its source.
+void ReadTopology(const topology_file::Topology& file, const std::vector<std::string>& transports,
+                  bool scales, bool is_elastic, Topology* read) {
+  Topology& topology = *read;
   try {
     CheckName("name", file.has_name(), file.name());
     topology.name = file.name();
     topology.shard_data = file.shard_data();
     topology.distributed_evaluation = file.distributed_evaluation();
     topology.nodes = ReadNodes(file);
-    topology.segments = ReadSegments(file, topology.nodes, transports);
+    topology.segments = ReadSegments(file, topology.nodes, transports, is_elastic);
     CheckCoverage(topology);
     ChooseMergeRules(&topology, ReadScaling(file) && scales);
     CheckMergeRules(topology);
@@ -173,6 +182,37 @@ Topology ParseTopology(const std::string& text, const std::string& name,
   } catch (const FieldError& error) {
     throw Located(topology.source, error);
   }
+}
+
+}  // namespace
+
+Topology ParseTopology(const std::string& text, const std::string& name,
+                       const std::vector<std::string>& transports, bool scales) {
+  topology_file::Topology file;
+  Topology topology;
+  ParseText(text, name, &file, &topology.source);
+  ReadTopology(file, transports, scales, false, &topology);
+  return topology;
+}
+
+Topology ParseElasticTopology(const std::string& text, const std::string& name,
+                              const std::string& cluster, int max_nodes,
+                              const std::vector<std::string>& transports, bool scales) {
+  topology_file::Topology file;
+  Topology topology;
+  ParseText(text, name, &file, &topology.source);
+  if (file.node_size() > 0) {
+    throw Located(topology.source, FieldError("node[0]", "given, but the nodes come from the ",
+                                              "registry of --rendezvous; expected no nodes"));
+  }
+  if (!file.has_name()) file.set_name(cluster);
+  for (int i = 0; i < max_nodes; ++i) file.add_node()->set_name(StrCat("n", i));
+  const std::vector<std::string> moving = TransportsThatMovePeers();
+  if (file.segment_size() == 0 && !moving.empty()) {
+    file.add_segment()->set_name("net");
+    file.mutable_segment(0)->set_transport(moving[0]);
+  }
+  ReadTopology(file, transports, scales, true, &topology);
   return topology;
 }
 

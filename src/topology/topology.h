@@ -101,6 +101,14 @@ Topology LoadTopology(const std::string& path, const std::vector<std::string>& t
 Topology ParseTopology(const std::string& text, const std::string& name,
                        const std::vector<std::string>& transports, bool scales = true);
 
+// The cluster of a run whose nodes join and leave by a rendezvous (rendezvous/registration.h):
+// `text`, which names no nodes, and `max_nodes` nodes n0, n1, ... without addresses, on every
+// segment. `cluster`: its name if the text has none. A text without a segment gets one, named net.
+// Throws Error if a transport cannot change the addresses of its peers.
+Topology ParseElasticTopology(const std::string& text, const std::string& name,
+                              const std::string& cluster, int max_nodes,
+                              const std::vector<std::string>& transports, bool scales = true);
+
 // The run id in the frames of this segment, which keeps clusters and segments apart. 64-bit FNV-1a
 // over the cluster's name, a zero byte, and the segment's name.
 uint64_t RunId(const Topology& topology, size_t segment);

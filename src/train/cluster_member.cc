@@ -20,8 +20,12 @@ constexpr size_t kBlock = 4096;
 constexpr uintptr_t kAlignment = 64;
 
 std::unique_ptr<NodeConfig> NodeConfigOf(const ClusterOptions& options) {
-  if (options.topology.empty()) throw Error("ClusterOptions.topology: expected a file name");
+  if (options.topology.empty() && options.rendezvous.empty()) {
+    throw Error("ClusterOptions.topology: expected a file name");
+  }
   TrainOptions train;
+  train.rendezvous.url = options.rendezvous;
+  train.rendezvous.nodes = options.nodes;
   train.topology = options.topology;
   train.node = options.node;
   train.scales_rate = false;

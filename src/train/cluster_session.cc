@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <thread>
 #include <utility>
 
+#include "base/file.h"
 #include "cluster/start_check.h"
 #include "proto/parse.h"
 #include "solver/rate_scale.h"
 #include "solver/solver.h"
 #include "topology/choose_node.h"
+#include "transport/network_names.h"
 
 namespace millrace::inline train {
 namespace {
@@ -43,7 +46,46 @@ std::unique_ptr<Cluster> StartWhenUp(const NodeConfig& node_config, const Cluste
 
 }  // namespace
 
+namespace {
+
+// Pauses of a wait for the registry: until a command stops the run; without commands until
+// kNetworkTimeoutNs have passed.
+Rendezvous::Pause PauseOf(RunControl* control) {
+  const auto clock = std::make_shared<const SteadyClock>();
+  const auto commands = std::make_shared<CommandReader>(control, clock.get());
+  const int64_t end = control == nullptr ? clock->NowNs() + kNetworkTimeoutNs : INT64_MAX;
+  return [clock, commands, end](int milliseconds) {
+    return commands->Next(milliseconds) == RunCommand::kStop || clock->NowNs() >= end;
+  };
+}
+
+std::unique_ptr<NodeConfig> FindElasticNodeConfig(const TrainOptions& options) {
+  if (!options.node.empty()) {
+    throw Error("--node=", options.node,
+                ": expected none with --rendezvous, which gives each node ", "an id");
+  }
+  const RendezvousConfig config = ParseRendezvous(options.rendezvous);
+  auto found = std::make_unique<NodeConfig>();
+  const bool has_file = !options.topology.empty();
+  found->topology = ParseElasticTopology(
+      has_file ? ReadFile(options.topology) : StrCat("name: \"", config.run, "\"\n"),
+      has_file ? options.topology : "--rendezvous", config.run, config.max_nodes,
+      TransportsForTopologies(), options.scales_rate);
+  found->rendezvous = std::make_unique<Rendezvous>(config, PauseOf(options.control));
+  const NodeId node = found->rendezvous->node();
+  found->topology.nodes[node].adapters[0].address = found->rendezvous->address();
+  found->plan = PlanFor(found->topology, node);
+  found->plan.is_elastic = true;
+  return found;
+}
+
+}  // namespace
+
 std::unique_ptr<NodeConfig> FindNodeConfig(const TrainOptions& options) {
+  if (!options.rendezvous.url.empty()) return FindElasticNodeConfig(options);
+  if (!options.rendezvous.nodes.empty()) {
+    throw Error("--nodes=", options.rendezvous.nodes, ": expected --rendezvous with it");
+  }
   if (options.topology.empty()) {
     if (!options.node.empty())
       throw Error("--node=", options.node, ": expected --topology with it");
@@ -110,7 +152,45 @@ ClusterSession::ClusterSession(const NodeConfig& node_config, const ClusterRepli
       peers_(cluster_.get(), &failure_detector_),
       life_(
           &peers_, reader, PeerLabels(node_config), [commands] { return commands->stopped_ns(); },
-          replica.clock) {}
+          replica.clock) {
+  if (node_config.rendezvous) FollowRendezvous();
+}
+
+ClusterSession::~ClusterSession() {
+  if (node_config_.rendezvous) node_config_.rendezvous->Detach();
+}
+
+// The registry's thread changes the cluster, whose functions are thread-safe.
+void ClusterSession::FollowRendezvous() {
+  RendezvousPeers peers;
+  peers.set_address = [this](NodeId node, const std::string& address) {
+    const std::vector<ClusterSegment>& segments = cluster_->segments();
+    for (size_t i = 0; i < segments.size(); ++i) {
+      const size_t of_file = node_config_.plan.segments[i].segment;
+      const std::optional<NetworkHost> host = ParseHost(address);
+      if (!host) return;
+      cluster_->SetPeerAddress(i, node,
+                               HostAndPort(*host, node_config_.topology.segments[of_file].port));
+    }
+  };
+  peers.allow_bootstrap = [this] { cluster_->AllowBootstrap(); };
+  peers.begun = [this] { return cluster_->begun(); };
+  peers.heard = [this, frames = std::map<std::pair<size_t, NodeId>, uint64_t>()]() mutable {
+    std::vector<NodeId> heard;
+    for (size_t i = 0; i < cluster_->segments().size(); ++i) {
+      const SegmentMetrics& metrics = cluster_->segments()[i].net->metrics();
+      for (const NodeId node : metrics.peers()) {
+        const uint64_t now = metrics.peer(node).frames_in;
+        if (now != std::exchange(frames[{i, node}], now)) heard.push_back(node);
+      }
+    }
+    return heard;
+  };
+  peers.fail = [this](const std::string& line) {
+    errors_.Report(std::make_exception_ptr(Error(line)));
+  };
+  node_config_.rendezvous->Attach(std::move(peers));
+}
 
 bool ClusterSession::Join() {
   const NodePlan& plan = node_config_.plan;
@@ -179,6 +259,7 @@ bool ClusterSession::Leave(bool stopped) {
 
 void ClusterSession::Answer() {
   WaitFor([this] { return life_.PollAnswer(); });
+  if (node_config_.rendezvous) node_config_.rendezvous->Leave();
 }
 
 // commands_.Next() receives stop commands; life_ reads them from CommandReader::stopped_ns().

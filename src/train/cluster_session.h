@@ -9,6 +9,7 @@
 #include "cluster/failure_detector.h"
 #include "cluster/node_life.h"
 #include "cluster/start.h"
+#include "rendezvous/rendezvous.h"
 #include "topology/plan.h"
 #include "topology/topology.h"
 #include "train/options.h"
@@ -20,9 +21,11 @@ namespace millrace::inline train {
 struct NodeConfig {
   Topology topology;
   NodePlan plan;
+  std::unique_ptr<Rendezvous> rendezvous = {};  // null: the topology names all nodes
 };
 
-// The node selected by --topology and --node; null without --topology. Throws Error with one line.
+// The node selected by --topology and --node, or registered by --rendezvous, after which this waits
+// until it has an id; null without a cluster. Throws Error with one line.
 std::unique_ptr<NodeConfig> FindNodeConfig(const TrainOptions& options);
 // The same, of a program whose weights are in host memory: Error for a node that has its in a
 // device.
@@ -49,6 +52,7 @@ class ClusterSession {
   // Throws Error with one line that names the segment.
   ClusterSession(const NodeConfig& node_config, const ClusterReplica& replica,
                  const WeightReader& reader, CommandReader* commands);
+  ~ClusterSession();
 
   // Longest waits for the acknowledgements of a failure, and of the finding that the schedule is
   // too short: nodes that do not learn of it would train on.
@@ -79,6 +83,7 @@ class ClusterSession {
   void Answer();
 
  private:
+  void FollowRendezvous();
   // Calls `done` until it returns true, or until a thread has failed.
   void WaitFor(const std::function<bool()>& done);
 

@@ -72,7 +72,7 @@ bool IsSynchronous(const SolverConfig& config) {
 void ConnectRanks(const TrainOptions& options, bool first_rank_saves, SolverConfig* config,
                   std::unique_ptr<Processes>* processes) {
   const auto launch = FindLaunch([](const char* variable) { return std::getenv(variable); });
-  if (!launch || !options.topology.empty() || !options.shm.empty()) return;
+  if (!launch || options.in_cluster() || !options.shm.empty()) return;
   const PartValues values = ChooseStrategy(config->param.strategy()).values;
   const auto peer_timeout = values.find("peer_timeout");
   *processes = ConnectProcesses(
@@ -86,7 +86,7 @@ void ConnectRanks(const TrainOptions& options, bool first_rank_saves, SolverConf
 
 void RefuseSeparateRanks(const TrainOptions& options, const SolverConfig& config) {
   const auto launch = FindLaunch([](const char* variable) { return std::getenv(variable); });
-  if (!launch || !options.topology.empty() || !options.shm.empty()) return;
+  if (!launch || options.in_cluster() || !options.shm.empty()) return;
   throw Error(launch->launcher, " has started ", launch->size, " processes, but strategy ",
               config.param.strategy().type(),
               " does not combine them: expected strategy { type: \"allreduce\" } or --topology");

@@ -10,6 +10,7 @@
 #include "millrace/device.h"
 #include "millrace/metrics.h"
 #include "proto/caffe.pb.h"
+#include "rendezvous/rendezvous.h"
 #include "train/run_control.h"
 
 namespace millrace::inline train {
@@ -29,15 +30,19 @@ struct TrainOptions {
   std::string shm;                   // name under /dev/shm; "": private weights
   std::string metrics;               // JSON lines file; "": none
   std::string tensorboard;           // folder of event files; "": none
-  std::string topology;              // path of the topology file; "": no cluster
-  bool scales_rate = true;           // the learning rate follows Topology.scaling
-  std::string node;                  // name of this node; "": chosen by rank
+  std::string topology;              // path of the topology file; "": no cluster, or an elastic one
+  // With a `url`: nodes join and leave by a registry, and `topology` has segments only.
+  RendezvousOptions rendezvous;
+  bool scales_rate = true;  // the learning rate follows Topology.scaling
+  std::string node;         // name of this node; "": chosen by rank
   // Shard of the training data; 0 of 0: the topology's shard, or all data.
   uint64_t shard_index = 0, shard_count = 0;
   // Gets the metrics of the run and is published; outlives it; null: a registry of its own.
   MetricsRegistry* registry = nullptr;
   RunControl* control = nullptr;    // commands to the run; outlives it; null: none
   RunObserver* observer = nullptr;  // receives its progress; outlives it; null: none
+
+  bool in_cluster() const { return !topology.empty() || !rendezvous.url.empty(); }
 };
 
 }  // namespace millrace::inline train

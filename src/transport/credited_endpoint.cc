@@ -73,6 +73,19 @@ void CreditedEndpoint::Wake() {
   [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
 }
 
+std::string CreditedEndpoint::SetPeerAddress(NodeId peer, const std::string& address) {
+  if (!HasPeer(peer)) return "there is no such node";
+  const std::string problem = link_->SetPeerAddress(by_node_[peer], address);
+  if (!problem.empty()) return problem;
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    if (link_->Reaches(i)) continue;  // another peer may have lost this address
+    for (Stream& each : peers_[i].streams) each.send.SetReached(false);
+  }
+  std::erase_if(copies_, [this](const Copy& copy) { return !link_->Reaches(copy.peer); });
+  Reached(by_node_[peer]);
+  return "";
+}
+
 bool CreditedEndpoint::ReachesAll() const {
   for (size_t i = 0; i < peers_.size(); ++i) {
     if (!link_->Reaches(i)) return false;

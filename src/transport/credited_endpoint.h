@@ -51,6 +51,7 @@ class CreditedEndpoint : public Transport, private DatagramLink::Sink {
   std::vector<std::span<const std::byte>> ReceiveMemory() const override {
     return link_->ReceiveMemory();
   }
+  std::string SetPeerAddress(NodeId peer, const std::string& address) override;
 
  private:
   // The two directions of a stream, each with its own numbering.

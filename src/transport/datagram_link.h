@@ -3,13 +3,15 @@
 // identified by its index in ascending order of node ids. A link may lose datagrams; the endpoint
 // does the numbering and the flow control.
 //
-// Not thread-safe. Except RegisterMemory, nothing here throws, allocates or reads a clock.
+// Not thread-safe. Except RegisterMemory and SetPeerAddress, nothing here throws, allocates or
+// reads a clock.
 #ifndef MILLRACE_TRANSPORT_DATAGRAM_LINK_H_
 #define MILLRACE_TRANSPORT_DATAGRAM_LINK_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "millrace/transport.h"
@@ -89,6 +91,11 @@ class DatagramLink {
 
   // False: nothing can be sent to the peer until the link calls Sink::Reached.
   virtual bool Reaches(size_t) const { return true; }
+  // See Transport::SetPeerAddress. Not between Add and Flush. May allocate.
+  virtual std::string SetPeerAddress(size_t peer, const std::string& address) {
+    (void)peer, (void)address;
+    return "this transport cannot change addresses";
+  }
   // Registers `memory`, which outlives the link, so that payloads in it are sent without a copy.
   // Returns false if the link copies them anyway. Throws Error if registration fails.
   virtual bool RegisterMemory(std::span<const std::byte> memory) {

@@ -29,6 +29,20 @@ HostAndPort Split(const std::string& text) {
   return {host, port};
 }
 
+// Sets `address` to the first one that the system finds. Returns the status of getaddrinfo.
+int LookUp(const HostAndPort& parts, int flags, InetAddress* address) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_DGRAM;
+  hints.ai_flags = flags;
+  addrinfo* found = nullptr;
+  const int status = getaddrinfo(parts.host.c_str(), parts.port.c_str(), &hints, &found);
+  if (status != 0) return status;
+  std::memcpy(&address->any, found->ai_addr, found->ai_addrlen);
+  freeaddrinfo(found);
+  return 0;
+}
+
 }  // namespace
 
 std::string InetAddress::Text() const {
@@ -52,23 +66,24 @@ uint64_t InetAddress::Hash() const {
   return mixed ^ mixed >> 32;
 }
 
+std::optional<InetAddress> ParseInetAddress(const std::string& text) {
+  const HostAndPort parts = Split(text);
+  InetAddress address;
+  if (parts.host.empty() || LookUp(parts, AI_NUMERICHOST, &address) != 0) return {};
+  return address;
+}
+
 InetAddress ResolveUdpAddress(const std::string& field, const std::string& text) {
   const HostAndPort parts = Split(text);
   if (parts.host.empty()) {
     throw Error(field, "=", text, ": expected HOST:PORT or [IPV6]:PORT, the port from 0 to 65535");
   }
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  const int status = getaddrinfo(parts.host.c_str(), parts.port.c_str(), &hints, &found);
+  InetAddress address;
+  const int status = LookUp(parts, 0, &address);
   if (status != 0) {
     throw Error(field, "=", text, ": ", parts.host,
                 " is not an address and no host of that name is known: ", gai_strerror(status));
   }
-  InetAddress address;
-  std::memcpy(&address.any, found->ai_addr, found->ai_addrlen);
-  freeaddrinfo(found);
   return address;
 }
 

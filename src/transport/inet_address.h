@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace millrace::inline transport {
@@ -22,6 +23,8 @@ struct InetAddress {
 
   InetAddress() : v6{} {}
 
+  // False for a peer whose address is not known.
+  bool is_known() const { return any.sa_family != AF_UNSPEC; }
   bool is_v6() const { return any.sa_family == AF_INET6; }
   socklen_t length() const { return is_v6() ? sizeof(v6) : sizeof(v4); }
   uint16_t port() const { return ntohs(is_v6() ? v6.sin6_port : v4.sin_port); }
@@ -32,6 +35,9 @@ struct InetAddress {
   bool operator==(const InetAddress& other) const;
   uint64_t Hash() const;
 };
+
+// The address "10.0.0.1:7777" or "[fe80::1%eth0]:7777"; none for any other text. Resolves nothing.
+std::optional<InetAddress> ParseInetAddress(const std::string& text);
 
 // Resolves "10.0.0.1:7777", "[fe80::1%eth0]:7777" or "host:7777" to the first address that the
 // system resolver returns. Throws Error with one line that begins with `field` (the name of the

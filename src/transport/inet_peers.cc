@@ -7,13 +7,25 @@
 namespace millrace::inline transport {
 
 InetPeers::InetPeers(const std::map<NodeId, InetAddress>& addresses) {
-  by_hash_.assign(std::bit_ceil(2 * addresses.size()), kNone);
-  for (const auto& [node, address] : addresses) {
-    size_t place = address.Hash() & (by_hash_.size() - 1);
+  for (const auto& [node, address] : addresses) addresses_.push_back(address);
+  Index();
+}
+
+void InetPeers::Index() {
+  by_hash_.assign(std::bit_ceil(2 * addresses_.size()), kNone);
+  for (size_t index = 0; index < addresses_.size(); ++index) {
+    if (!addresses_[index].is_known()) continue;
+    size_t place = addresses_[index].Hash() & (by_hash_.size() - 1);
     while (by_hash_[place] != kNone) place = (place + 1) & (by_hash_.size() - 1);
-    by_hash_[place] = addresses_.size();
-    addresses_.push_back(address);
+    by_hash_[place] = index;
   }
+}
+
+void InetPeers::Set(size_t index, const InetAddress& address) {
+  const size_t before = Find(address);
+  if (before != kNone) addresses_[before] = {};
+  addresses_[index] = address;
+  Index();
 }
 
 size_t InetPeers::Find(const InetAddress& address) const {
@@ -26,15 +38,20 @@ size_t InetPeers::Find(const InetAddress& address) const {
 
 std::map<NodeId, InetAddress> ResolveUdpPeers(const std::string& transport, NodeId self,
                                               const InetAddress& own,
-                                              const std::map<NodeId, std::string>& peers) {
+                                              const std::map<NodeId, std::string>& peers,
+                                              bool may_be_unknown) {
   std::map<NodeId, InetAddress> addresses;
   std::map<std::string, NodeId> seen = {{own.Text(), self}};
   for (const auto& [node, text] : peers) {
     const std::string field = StrCat("transport ", transport, ": peers: ", node);
-    const InetAddress address = ResolveUdpAddress(field, text);
     if (node == self || node == kAllNodes) {
       throw Error(field, "=", text, ": expected the id of another node");
     }
+    if (text.empty() && may_be_unknown) {
+      addresses.emplace(node, InetAddress());
+      continue;
+    }
+    const InetAddress address = ResolveUdpAddress(field, text);
     if (address.is_v6() != own.is_v6()) {
       throw Error(field, "=", text, ": expected an address of the family of this node's, ",
                   own.Text());

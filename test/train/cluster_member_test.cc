@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "millrace/metrics.h"
+#include "test/support/etcd_server.h"
 #include "test/support/eventually.h"
+#include "test/support/free_port.h"
 #include "test/support/log_watch.h"
 #include "test/support/support.h"
 #include "test/train/two_nodes.h"
@@ -79,6 +81,43 @@ TEST(ClusterMember, MergesACopyThatTheProgramTrains) {
   EXPECT_CONTAINS(ErrorOf([&] { a.Merge(own, base); }), "ClusterMember::Merge: element 7 is inf");
   EXPECT_EQ(base, before);
   EXPECT_EQ((*arrays)[0].weights[7], 0);
+}
+
+TEST(ClusterMember, JoinsAndLeavesByARegistry) {
+  const std::string reason = EtcdServer::WhyNot();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  EtcdServer etcd("127.0.0.1", FreePort());
+  etcd.Start();
+  TempDir folder;
+  WriteFile(
+      folder / "segments.prototxt",
+      StrCat("segment { name: 's' transport: 'udp' port: ", FreePort(), " damping: false }\n"));
+  auto arrays = std::make_unique<std::array<Array, 2>>();
+  const auto options = [&](const std::string& address) {
+    ClusterOptions options;
+    options.topology = folder / "segments.prototxt";
+    options.rendezvous = StrCat("etcd://", etcd.endpoint(), "/run?lease=5&address=", address);
+    options.nodes = "1:2";
+    return options;
+  };
+  (*arrays)[0].weights[5] = 3;
+  ClusterMember a(options("127.0.0.2"), (*arrays)[0].weights);
+  a.Join();
+  EXPECT_EQ(a.nodes(), 1);
+  ClusterMember b(options("127.0.0.3"), (*arrays)[1].weights);
+  b.Join();
+  EXPECT_EQ((*arrays)[1].weights[5], 3);
+  const std::vector<float> update(10000, 1.0f);
+  b.Add(update);
+  EXPECT_TRUE(Eventually([&] { return (*arrays)[0].weights[5] == 4; }));
+  b.Leave();
+  a.Leave();
+  EXPECT_CONTAINS(ErrorOf([&] {
+                    ClusterOptions named = options("127.0.0.2");
+                    named.node = "a";
+                    ClusterMember(named, (*arrays)[0].weights);
+                  }),
+                  "--node=a: expected none with --rendezvous");
 }
 
 // The program ends a wait, and then decides what to do.

@@ -179,6 +179,80 @@ TEST(Udp, ADatagramLongerThanABufferIsDroppedAndCounted) {
   EXPECT_EQ(pair.endpoint->counters().dropped(DropReason::kMalformed), 1u);
 }
 
+// Sends a frame from `from` to node `to` until it arrives: frames are lost while the two do not
+// know each other.
+void ExpectDelivery(Transport* from, NodeId to, Transport* receiver) {
+  const Bytes message = Numbered(to + 1);
+  for (Guard guard; guard.Waiting("a frame of a peer that has moved");) {
+    const OutFrame frame{to, {}, message};
+    from->Send({&frame, 1});
+    from->Wait(Soon(DefaultClock()), WaitFor::kReceiveOrSend);
+    const std::vector<Received> all = Drain(receiver);
+    if (all.empty()) continue;
+    EXPECT_EQ(all[0].from, from->info().node);
+    EXPECT_EQ(all[0].bytes, message);
+    return;
+  }
+}
+
+std::unique_ptr<Transport> Endpoint(UdpSocket socket, NodeId node,
+                                    const std::map<NodeId, std::string>& peers) {
+  UdpOptions options;
+  options.node = node;
+  options.peers = peers;
+  options.silence_ms = 100;
+  options.max_frame_bytes = 1440;
+  return ConnectUdp(std::move(socket), options);
+}
+
+TEST(Udp, ReachesPeersThatGetAnAddressAndThatMove) {
+  UdpSocket own({.address = "127.0.0.1:0"});
+  UdpSocket first({.address = "127.0.0.1:0"}), second({.address = "127.0.0.1:0"});
+  const std::string own_text = own.local().Text();
+  const std::string places[] = {first.local().Text(), second.local().Text()};
+  const auto a = Endpoint(std::move(own), 0, {{1, ""}, {2, ""}});
+  auto b = Endpoint(std::move(first), 1, {{0, own_text}, {2, ""}});
+  // Nobody has an address: frames are dropped once the peers count as unresponsive.
+  const Bytes message = Numbered(1);
+  for (Guard guard; a->counters().dropped(DropReason::kUnreachable) == 0 &&
+                    guard.Waiting("a peer without an address");) {
+    const OutFrame frame{kAllNodes, {}, message};
+    a->Send({&frame, 1});
+    a->Wait(Soon(DefaultClock()), WaitFor::kReceiveOrSend);
+  }
+  EXPECT_TRUE(Drain(b.get()).empty());
+
+  EXPECT_EQ(a->SetPeerAddress(1, places[0]), "");
+  ExpectDelivery(a.get(), 1, b.get());
+  ExpectDelivery(b.get(), 0, a.get());
+
+  // Another process as the same node, elsewhere.
+  b.reset();
+  b = Endpoint(std::move(second), 1, {{0, own_text}, {2, ""}});
+  EXPECT_EQ(a->SetPeerAddress(1, places[1]), "");
+  ExpectDelivery(a.get(), 1, b.get());
+  ExpectDelivery(b.get(), 0, a.get());
+
+  // The address of node 1 becomes that of node 2.
+  b.reset();
+  EXPECT_EQ(a->SetPeerAddress(2, places[1]), "");
+  const auto c = Endpoint(UdpSocket({.address = places[1]}), 2, {{0, own_text}, {1, ""}});
+  ExpectDelivery(a.get(), 2, c.get());
+  ExpectDelivery(c.get(), 0, a.get());
+}
+
+TEST(Udp, RefusesAnAddressThatItCannotUse) {
+  UdpSocket own({.address = "127.0.0.1:0"});
+  const std::string own_text = own.local().Text();
+  const auto a = Endpoint(std::move(own), 0, {{1, "127.0.0.1:9"}});
+  for (const std::string& text :
+       {std::string("[::1]:9"), std::string("127.0.0.1:0"), std::string("host:9"),
+        std::string("127.0.0.1"), std::string(), own_text}) {
+    EXPECT_CONTAINS(a->SetPeerAddress(1, text), "expected IP address and port of another node");
+  }
+  EXPECT_EQ(a->SetPeerAddress(2, "127.0.0.1:10"), "there is no such node");
+}
+
 // With segmentation offload they are one message, which the receiving kernel keeps together.
 TEST(Udp, FramesThatTravelTogetherArriveOneByOne) {
   Group group = Pair({});

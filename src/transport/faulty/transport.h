@@ -40,6 +40,9 @@ class FaultyTransport : public Transport {
   std::vector<std::span<const std::byte>> ReceiveMemory() const override {
     return {receive_.memory()};
   }
+  std::string SetPeerAddress(NodeId peer, const std::string& address) override {
+    return inner_->SetPeerAddress(peer, address);
+  }
 
   // While `cut`, drops all frames to and from the peer; multicasts go to each other peer
   // separately. Any thread.

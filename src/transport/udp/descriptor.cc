@@ -11,10 +11,12 @@
 namespace millrace::inline transport {
 namespace {
 
-// Host names may resolve to IPv6 addresses, whose headers are longer.
+// Host names, and nodes whose addresses are not known yet, may have IPv6 addresses, whose headers
+// are longer.
 bool AreIpv4(std::span<const AdapterFields* const> members) {
   return std::all_of(members.begin(), members.end(), [](const AdapterFields* member) {
-    return ParseHost(member->address)->kind == HostKind::kIpv4;
+    const std::optional<NetworkHost> host = ParseHost(member->address);
+    return host && host->kind == HostKind::kIpv4;
   });
 }
 
@@ -43,6 +45,7 @@ TransportDescriptor UdpDescriptor() {
                  "receive_buffers",
                  "window_frames",
                  "silence_ms"};
+  udp.moves_peers = true;
   udp.segment_options = CreditedSegmentOptions();
   udp.frame_bytes = FrameBytes;
   udp.stays_on_host = [](const AdapterFields& own) { return IsLoopback(*ParseHost(own.address)); };

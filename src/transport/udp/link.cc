@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "base/error.h"
 #include "transport/udp/wire.h"
 
 namespace millrace::inline transport {
@@ -18,9 +19,32 @@ constexpr uint32_t kReadsPerClassification = 64;
 
 UdpLink::UdpLink(UdpSocket socket, const UdpPlan& plan)
     : socket_(std::move(socket)),
+      max_datagram_bytes_(plan.most_datagram_bytes),
       peers_(plan.peers),
       batch_(&socket_, plan.most_segment_bytes),
       receiver_(&socket_, plan.most_datagram_bytes, plan.receive_buffers) {}
+
+std::string UdpLink::SetPeerAddress(size_t peer, const std::string& text) {
+  const InetAddress& own = socket_.local();
+  const std::optional<InetAddress> address = ParseInetAddress(text);
+  if (!address || address->is_v6() != own.is_v6() || address->port() == 0 || *address == own) {
+    return StrCat("expected IP address and port of another node, of the family of ", own.Text());
+  }
+  try {
+    const size_t room = socket_.PathPayloadBytes(text, *address);
+    if (room < max_datagram_bytes_ && !socket_.fragments()) {
+      return StrCat("its path carries packets of ", room + own.header_bytes(),
+                    " bytes, but the segment sends ", max_datagram_bytes_ + own.header_bytes(),
+                    "; expected an mtu of at most the former in the topology of all nodes");
+    }
+  } catch (const NetworkDownError&) {
+    // There may be a route later.
+  } catch (const Error& error) {
+    return error.what();
+  }
+  peers_.Set(peer, *address);
+  return "";
+}
 
 void UdpLink::Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame& frame) {
   batch_.Add(peers_[peer],
@@ -36,6 +60,7 @@ bool UdpLink::SendProbe(size_t peer, const ControlMessage& probe, bool) {
 }
 
 bool UdpLink::SendControl(size_t peer, DatagramKind kind, const ControlMessage& message) {
+  if (!Reaches(peer)) return true;  // as lost: a peer that has moved sends probes itself
   const UdpControl control = MakeUdpControl(kind, message);
   return batch_.SendNow(peers_[peer], std::as_bytes(std::span(&control, 1)));
 }

@@ -12,9 +12,9 @@ namespace millrace::inline transport {
 
 // Parameters determined by ConnectUdp.
 struct UdpPlan {
-  std::map<NodeId, InetAddress> peers;
-  size_t most_segment_bytes = 0;   // largest datagram that needs no IP fragments
-  size_t most_datagram_bytes = 0;  // largest datagram
+  std::map<NodeId, InetAddress> peers;  // some may be unknown
+  size_t most_segment_bytes = 0;        // largest datagram that needs no IP fragments
+  size_t most_datagram_bytes = 0;       // largest datagram
   size_t receive_buffers = 0;
 };
 
@@ -22,6 +22,8 @@ class UdpLink : public DatagramLink {
  public:
   UdpLink(UdpSocket socket, const UdpPlan& plan);
 
+  bool Reaches(size_t peer) const override { return peers_[peer].is_known(); }
+  std::string SetPeerAddress(size_t peer, const std::string& address) override;
   void Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame& frame) override;
   Flushed Flush() override { return batch_.Flush(); }
   bool SendCredit(size_t peer, const ControlMessage& credit) override;
@@ -41,7 +43,8 @@ class UdpLink : public DatagramLink {
   void TakeDatagram(std::span<const std::byte> bytes, uint64_t position, Sink* sink);
 
   UdpSocket socket_;
-  const InetPeers peers_;
+  const size_t max_datagram_bytes_;
+  InetPeers peers_;
   UdpBatch batch_;
   UdpReceiver receiver_;
   size_t last_peer_ = 0;       // sender of the last datagram

@@ -45,10 +45,15 @@ void PlanFrames(const UdpSocket& socket, const UdpOptions& options, UdpPlan* pla
   size_t payload = kMaxUdpPayloadBytes;
   std::string narrowest;
   for (const auto& [node, address] : plan->peers) {
+    if (!address.is_known()) continue;
     const std::string field = StrCat("transport udp: peers: ", node, "=", options.peers.at(node));
     const size_t bytes = socket.PathPayloadBytes(field, address);
     if (bytes < payload || narrowest.empty()) narrowest = address.Text();
     payload = std::min(payload, bytes);
+  }
+  // Paths to peers whose addresses are not known yet carry what the caller says.
+  if (narrowest.empty() && options.max_frame_bytes > 0) {
+    payload = kUdpPrefixBytes + options.max_frame_bytes + UdpPad(options.max_frame_bytes);
   }
   const size_t fits = FrameBytesIn(payload);
   const size_t most = socket.fragments() ? FrameBytesIn(kMaxUdpPayloadBytes) : fits;
@@ -99,7 +104,7 @@ std::unique_ptr<Transport> ConnectUdp(UdpSocket socket, const UdpOptions& option
   }
   UdpPlan plan;
   CreditedPlan ends;
-  plan.peers = ResolveUdpPeers("udp", options.node, socket.local(), options.peers);
+  plan.peers = ResolveUdpPeers("udp", options.node, socket.local(), options.peers, true);
   plan.receive_buffers = options.receive_buffers;
   ends.info.name = "udp";
   ends.info.node = options.node;

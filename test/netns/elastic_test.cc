@@ -1,0 +1,184 @@
+// Elastic clusters: nodes that join, leave and move by an etcd on another machine.
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "control/etcd/etcd_store.h"
+#include "test/netns/cluster_of_machines.h"
+#include "test/support/etcd_server.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr int kPort = 2379;
+
+class ElasticClusterOfMachines : public ClusterOfMachines {
+ protected:
+  void SetUp() override {
+    ClusterOfMachines::SetUp();
+    const std::string reason = EtcdServer::WhyNot();
+    if (!reason.empty()) GTEST_SKIP() << reason;
+  }
+
+  // The last machine runs etcd.
+  void BuildElastic(int machines, const std::string& nodes) {
+    Build(machines + 1);
+    size_ = machines;
+    node_range_ = nodes;
+    etcd_ = std::make_unique<EtcdServer>(Network::AddressOf(machines), kPort);
+    StartEtcd();
+    WriteFile(work_ / "cluster.key", std::string(64, '7'));
+    chmod((work_ / "cluster.key").c_str(), 0600);
+    WriteFile(work_ / "segments.prototxt",
+              "segment { name: 'lan' transport: 'udp' heartbeat_ms: 50 peer_timeout_ms: 1000 "
+              "key_file: 'cluster.key' }\n");
+  }
+  void StartEtcd() {
+    network_->Inside(size_, [this] { etcd_->Start(); });
+  }
+
+  void Join(int node, caffe::SolverParameter solver) {
+    const std::string name = NameOf(node);
+    const std::vector<std::string> command = {
+        Binary(),
+        "train",
+        "--solver=" + work_.Write(name, std::move(solver)),
+        "--topology=" + (work_ / "segments.prototxt"),
+        StrCat("--rendezvous=etcd://", etcd_->endpoint(), "/run?lease=3"),
+        "--nodes=" + node_range_,
+        "--metrics=" + (work_ / (name + ".jsonl"))};
+    Inside(node, [&] { nodes_[node] = std::make_unique<Process>(command); });
+  }
+
+  // The keys of the run.
+  std::vector<RegistryEntry> Keys() {
+    std::vector<RegistryEntry> entries;
+    RendezvousConfig config;
+    config.endpoints = {etcd_->endpoint()};
+    network_->Inside(size_, [&] { entries = EtcdStore(config, false).Read("run/"); });
+    return entries;
+  }
+  // Cuts the machine off from etcd, or not any more.
+  void CutFromEtcd(int machine, bool cut) {
+    const std::string port = std::to_string(kPort);
+    for (const char* side : {"--dport", "--sport"}) {
+      network_->Run(machine, {"iptables", cut ? "-A" : "-D", side[2] == 'd' ? "OUTPUT" : "INPUT",
+                              "-p", "tcp", side, port, "-j", "DROP"});
+    }
+  }
+
+  static int CountOf(const std::string& text, const std::string& part) {
+    int count = 0;
+    for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++count;
+    return count;
+  }
+  // Counts runs begun in the logs of all nodes.
+  int Bootstraps() const {
+    std::string all = logs_;
+    for (const auto& [node, process] : nodes_) all += process->ErrorsSoFar();
+    return CountOf(all, "The run begins with the weights of this node");
+  }
+
+  std::string node_range_;
+  std::unique_ptr<EtcdServer> etcd_;
+};
+
+TEST_F(ElasticClusterOfMachines, TrainsWhileNodesJoinDieAndMoveAndEtcdRestarts) {
+  BuildElastic(5, "3:4");
+  for (int i = 0; i < 2; ++i) Join(i, Endless());
+  for (int i = 0; i < 2; ++i) Await(i, "Waiting for nodes: ");
+  EXPECT_EQ(Bootstraps(), 0);
+  Join(2, Endless());
+  for (int i = 0; i < 3; ++i) AwaitIteration(i, 50);
+  EXPECT_EQ(Bootstraps(), 1);
+
+  // A late node takes the weights of the run.
+  Join(3, Endless());
+  Await(3, "Joined the run at iteration ");
+  Await(3, "Registered as node n3 at " + Network::AddressOf(3));
+  AwaitIteration(3, Iteration(3) + 50);
+
+  // All ids are taken until the lease of d has ended; then e has that id, at another address.
+  Kill(3);
+  Join(4, Endless());
+  Await(4, "All 4 node ids of the run are taken");
+  Await(4, "Registered as node n3 at " + Network::AddressOf(4));
+  Await(4, "Joined the run at iteration ");
+  for (int i = 0; i < 3; ++i) {
+    Await(i, "node n3 is at " + Network::AddressOf(4) + ":");
+    AwaitIteration(i, Iteration(i) + 50);
+  }
+
+  etcd_->Stop();
+  for (const int i : {0, 1, 2, 4}) Await(i, "; the run goes on without it");
+  for (const int i : {0, 1, 2, 4}) AwaitIteration(i, Iteration(i) + 50);
+  StartEtcd();
+  for (const int i : {0, 1, 2, 4}) Await(i, "The registry of the run answers again");
+  for (const int i : {0, 1, 2, 4}) AwaitIteration(i, Iteration(i) + 50);
+
+  StopAll();
+  EXPECT_EQ(Bootstraps(), 1);
+  // No node was restarted or reset, and each that was not first has joined once.
+  EXPECT_EQ(CountOf(logs_, "Joined the run at iteration "), 3);
+  EXPECT_TRUE(Keys().empty());
+}
+
+// One of two nodes that start at once is cut off from etcd once it has registered. Whoever begins,
+// the other joins.
+TEST_F(ElasticClusterOfMachines, BeginsOneRunWhenOneOfTwoRegisteredNodesIsCutOffFromEtcd) {
+  const std::string reason = Network::WhyNoLoss();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  BuildElastic(2, "2:2");
+  for (int i = 0; i < 2; ++i) Join(i, Endless());
+  Await(1, "Registered as node n");
+  CutFromEtcd(1, true);
+  Await(1, "; the run goes on without it");
+  CutFromEtcd(1, false);
+  for (int i = 0; i < 2; ++i) AwaitIteration(i, 50);
+  StopAll();
+  EXPECT_EQ(Bootstraps(), 1);
+  EXPECT_EQ(CountOf(logs_, "Joined the run at iteration "), 1);
+}
+
+// The same before it registers: the other node trains alone meanwhile.
+TEST_F(ElasticClusterOfMachines, BeginsOneRunWhenOneOfTwoNewNodesIsCutOffFromEtcd) {
+  const std::string reason = Network::WhyNoLoss();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  BuildElastic(2, "1:2");
+  CutFromEtcd(1, true);
+  for (int i = 0; i < 2; ++i) Join(i, Endless());
+  Await(1, "; waits for it, Ctrl-C stops");
+  AwaitIteration(0, 50);
+  CutFromEtcd(1, false);
+  Await(1, "Joined the run at iteration ");
+  for (int i = 0; i < 2; ++i) AwaitIteration(i, 100);
+  StopAll();
+  EXPECT_EQ(Bootstraps(), 1);
+  EXPECT_EQ(CountOf(logs_, "Joined the run at iteration "), 1);
+  EXPECT_TRUE(Keys().empty());
+}
+
+// Two nodes that start at once reach etcd, but not each other: without a registry each would begin
+// a run.
+TEST_F(ElasticClusterOfMachines, BeginsOneRunWhenTwoNodesCannotReachEachOther) {
+  const std::string reason = Network::WhyNoLoss();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  BuildElastic(2, "1:2");
+  network_->Run(1, {"iptables", "-A", "INPUT", "-p", "udp", "-j", "DROP"});
+  for (int i = 0; i < 2; ++i) Join(i, Endless());
+  for (int i = 0; i < 2; ++i) Await(i, "node n");
+  const auto begun = [this] { return Bootstraps() > 0; };
+  AwaitThat(0, "begins, nor the other", begun);
+  const int first =
+      Iteration(0) >= 0 || CountOf(nodes_[0]->ErrorsSoFar(), "The run begins") ? 0 : 1;
+  AwaitIteration(first, 2000);  // longer than a node waits for others before it begins a run
+  EXPECT_EQ(Bootstraps(), 1);
+  network_->Run(1, {"iptables", "-D", "INPUT", "-p", "udp", "-j", "DROP"});
+  Await(1 - first, "Joined the run at iteration ");
+  AwaitIteration(1 - first, Iteration(1 - first) + 50);
+  StopAll();
+  EXPECT_EQ(Bootstraps(), 1);
+}
+
+}  // namespace
+}  // namespace millrace::test
