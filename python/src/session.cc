@@ -1,6 +1,7 @@
 // millrace.Session.
 #include "millrace/session.h"
 
+#include <google/protobuf/text_format.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "millrace/caffe.pb.h"
 #include "owner.h"
 
 namespace millrace::python {
@@ -244,6 +246,19 @@ void BindSession(py::module_* module) {
           py::arg("call"),
           "step calls `call` when the gradients of an iteration are there, before their update.\n"
           "None: no longer.")
+      .def(
+          "set_schedule",
+          [](PySession& s, const std::string& text) {
+            caffe::SolverParameter param;
+            if (!google::protobuf::TextFormat::ParseFromString(text, &param)) {
+              throw Error("set_schedule: expected the text of a solver file");
+            }
+            const Busy busy(s.owner());
+            s.session().SetSchedule(param);
+          },
+          py::arg("text"),
+          "The next iterations follow the learning-rate fields of this text of a solver file; its\n"
+          "other fields are ignored.")
       .def(
           "set_memory_data",
           [](PySession& s, const std::string& layer, const FloatArray& data,
