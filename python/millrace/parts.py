@@ -167,9 +167,9 @@ def _kind(base: type, register: Callable[..., None], *traits: str) -> Callable[[
     return register_as
 
 
-register_sampler = _kind(Sampler, _millrace._register_sampler, "needs_labels")
-register_sync_condition = _kind(SyncCondition, _millrace._register_sync_condition, "reads_weights")
-register_stop_condition = _kind(StopCondition, _millrace._register_stop_condition, "needs_tests")
+register_sampler = _kind(Sampler, _millrace.register_sampler, "needs_labels")
+register_sync_condition = _kind(SyncCondition, _millrace.register_sync_condition, "reads_weights")
+register_stop_condition = _kind(StopCondition, _millrace.register_stop_condition, "needs_tests")
 
 
 def register_source(name: str) -> Callable[[Any], Any]:
@@ -181,7 +181,7 @@ def register_source(name: str) -> Callable[[Any], Any]:
     bytes of a serialized Datum. Arrays of uint8 stay bytes, others become float32. Several threads
     read records.
     """
-    return _registering(lambda given: _millrace._register_source(name, given))
+    return _registering(lambda given: _millrace.register_source(name, given))
 
 
 def register_rule(name: str) -> Callable[[Any], Any]:
@@ -192,5 +192,5 @@ def register_rule(name: str) -> Callable[[Any], Any]:
         texts = [(key, value) for key, value in given.parameters.items() if isinstance(value, str)]
         numbers = [_number(key, value) for key, value in given.parameters.items()
                    if not isinstance(value, str)]
-        _millrace._register_rule(name, given, given.slots, given.counts, numbers, texts)
+        _millrace.register_rule(name, given, given.slots, given.counts, numbers, texts)
     return _registering(add)

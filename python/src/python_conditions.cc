@@ -236,9 +236,9 @@ void BindPythonConditions(py::module_* module) {
       .def_readonly("iteration", &PyTested::iteration)
       .def_readonly("net", &PyTested::net, "The index of the test net.")
       .def_readonly("outputs", &PyTested::outputs, "Their means, in the order of the log.");
-  module->def("_register_sampler", &RegisterSamplerClass);
-  module->def("_register_sync_condition", &RegisterSyncClass);
-  module->def("_register_stop_condition", &RegisterStopClass);
+  module->def("register_sampler", &RegisterSamplerClass);
+  module->def("register_sync_condition", &RegisterSyncClass);
+  module->def("register_stop_condition", &RegisterStopClass);
 }
 
 }  // namespace millrace::python

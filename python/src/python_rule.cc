@@ -236,7 +236,7 @@ void BindPythonRule(py::module_* module) {
       .def_property_readonly(
           "history", [](const PyUpdate& update) { return py::list(update.history); },
           "`slots` arrays, initially 0, to be changed in place.");
-  module->def("_register_rule", &Register);
+  module->def("register_rule", &Register);
 }
 
 }  // namespace millrace::python

@@ -106,7 +106,7 @@ class PythonSource : public DataSource {
 }  // namespace
 
 void BindPythonSource(py::module_* module) {
-  module->def("_register_source", [](const std::string& name, py::object open) {
+  module->def("register_source", [](const std::string& name, py::object open) {
     RegisterClass(
         "data source type", name, std::move(open), "", [&](const RegisteredClass& registered) {
           DataSourceRegistry::Get().Register(name, [&registered, name](const std::string& path) {
