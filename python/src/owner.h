@@ -42,6 +42,7 @@ struct Owner {
   std::atomic<bool> busy = false;               // a call computes on it
   // The objects of layers in Python, by their first top. The layers own them.
   std::map<const Blob*, PyObject*> python_layers;
+  bool live_blobs = true;
   bool reshaped = false;  // a blob of the train net has another shape since the last step
 
   Owner() = default;
