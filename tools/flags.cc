@@ -1,5 +1,6 @@
 #include "tools/flags.h"
 
+#include <dlfcn.h>
 #include <gflags/gflags.h>
 
 #include <cstdlib>
@@ -35,7 +36,7 @@ DEFINE_string(phase, "", "which phase of the net to use: TRAIN or TEST");
 DEFINE_int32(level, 0, "the net state's level, for include and exclude rules");
 DEFINE_string(plugins, "",
               "shared libraries with layers, transports and the like, by commas; "
-              "python: for layers in Python");
+              "python: for layers in Python; FILE.py: for all that the file registers");
 DEFINE_string(stage, "", "the net state's stages, separated by commas");
 
 namespace millrace {
@@ -112,14 +113,26 @@ std::string PythonPlugin() {
               "/python3*: expected the Python module millrace (docs/python.md)");
 }
 
+// Runs a file of Python, which registers parts. `library`: of PythonPlugin.
+void ImportPython(const std::string& library, const std::string& file) {
+  if (!std::filesystem::exists(file)) throw Error(file, ": No such file or directory");
+  using Import = void (*)(const char* path);
+  const auto import = reinterpret_cast<Import>(dlsym(RTLD_DEFAULT, "millrace_import_python"));
+  if (import == nullptr) throw Error(library, ": is of another version than the program");
+  import(file.c_str());
+  CheckRegistrations();
+}
+
 }  // namespace
 
 void LoadPlugins() {
   CheckRegistrations();
   for (const std::string& plugin : SplitList(FLAGS_plugins)) {
-    const std::string path = plugin == "python" ? PythonPlugin() : plugin;
+    const bool is_python = plugin.ends_with(".py");
+    const std::string library = is_python || plugin == "python" ? PythonPlugin() : plugin;
     try {
-      LoadPlugin(path);
+      LoadPlugin(library);
+      if (is_python) ImportPython(library, plugin);
     } catch (const Error& error) {
       throw Error("--plugins: ", error.what());
     }

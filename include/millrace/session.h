@@ -28,6 +28,10 @@
 #include "millrace/export.h"
 #include "millrace/net.h"
 
+namespace millrace::caffe {
+class SolverParameter;
+}
+
 namespace millrace {
 
 class MetricsRegistry;
@@ -118,6 +122,10 @@ class MILLRACE_API Session {
   virtual void ApplyUpdate() = 0;
   // The learning rate of the next iteration.
   virtual float learning_rate() const = 0;
+  // The next iterations follow another schedule: base_lr, lr_policy and the fields that belong to
+  // it of `param` (millrace/caffe.pb.h), whose other fields are ignored. Throws Error for a wrong
+  // field.
+  virtual void SetSchedule(const caffe::SolverParameter& param) = 0;
   // Step calls it when the gradients of an iteration are there, before their update.
   virtual void OnGradients(std::function<void()> call) = 0;
   // Goes on from a .solverstate: weights, history, iteration, and before the first Step also the

@@ -9,8 +9,11 @@ from millrace import Layer
 
 from .proto import caffe_pb2 as _caffe_pb2
 from .proto.caffe_pb2 import TEST, TRAIN
-from .pycaffe import (AdaDeltaSolver, AdaGradSolver, AdamSolver, NesterovSolver, Net, NCCL,
-                      RMSPropSolver, SGDSolver, Solver, Timer, get_solver, set_random_seed)
+from .parallel import (NCCL, has_nccl, set_multiprocess, set_solver_count, set_solver_rank,
+                       solver_count, solver_rank)
+from .pycaffe import Net, Timer, set_random_seed
+from .solver import (AdaDeltaSolver, AdaGradSolver, AdamSolver, NesterovSolver, RMSPropSolver,
+                     SGDSolver, Solver, get_solver)
 from . import coord_map, draw, io
 from .classifier import Classifier
 from .detector import Detector
@@ -46,38 +49,3 @@ def init_log(level=0, stderr=True):
 def log(line):
     """Writes a line to the log."""
     _millrace.log(line)
-
-
-def has_nccl():
-    """False: a process in Python trains with one solver."""
-    return False
-
-
-def solver_count():
-    """The number of solvers of this process."""
-    return 1
-
-
-def set_solver_count(count):
-    """Accepts 1."""
-    if count != 1:
-        raise RuntimeError(f"set_solver_count: {count} given, expected 1: a cluster of "
-                           "millrace.Session, or millrace train, has several solvers")
-
-
-def solver_rank():
-    """The number of this solver: 0."""
-    return 0
-
-
-def set_solver_rank(rank):
-    """Accepts 0."""
-    if rank != 0:
-        raise RuntimeError(f"set_solver_rank: {rank} given, expected 0")
-
-
-def set_multiprocess(multiprocess):
-    """Accepts False."""
-    if multiprocess:
-        raise RuntimeError("set_multiprocess: expected False: several processes train as a "
-                           "cluster of millrace.Session")

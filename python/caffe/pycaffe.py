@@ -1,25 +1,23 @@
-"""Nets and solvers with the interface of pycaffe."""
+"""Nets with the interface of pycaffe."""
 import os
-import sys
 import tempfile
 import time
 from collections import OrderedDict
 
 import numpy as np
-from google.protobuf import text_format
-
 import millrace
 
+from .parallel import NCCL
 from .proto import caffe_pb2
 
-_seed = None
+seed = None  # of set_random_seed
 
 
-def set_random_seed(seed):
+def set_random_seed(value):
     """The seed of nets and solvers that are created from now on. Without it, the seed is 1, or
     what a solver file says in random_seed."""
-    global _seed
-    _seed = int(seed)
+    global seed
+    seed = int(value)
 
 
 class Net:
@@ -45,7 +43,7 @@ class Net:
                             else "Net: the phase is missing: caffe.TRAIN or caffe.TEST")
         options = {"train": named["phase"] == caffe_pb2.TRAIN, "level": named.get("level") or 0,
                    "stages": list(named.get("stages") or []),
-                   "seed": 1 if _seed is None else _seed}
+                   "seed": 1 if seed is None else seed}
         if named.get("weights") is not None:
             options["weights"] = named["weights"]
         self._take(millrace.Net(network_file, **options))
@@ -153,8 +151,10 @@ class Net:
         self._calls["before_backward"].append(call)
 
     def after_backward(self, call):
-        """The same after it."""
-        self._calls["after_backward"].append(call)
+        """The same after it. A caffe.NCCL is accepted: it averages all gradients at once, before
+        their update."""
+        if not isinstance(call, NCCL):
+            self._calls["after_backward"].append(call)
 
     def _fill(self, arrays, expected, field, what):
         if set(arrays) != set(expected):
@@ -287,180 +287,6 @@ class Net:
             raise RuntimeError(f"set_input_arrays: data of shape {data.shape} given, expected "
                                f"(n, {shape[1]}, {shape[2]}, {shape[3]})")
         self._core.set_memory_data(self._layer_names[0], data, labels)
-
-
-def _read_param(solver_file):
-    """The message of a solver file."""
-    param = caffe_pb2.SolverParameter()
-    with open(solver_file, encoding="utf-8", errors="replace") as file:
-        text = file.read()
-    try:
-        return text_format.Merge(text, param)
-    except text_format.ParseError:
-        millrace.Session(solver_file)  # says what is wrong
-        raise
-
-
-class Solver:
-    """A solver as its file describes it. `net` and `test_nets` are Net objects; test nets use the
-    weights of the train net."""
-
-    _type = None  # of the solver; None: that of the file
-
-    def __init__(self, solver_file):
-        self.param = _read_param(solver_file)
-        changes = {}
-        if self._type is not None and not self._has_type(self._type):
-            changes["type"] = self._type
-        if _seed is not None and not self.param.HasField("random_seed"):
-            changes["random_seed"] = _seed
-        if changes:
-            for field, value in changes.items():
-                setattr(self.param, field, value)
-            self.param.ClearField("solver_type")
-            self._session = millrace.Session.from_text(text_format.MessageToString(self.param),
-                                                       str(solver_file), past_max_iter=True)
-        else:
-            self._session = millrace.Session(solver_file, past_max_iter=True)
-        self.net = Net._of(self._session.net)
-        self.test_nets = [Net._of(net) for net in self._session.test_nets]
-        self._callbacks = []
-        self._losses = []
-
-    def _has_type(self, name):
-        if self.param.HasField("solver_type"):
-            old = caffe_pb2.SolverParameter.SolverType.Name(self.param.solver_type)
-            return old == name.upper()
-        return self.param.type == name
-
-    @property
-    def iter(self):
-        """Iterations completed."""
-        return self._session.iteration
-
-    @property
-    def lr(self):
-        """The learning rate of the next iteration."""
-        return self._session.learning_rate
-
-    def add_callback(self, on_start, on_gradients_ready):
-        """Calls on_start() before each iteration, and on_gradients_ready() between its gradients
-        and their update."""
-        self._callbacks.append((on_start, on_gradients_ready))
-        callbacks = self._callbacks
-
-        def ready():
-            for _, call in callbacks:
-                call()
-
-        self._session.on_gradients(ready)
-
-    def _test_all(self):
-        for index in range(len(self.test_nets)):
-            print(f"Iteration {self.iter}, Testing net (#{index})", file=sys.stderr)
-            for number, (name, mean) in enumerate(self._session.test(index)):
-                print(f"    Test net output #{number}: {name} = {mean:.6g}", file=sys.stderr)
-
-    def _tests_now(self):
-        interval = self.param.test_interval
-        return interval > 0 and self.iter % interval == 0
-
-    def step(self, iterations):
-        """Computes `iterations` iterations, with the tests, the lines and the snapshots that the
-        solver file asks for."""
-        param = self.param
-        for _ in range(iterations):
-            if self._tests_now() and (self.iter > 0 or param.test_initialization):
-                self._test_all()
-            for on_start, _ in self._callbacks:
-                on_start()
-            step = self._session.step()
-            if step is None:
-                break
-            self._losses = (self._losses + [step.loss])[-max(param.average_loss, 1):]
-            if param.display > 0 and step.iteration % param.display == 0:
-                loss = sum(self._losses) / len(self._losses)
-                print(f"Iteration {step.iteration}, loss = {loss:.6g}, lr = "
-                      f"{step.learning_rate:.6g}", file=sys.stderr)
-            if param.snapshot > 0 and self.iter % param.snapshot == 0:
-                self.snapshot()
-
-    def solve(self, resume_file=None):
-        """Trains up to max_iter, from a .solverstate if one is given; then, as the solver file
-        says, saves and tests."""
-        if resume_file is not None:
-            self.restore(resume_file)
-        param = self.param
-        self.step(max(param.max_iter - self.iter, 0))
-        saved = param.snapshot > 0 and self.iter % param.snapshot == 0
-        if param.snapshot_after_train and not saved:
-            self.snapshot()
-        if self._tests_now():
-            self._test_all()
-
-    def snapshot(self):
-        """Writes a .caffemodel and a .solverstate."""
-        self._session.snapshot()
-
-    def restore(self, state_file):
-        """Goes on from a .solverstate."""
-        self._session.restore(state_file)
-
-    def apply_update(self):
-        """Updates the weights from the gradients that `net` holds."""
-        self._session.apply_update()
-
-    def share_weights(self, net):
-        """Makes `net` use the weights of this solver's train net."""
-        net.share_with(self.net)
-
-
-class SGDSolver(Solver):
-    """SGD with momentum."""
-    _type = "SGD"
-
-
-class NesterovSolver(SGDSolver):
-    """SGD with Nesterov's momentum."""
-    _type = "Nesterov"
-
-
-class AdaGradSolver(SGDSolver):
-    """AdaGrad."""
-    _type = "AdaGrad"
-
-
-class RMSPropSolver(SGDSolver):
-    """RMSProp."""
-    _type = "RMSProp"
-
-
-class AdaDeltaSolver(SGDSolver):
-    """AdaDelta."""
-    _type = "AdaDelta"
-
-
-class AdamSolver(SGDSolver):
-    """Adam."""
-    _type = "Adam"
-
-
-def get_solver(solver_file):
-    """The solver of the type that the file names."""
-    param = _read_param(solver_file)
-    for solver in (SGDSolver, NesterovSolver, AdaGradSolver, RMSPropSolver, AdaDeltaSolver,
-                   AdamSolver):
-        if not param.HasField("solver_type") and param.type == solver._type:
-            return solver(solver_file)
-    return Solver(solver_file)
-
-
-class NCCL:
-    """Not supported: a cluster of millrace.Session trains in several processes."""
-
-    def __init__(self, solver, uid):
-        raise RuntimeError("NCCL: expected a cluster of millrace.Session, or millrace train "
-                           "--gpu (docs/python.md)")
 
 
 class Timer:

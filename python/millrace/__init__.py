@@ -12,11 +12,16 @@ import importlib
 from ._millrace import (Blob, ControlService, Controller, Error, Instruction, Net, NetLayer, Run,
                         Session, Step, Worker, layer_types, log, set_log_level, version)
 from .member import Member, empty, stream
+from .parts import (Parameter, Sampler, StopCondition, SyncCondition, UpdateRule, register_rule,
+                    register_sampler, register_source, register_stop_condition,
+                    register_sync_condition)
 
 __version__ = version()
 __all__ = ["Blob", "Control", "ControlService", "Controller", "Error", "Instruction", "Layer",
-           "Member", "Net", "NetLayer", "Run", "Session", "Step", "Worker", "empty", "layer_types",
-           "log", "set_log_level", "stream", "train", "version"]
+           "Member", "Net", "NetLayer", "Parameter", "Run", "Sampler", "Session", "Step",
+           "StopCondition", "SyncCondition", "UpdateRule", "Worker", "empty", "layer_types", "log",
+           "register_rule", "register_sampler", "register_source", "register_stop_condition",
+           "register_sync_condition", "set_log_level", "stream", "train", "version"]
 
 
 class Layer:

@@ -1,6 +1,7 @@
-// A plugin of the millrace program, which has no interpreter: layers of type "Python".
+// A plugin of the millrace program, which has no interpreter: layers of type "Python", and other
+// parts that Python files register.
 //
-//   millrace train --solver=solver.prototxt --plugins=python
+//   millrace train --solver=solver.prototxt --plugins=python,my_parts.py
 //
 // Starts an interpreter and imports millrace, whose compiled module registers the layer type.
 // Modules of layers are found in the current folder and by PYTHONPATH.
@@ -85,5 +86,29 @@ class Interpreter {
 
 const Interpreter interpreter;
 
+// Imports a file as the module of its name, which then finds other modules in the file's folder.
+constexpr char kImport[] = R"(
+import importlib.util, os, sys
+def load(path):
+    folder, name = os.path.split(os.path.abspath(path))
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    name = os.path.splitext(name)[0]
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+)";
+
 }  // namespace
 }  // namespace millrace::python
+
+// The program calls it for each Python file of --plugins. Throws Error in one line, or an exception
+// with the traceback of Python.
+extern "C" MILLRACE_API void millrace_import_python(const char* path) {
+  namespace py = pybind11;
+  const py::gil_scoped_acquire acquire;
+  py::dict scope;
+  py::exec(millrace::python::kImport, scope);
+  scope["load"](path);
+}

@@ -6,6 +6,12 @@
 
 namespace millrace::python {
 
+Owner::~Owner() {
+  const py::gil_scoped_release release;
+  session.reset();
+  net.reset();
+}
+
 std::shared_ptr<Owner>& CurrentOwner() {
   thread_local std::shared_ptr<Owner> current;
   return current;

@@ -13,11 +13,7 @@
 #include "owner.h"
 
 namespace millrace::python {
-namespace {
 
-constexpr uintptr_t kAlignment = 64;
-
-// Float32 values in row-major order, or Error.
 std::span<float> ValuesOf(const py::object& object, const std::string& name, bool writable) {
   if (!py::isinstance<py::array>(object)) {
     throw Error(name, ": a ", py::str(py::type::of(object).attr("__name__")).cast<std::string>(),
@@ -36,11 +32,14 @@ std::span<float> ValuesOf(const py::object& object, const std::string& name, boo
           static_cast<size_t>(array.size())};
 }
 
-// Ends a wait of the main thread with the exception of a signal's handler.
 void PollSignals() {
   const py::gil_scoped_acquire acquire;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
+
+namespace {
+
+constexpr uintptr_t kAlignment = 64;
 
 class PyMember {
  public:

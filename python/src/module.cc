@@ -8,6 +8,7 @@
 #include "millrace/layer.h"
 #include "millrace/version.h"
 #include "owner.h"
+#include "python_call.h"
 
 namespace millrace::python {
 namespace {
@@ -39,6 +40,8 @@ void LogTo(int level, bool to_stderr) {
 
 }  // namespace
 
+py::handle ErrorType() { return error_type; }
+
 PYBIND11_MODULE(_millrace, module) {
   module.doc() = "Millrace's C++ library. Use the module millrace.";
   error_type = PyErr_NewExceptionWithDoc("millrace.Error",
@@ -68,7 +71,12 @@ PYBIND11_MODULE(_millrace, module) {
   BindRun(&module);
   BindControl(&module);
   BindMember(&module);
+  BindProcessGroup(&module);
   BindPythonLayer(&module);
+  BindPythonSource(&module);
+  BindPythonRule(&module);
+  BindPythonConditions(&module);
+  BindEnd(&module);
 }
 
 }  // namespace millrace::python

@@ -20,13 +20,22 @@ class PyNet {
   const std::shared_ptr<Owner>& owner() const { return owner_; }
   Net& net() const { return net_; }
 
+  // Throws Error for a net whose activations are not in plain order.
+  void ExpectLiveBlobs() const {
+    if (owner_->live_blobs) return;
+    throw Error("net '", net_.name(), "': is of a session without live_blobs, expected ",
+                "live_blobs=True for blobs and passes");
+  }
   float Forward(size_t first, std::optional<size_t> last) {
+    ExpectLiveBlobs();
     return Compute(owner_, [&] { return net_.ForwardLayers(first, last.value_or(last_)); });
   }
   void Backward(std::optional<size_t> last, size_t first) {
+    ExpectLiveBlobs();
     Compute(owner_, [&] { net_.BackwardLayers(last.value_or(last_), first); });
   }
   PyBlob BlobNamed(const std::string& name) {
+    ExpectLiveBlobs();
     return {owner_, &net_.blob(name), PyBlob::Kind::kActivation};
   }
 
@@ -53,7 +62,7 @@ std::vector<PyLayer> Layers(const PyNet& net) {
     to.bottoms = std::move(layer.bottoms);
     to.tops = std::move(layer.tops);
     to.loss_weights = std::move(layer.loss_weights);
-    if (to.type == "Python" && !to.tops.empty()) {
+    if (to.type == "Python" && !to.tops.empty() && net.owner()->live_blobs) {
       const auto& objects = net.owner()->python_layers;
       const auto found = objects.find(&net.net().blob(to.tops[0]));
       if (found != objects.end()) to.object = py::reinterpret_borrow<py::object>(found->second);
@@ -177,7 +186,11 @@ void BindNet(py::module_* module) {
            "Computes layers `first` to `last`, both included, by index; all by default. Returns\n"
            "their loss: the sum of tops times their loss weights.")
       .def(
-          "backward", [](PyNet& net) { Compute(net.owner(), [&] { net.net().Backward(); }); },
+          "backward",
+          [](PyNet& net) {
+            net.ExpectLiveBlobs();
+            Compute(net.owner(), [&] { net.net().Backward(); });
+          },
           "Computes the gradients of the last forward's loss, of all blobs and weights.")
       .def("backward_layers", &PyNet::Backward, py::arg("last") = std::nullopt,
            py::arg("first") = 0,

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,7 +42,14 @@ struct Owner {
   std::atomic<bool> busy = false;               // a call computes on it
   // The objects of layers in Python, by their first top. The layers own them.
   std::map<const Blob*, PyObject*> python_layers;
+  bool live_blobs = true;
   bool reshaped = false;  // a blob of the train net has another shape since the last step
+
+  Owner() = default;
+  // Ends threads that may need the interpreter's lock, so without it.
+  ~Owner();
+  Owner(const Owner&) = delete;
+  Owner& operator=(const Owner&) = delete;
 };
 
 // Deletes what ends only after its threads, which may need the interpreter.
@@ -113,6 +121,14 @@ class PyBlob {
 // A whole number in Python, of any type. Throws TypeError for others.
 int64_t WholeNumber(py::handle number);
 
+// The values of an array of float32 in row-major order. Throws Error for other objects; `name`: of
+// the argument.
+std::span<float> ValuesOf(const py::object& object, const std::string& name, bool writable);
+
+// Ends a wait of the main thread with the exception of a signal's handler. Takes the interpreter's
+// lock.
+void PollSignals();
+
 // Bindings, each in a file of its name.
 void BindBlob(py::module_* module);
 void BindNet(py::module_* module);
@@ -120,7 +136,12 @@ void BindSession(py::module_* module);
 void BindRun(py::module_* module);
 void BindControl(py::module_* module);
 void BindMember(py::module_* module);
+void BindProcessGroup(py::module_* module);
 void BindPythonLayer(py::module_* module);
+void BindPythonSource(py::module_* module);
+void BindPythonRule(py::module_* module);
+void BindPythonConditions(py::module_* module);
+void BindEnd(py::module_* module);
 
 // The Python object of a net that `owner` has.
 py::object NetOf(std::shared_ptr<Owner> owner, Net* net);

@@ -13,6 +13,7 @@
 
 #include "millrace/layer.h"
 #include "owner.h"
+#include "python_call.h"
 
 namespace millrace::python {
 namespace {
@@ -54,9 +55,7 @@ class PythonLayer : public Layer {
       : Layer(param, context), owner_(CurrentOwner()) {}
   ~PythonLayer() override {
     *alive_ = false;
-    const py::gil_scoped_acquire acquire;
-    blobs_ = py::object();
-    self_ = py::object();
+    const HeldObject blobs(std::move(blobs_)), self(std::move(self_));
   }
 
   Arity arity() const override {
@@ -72,7 +71,7 @@ class PythonLayer : public Layer {
     const caffe::PythonParameter& python = param_.python_param();
     if (python.module().empty()) throw FieldError("python_param.module", "missing");
     if (python.layer().empty()) throw FieldError("python_param.layer", "missing");
-    const py::gil_scoped_acquire acquire;
+    const PythonCall call;
     const py::object type =
         py::module_::import(python.module().c_str()).attr(python.layer().c_str());
     self_ = type(py::none());
@@ -89,12 +88,12 @@ class PythonLayer : public Layer {
   }
 
   void Reshape(const Blobs& bottom, const Blobs& top) override {
-    const py::gil_scoped_acquire acquire;
+    const PythonCall call;
     self_.attr("reshape")(ListOf(bottom), ListOf(top));
   }
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
-    const py::gil_scoped_acquire acquire;
+    const PythonCall call;
     self_.attr("forward")(ListOf(bottom), ListOf(top));
   }
 
@@ -104,7 +103,7 @@ class PythonLayer : public Layer {
       // The layer may add to it.
       if (!*param.has_gradient) std::fill_n(param.blob->diff(), param.blob->count(), 0.0f);
     }
-    const py::gil_scoped_acquire acquire;
+    const PythonCall call;
     self_.attr("backward")(ListOf(top), propagate_down, ListOf(bottom));
   }
 

@@ -43,8 +43,15 @@ py::list TestsOf(const std::vector<RunTest>& tests) {
   return list;
 }
 
+// A condition in Python may hold what calls of a run wait for, so they release the interpreter's
+// lock.
+using Released = py::call_guard<py::gil_scoped_release>;
+
 py::dict StatusOf(const Run& run) {
-  const RunStatus status = run.status();
+  const RunStatus status = [&] {
+    const py::gil_scoped_release release;
+    return run.status();
+  }();
   return py::dict(py::arg("state") = NameOf(status.state), py::arg("iteration") = status.iteration,
                   py::arg("max_iteration") = status.max_iteration, py::arg("loss") = status.loss,
                   py::arg("learning_rate") = status.learning_rate,
@@ -64,7 +71,7 @@ py::dict Wait(Run* run) {
     }
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
-  const RunResult result = run->Wait();
+  const RunResult result = run->Wait();  // has ended
   return py::dict(py::arg("iteration") = result.iteration,
                   py::arg("stopped_early") = result.stopped_early, py::arg("loss") = result.loss,
                   py::arg("tests") = TestsOf(result.tests), py::arg("model") = result.model,
@@ -90,13 +97,14 @@ void BindRun(py::module_* module) {
            "iteration, max_iteration, loss, learning_rate, seconds, iterations_per_second, "
            "images_per_iteration, tests (a dict for each test net: net, iteration, outputs), "
            "snapshot_iteration and snapshot.")
-      .def("pause", &Run::Pause, "Solvers begin no further iteration until resume().")
-      .def("resume", &Run::Resume, "Ends a pause.")
-      .def("snapshot", &Run::Snapshot, "Asks for a snapshot, also during a pause.")
-      .def("test", &Run::Test, "Asks for a test of all test nets, also during a pause.")
-      .def("set_learning_rate", &Run::SetLearningRate, py::arg("rate"),
+      .def("pause", &Run::Pause, Released(), "Solvers begin no further iteration until resume().")
+      .def("resume", &Run::Resume, Released(), "Ends a pause.")
+      .def("snapshot", &Run::Snapshot, Released(), "Asks for a snapshot, also during a pause.")
+      .def("test", &Run::Test, Released(), "Asks for a test of all test nets, also during a pause.")
+      .def("set_learning_rate", &Run::SetLearningRate, Released(), py::arg("rate"),
            "Replaces the learning rate of the solver file; 0: the file's again.")
-      .def("stop", &Run::Stop, "The solvers finish their iterations; the run is saved and ends.")
+      .def("stop", &Run::Stop, Released(),
+           "The solvers finish their iterations; the run is saved and ends.")
       .def(
           "wait_for",
           [](Run* run, double seconds) {

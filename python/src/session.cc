@@ -1,6 +1,7 @@
 // millrace.Session.
 #include "millrace/session.h"
 
+#include <google/protobuf/text_format.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "millrace/caffe.pb.h"
 #include "owner.h"
 
 namespace millrace::python {
@@ -69,6 +71,7 @@ struct Options {
   double join_seconds = 60;
   std::pair<uint64_t, uint64_t> shard;
   bool past_max_iter = false;
+  bool live_blobs = true;
 };
 
 std::unique_ptr<PySession> Open(
@@ -85,7 +88,7 @@ std::unique_ptr<PySession> Open(
   options.shard_index = given.shard.first;
   options.shard_count = given.shard.second;
   options.past_max_iter = given.past_max_iter;
-  options.plain_blobs = true;
+  options.plain_blobs = owner->live_blobs = given.live_blobs;
   options.metrics = owner->metrics.get();
   Compute(owner, [&] { owner->session = open(options); });
   return std::make_unique<PySession>(owner);
@@ -125,6 +128,8 @@ Args:
   join_seconds: longest time to wait for the weights of a cluster's run.
   shard: (i, n) trains on the i-th of n parts of the records; (0, 0): the topology's, or all.
   past_max_iter: step goes on after max_iter, which then only counts for the learning rate.
+  live_blobs: false trains as fast as `millrace train`, with a net whose activations cannot be
+    seen: net.params, test and snapshot work, net.blobs and passes raise Error.
 
 One call at a time uses a session; the interpreter's lock is released meanwhile. Raises
 millrace.Error with one line that names file, field and expectation.)";
@@ -135,7 +140,7 @@ void DefOpen(Class* binding, Factory open, const First&... first) {
   open(binding, first..., py::kw_only(), py::arg("weights") = std::vector<Path>(),
        py::arg("snapshot") = std::nullopt, py::arg("topology") = std::nullopt, py::arg("node") = "",
        py::arg("join_seconds") = 60.0, py::arg("shard") = std::pair<uint64_t, uint64_t>(0, 0),
-       py::arg("past_max_iter") = false);
+       py::arg("past_max_iter") = false, py::arg("live_blobs") = true);
 }
 
 }  // namespace
@@ -168,9 +173,9 @@ void BindSession(py::module_* module) {
     binding->def(
         py::init([](const Path& file, std::vector<Path> weights, std::optional<Path> snapshot,
                     std::optional<Path> topology, std::string node, double join_seconds,
-                    std::pair<uint64_t, uint64_t> shard, bool past_max_iter) {
+                    std::pair<uint64_t, uint64_t> shard, bool past_max_iter, bool live_blobs) {
           return Open(
-              {weights, snapshot, topology, node, join_seconds, shard, past_max_iter},
+              {weights, snapshot, topology, node, join_seconds, shard, past_max_iter, live_blobs},
               [&](const SessionOptions& options) { return Session::Open(file.string(), options); });
         }),
         py::arg("solver_file"), extra...);
@@ -180,11 +185,13 @@ void BindSession(py::module_* module) {
         "from_text",
         [](const std::string& text, const std::string& name, std::vector<Path> weights,
            std::optional<Path> snapshot, std::optional<Path> topology, std::string node,
-           double join_seconds, std::pair<uint64_t, uint64_t> shard, bool past_max_iter) {
-          return Open({weights, snapshot, topology, node, join_seconds, shard, past_max_iter},
-                      [&](const SessionOptions& options) {
-                        return Session::OpenText(text, name, options);
-                      });
+           double join_seconds, std::pair<uint64_t, uint64_t> shard, bool past_max_iter,
+           bool live_blobs) {
+          return Open(
+              {weights, snapshot, topology, node, join_seconds, shard, past_max_iter, live_blobs},
+              [&](const SessionOptions& options) {
+                return Session::OpenText(text, name, options);
+              });
         },
         py::arg("text"), py::arg("name") = "solver", extra...,
         "A session from the text of a solver file; `name` stands for the file in messages and,\n"
@@ -244,6 +251,19 @@ void BindSession(py::module_* module) {
           py::arg("call"),
           "step calls `call` when the gradients of an iteration are there, before their update.\n"
           "None: no longer.")
+      .def(
+          "set_schedule",
+          [](PySession& s, const std::string& text) {
+            caffe::SolverParameter param;
+            if (!google::protobuf::TextFormat::ParseFromString(text, &param)) {
+              throw Error("set_schedule: expected the text of a solver file");
+            }
+            const Busy busy(s.owner());
+            s.session().SetSchedule(param);
+          },
+          py::arg("text"),
+          "The next iterations follow the learning-rate fields of this text of a solver file; its\n"
+          "other fields are ignored.")
       .def(
           "set_memory_data",
           [](PySession& s, const std::string& layer, const FloatArray& data,

@@ -1,24 +1,12 @@
 // Data sources as tables of functions.
 #include "millrace/data_source.h"
 
+#include "capi/record.h"
 #include "capi/tables.h"
 #include "millrace/caffe.pb.h"
 
 namespace millrace::inline capi {
-namespace {
 
-struct SourceTable {
-  SourceTable(const char* function, const millrace_source_type* given)
-      : type(Taken(function, "millrace_source_type", given)),
-        name(CheckedName(function, type.name)) {
-    CheckFunction(function, "open", type.open);
-    CheckFunction(function, "read", type.read);
-  }
-  const millrace_source_type type;
-  const std::string name;
-};
-
-// The bytes of a caffe.Datum with the values of `record`. Throws Error if they are incomplete.
 std::string DatumOf(const std::string& where, const millrace_record& record) {
   if (record.channels < 1 || record.height < 1 || record.width < 1) {
     throw Error(where, ": channels, height and width are ", record.channels, ", ", record.height,
@@ -44,6 +32,19 @@ std::string DatumOf(const std::string& where, const millrace_record& record) {
   }
   return datum.SerializeAsString();
 }
+
+namespace {
+
+struct SourceTable {
+  SourceTable(const char* function, const millrace_source_type* given)
+      : type(Taken(function, "millrace_source_type", given)),
+        name(CheckedName(function, type.name)) {
+    CheckFunction(function, "open", type.open);
+    CheckFunction(function, "read", type.read);
+  }
+  const millrace_source_type type;
+  const std::string name;
+};
 
 class TableSource : public DataSource {
  public:

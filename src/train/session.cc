@@ -109,6 +109,14 @@ class SolverSession : public Session {
     solver_->Update(iteration());
   }
   float learning_rate() const override { return policy_.Rate(weights_->clock().claimed()); }
+  void SetSchedule(const caffe::SolverParameter& param) override {
+    try {
+      policy_ = LrPolicy(param);
+    } catch (const FieldError& error) {
+      throw Error(error.field(), ": ", error.what());
+    }
+    policy_.ScaleBy(&rate_scale_);
+  }
   void OnGradients(std::function<void()> call) override { solver_->OnGradients(std::move(call)); }
   void Restore(const std::string& snapshot) override {
     RefuseOthers("Restore");

@@ -268,6 +268,42 @@ def test_the_rule_of_a_solver_class_is_its_own(solver_file):
     assert steps == [pytest.approx(0.01, rel=1e-3), pytest.approx(0.03, rel=1e-3)]
 
 
+def test_changes_of_param_take_effect(solver_file, capfd):
+    solver = caffe.SGDSolver(solver_file)
+    solver.param.base_lr = 0.5
+    solver.param.display = 2
+    assert solver.lr == pytest.approx(0.5)
+    solver.step(3)
+    printed = capfd.readouterr().err
+    assert "Iteration 2, loss" in printed and "lr = 0.5" in printed
+    solver.param.lr_policy = "step"
+    solver.param.gamma, solver.param.stepsize = 0.1, 2
+    assert solver.lr == pytest.approx(0.05)
+    solver.param.max_iter = 5
+    solver.solve()
+    assert solver.iter == 5
+    solver.param.lr_policy = "nonsense"
+    with pytest.raises(RuntimeError, match='lr_policy: there is no policy "nonsense"'):
+        solver.step(1)
+    solver.param.lr_policy = "fixed"
+    solver.param.momentum = 0.3
+    with pytest.raises(RuntimeError, match="solver.param.momentum: has changed"):
+        solver.step(1)
+
+
+def test_the_rate_of_param_is_that_of_the_update(solver_file):
+    with open(solver_file, "a", encoding="utf-8") as file:
+        file.write(" random_seed: 4")
+    steps = []
+    for rate in (0.01, 0.3):
+        solver = caffe.SGDSolver(solver_file)
+        before = solver.net.params["ip"][1].data.copy()
+        solver.param.base_lr = rate
+        solver.step(1)
+        steps.append(before - solver.net.params["ip"][1].data)
+    np.testing.assert_allclose(steps[1], 30 * steps[0], rtol=1e-4)
+
+
 def test_solver_callbacks(solver_file):
     solver = caffe.SGDSolver(solver_file)
     calls = []
@@ -286,7 +322,7 @@ def test_random_seed(deploy, solver_file):
             np.testing.assert_array_equal(one, same)
             assert not np.array_equal(one, other)
     finally:
-        caffe.pycaffe._seed = None
+        caffe.pycaffe.seed = None
 
 
 def test_bad_solver_files(write):
@@ -306,9 +342,6 @@ def test_mode_and_the_rest():
     assert (caffe.TRAIN, caffe.TEST) == (0, 1)
     caffe.init_log(2)
     caffe.log("a line")
-    assert not caffe.has_nccl() and caffe.solver_count() == 1
-    with pytest.raises(RuntimeError):
-        caffe.set_solver_count(2)
 
 
 def test_memory_data(write):

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from conftest import BUILD
+from test_parts import ALL, PARTS, SOLVER as PARTS_SOLVER
 from test_run import LAYERS, PYTHON_LAYER
 
 MODULES = os.path.join(BUILD, "python")
@@ -47,6 +48,47 @@ def test_an_exception_ends_the_run(solver, tmp_path):
     assert run.returncode == 1
     assert "KeyError: 'what is missing'" in run.stderr
     assert re.search(r"own_layers.py\(\d+\): forward", run.stderr), run.stderr
+
+
+def train_with_parts(folder, fields, **options):
+    (folder / "own_parts.py").write_text(PARTS)
+    (folder / "solver.prototxt").write_text(PARTS_SOLVER + fields)
+    return train(folder, "--solver=solver.prototxt", "--cpu=2", "--plugins=own_parts.py", **options)
+
+
+def test_a_file_registers_parts(tmp_path):
+    run = train_with_parts(tmp_path, ALL + "display: 1")
+    assert run.returncode == 0, run.stderr
+    assert "Iteration 20, loss" in run.stderr
+    stopped = train_with_parts(tmp_path, "stop_condition { type: 'enough' }")
+    assert stopped.returncode == 0 and "enough at iteration" in stopped.stderr, stopped.stderr
+
+
+@pytest.mark.parametrize("fields, says", [
+    ("sampler { type: 'backwards' param { key: 'fails_at' value: 12 } }",
+     r"LookupError: in record\s+At:.*own_parts.py\(\d+\): record"),
+    ("type: 'Momentum' custom_param { key: 'mode' value: 'fails' }",
+     r"KeyError: 'in apply'\s+At:.*own_parts.py\(\d+\): apply"),
+    ("stop_condition { type: 'enough' param { key: 'iterations' value: 66 } }",
+     r"LookupError: in after_iteration\s+At:.*own_parts.py\(\d+\): after_iteration"),
+    ("strategy { type: 'local' sync_condition { type: 'moved' param { key: 'above' value: 77 } } }",
+     r"LookupError: in fires\s+At:.*own_parts.py\(\d+\): fires"),
+    ("type: 'Momentum' momentum: 0.5", "momentum is set, expected friction"),
+])
+def test_an_exception_of_a_part_ends_the_run(tmp_path, fields, says):
+    run = train_with_parts(tmp_path, fields)
+    assert run.returncode == 1
+    assert re.search(says, run.stderr), run.stderr
+
+
+def test_files_that_cannot_be_imported(tmp_path):
+    missing = train(tmp_path, "--solver=solver.prototxt", "--plugins=none.py")
+    assert missing.returncode == 1
+    assert "--plugins: none.py: No such file or directory" in missing.stderr
+    (tmp_path / "wrong.py").write_text("import millrace\nmillrace.nothing()\n")
+    wrong = train(tmp_path, "--solver=solver.prototxt", "--plugins=wrong.py")
+    assert wrong.returncode == 1
+    assert "has no attribute 'nothing'" in wrong.stderr and "wrong.py(2)" in wrong.stderr
 
 
 def test_modules_are_found_by_pythonpath(solver, tmp_path):

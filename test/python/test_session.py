@@ -75,6 +75,24 @@ def test_nets_of_a_session_are_live(solver):
     assert np.all(bias.data == 3) and np.all(bias.diff == 1)
 
 
+def test_a_session_without_live_blobs_trains_the_same(solver):
+    losses = []
+    for live in (True, False):
+        session = millrace.Session(solver, live_blobs=live)
+        losses.append([step.loss for step in iter(session.step, None)])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+    assert session.net.params["ip"][0].shape == (2, 3) and session.test()[0][0] == "loss"
+    for call in (lambda: session.net.blobs, lambda: session.net.blob("ip"), session.net.forward,
+                 session.net.backward, session.test_nets[0].forward):
+        with pytest.raises(millrace.Error, match="session without live_blobs"):
+            call()
+    for call in (session.net.reshape, session.net.clear_gradients):
+        with pytest.raises(millrace.Error, match="plain_blobs"):
+            call()
+    del session
+    gc.collect()
+
+
 def test_a_session_follows_the_shapes_that_python_gives(write, solver):
     inputs = SOLVER.replace("type: 'DummyData' top: 'x' top: 'y' dummy_data_param {",
                             "type: 'Input' top: 'x' top: 'y' input_param {")
