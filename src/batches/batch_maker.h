@@ -13,7 +13,6 @@
 #include "data/batch_stream.h"
 #include "data/batch_transform.h"
 #include "data/data_service.h"
-#include "millrace/export.h"
 #include "nn/layers/data/batch_data_layer.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
@@ -21,7 +20,7 @@
 namespace millrace::inline batches {
 
 // Immutable after construction; Maker objects may be used by several threads.
-class MILLRACE_API BatchMaker {
+class BatchMaker {
  public:
   struct LayerInfo {
     std::string name;

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "batches/batch_maker.h"
-#include "millrace/export.h"
 #include "segment/auth/openssl_mac.h"
 
 namespace millrace::inline batches {
@@ -42,7 +41,7 @@ struct BatchServerCounts {
 class ServiceLoop;
 
 // Thread-safe.
-class MILLRACE_API BatchServer {
+class BatchServer {
  public:
   // Listens and begins to make batches. `maker` outlives it. Throws Error in one line.
   BatchServer(const BatchServerConfig& config, BatchMaker* maker);

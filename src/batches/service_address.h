@@ -10,8 +10,6 @@
 
 #include <string>
 
-#include "millrace/export.h"
-
 namespace millrace::inline batches {
 
 struct ServiceAddress {
@@ -29,7 +27,7 @@ ServiceAddress ParseServiceAddress(const std::string& text);
 std::string CheckedListenAddress(const std::string& listen, bool has_key);
 
 // Throws Error unless `name` can be the name of a service.
-MILLRACE_API void CheckServiceName(const std::string& name);
+void CheckServiceName(const std::string& name);
 
 }  // namespace millrace::inline batches
 

@@ -4,14 +4,13 @@
 
 #include <string>
 
-#include "millrace/export.h"
 #include "millrace/plugin.h"
 
 namespace millrace::inline capi {
 
 // The bytes of a caffe.Datum with the values of `record`. Throws Error that begins with `where` if
 // they are incomplete.
-MILLRACE_API std::string DatumOf(const std::string& where, const millrace_record& record);
+std::string DatumOf(const std::string& where, const millrace_record& record);
 
 }  // namespace millrace::inline capi
 

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "collective/collective.h"
-#include "millrace/export.h"
 
 namespace millrace::inline collective {
 
@@ -23,8 +22,8 @@ struct SharedMemoryGroupOptions {
 // what it throws ends the wait. Throws Error if a member does not come, has other options, or has
 // the same rank. Waits of the member throw Error that names another member that has ended. The
 // memory is gone when the last member has ended, even if all of them are killed after they joined.
-MILLRACE_API std::unique_ptr<Collective> JoinSharedMemoryGroup(
-    const SharedMemoryGroupOptions& options, const std::function<void()>& check = {});
+std::unique_ptr<Collective> JoinSharedMemoryGroup(const SharedMemoryGroupOptions& options,
+                                                  const std::function<void()>& check = {});
 
 }  // namespace millrace::inline collective
 

@@ -8,7 +8,6 @@
 
 #include "control/http_address.h"
 #include "control/http_client.h"
-#include "millrace/export.h"
 #include "proto/etcd.pb.h"
 #include "rendezvous/rendezvous.h"
 
@@ -25,7 +24,7 @@ void ParseEtcd(const std::string& json, google::protobuf::Message* message);
 // One line of an error response: etcd's own, or one with the status.
 std::string EtcdProblem(const HttpResponse& response);
 
-class MILLRACE_API EtcdStore : public RegistryStore {
+class EtcdStore : public RegistryStore {
  public:
   // Reads the password file. `tls`: all endpoints are https. Throws Error with one line.
   EtcdStore(const RendezvousConfig& config, bool tls);
