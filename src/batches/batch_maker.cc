@@ -32,7 +32,7 @@ BatchMaker::BatchMaker(const caffe::NetParameter& net, const SourceMap& source,
   GiveUniqueNames(&layers);
   std::string settings = StrCat(seed);
   for (const PlacedLayer& layer : layers) {
-    // As in a net that trains on one machine, whose choices these are then.
+    // The choices are those of a net that trains on one machine.
     const std::string scope = state.phase() == caffe::TRAIN ? "train" : "test0";
     try {
       AddLayer(layer.param, state.phase(), scope);

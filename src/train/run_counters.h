@@ -27,7 +27,7 @@ class RunCounters {
   RunCounters(std::shared_ptr<MetricsRegistry> registry, const std::string& title,
               const IterationClock* iterations, int64_t images, int solvers);
 
-  // Of an iteration of a solver, in seconds. Valid as long as this object.
+  // Times of a solver's iterations, in seconds. Valid as long as this object.
   Histogram* iteration_seconds() { return &iteration_seconds_; }
 
   // Writes the current values. `snapshot_failures`: failed attempts to write a snapshot.

@@ -406,9 +406,9 @@ HogwildStrategy::~HogwildStrategy() = default;
 """)]),
     ("no-solver-tells-how-long-it-takes", [(WORKER, """\
       CountTime(begin_ns);
-      if (run_.stop_conditions
+      if (run_.iteration_seconds
 """, """\
-      if (run_.stop_conditions
+      if (run_.iteration_seconds
 """)]),
     ("a-seed-is-not-resumed", [(SETUP, """\
   if (resume->state.has_seed()) config.seed = resume->state.seed();

@@ -64,7 +64,7 @@ FileDescriptor OpenPort(const std::string& device) {
   return port;
 }
 
-// Of a TCP segment: what follows the ports.
+// Offset of what follows the ports of a TCP segment.
 constexpr size_t kTcpContent = sizeof(EthernetHeader) + 20 + 4;
 
 // Offset of the first byte that may be damaged; 0 if the frame must be left alone.
