@@ -371,7 +371,6 @@ void BatchClient::OnFrame(const FrameHeader& header) {
                  << "others while it was lost: they may be trained on twice";
   }
   has_begun_ = true;
-  resumed_ = true;
   for (const uint64_t number : consumed_) SendLocked(MakeFrame(FrameKind::kConsumed, number));
   changed_.notify_all();
 }
@@ -403,6 +402,7 @@ void BatchClient::OnBatch(const FrameHeader& header) {
     }
   }
   boost::unique_lock<boost::mutex> lock(mutex_);
+  resumed_ = true;  // the service knows the sequence now
   if (!unreleased_.contains(batch->number)) return;  // dropped meanwhile
   arrived_[batch->number] = std::move(arrived);
   changed_.notify_all();

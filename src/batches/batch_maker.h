@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@
 
 namespace millrace::inline batches {
 
-// Immutable after construction; Maker objects may be used by several threads.
+// Thread-safe after construction.
 class MILLRACE_API BatchMaker {
  public:
   struct LayerInfo {
@@ -66,6 +67,7 @@ class MILLRACE_API BatchMaker {
  private:
   void AddLayer(const caffe::LayerParameter& param, caffe::Phase phase, const std::string& scope);
 
+  std::mutex mutex_;  // guards layers_ once there are workers
   DataService data_;
   std::vector<std::unique_ptr<BatchDataLayer>> layers_;
   std::vector<LayerInfo> infos_;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "proto/parse.h"
 #include "test/netns/network.h"
 #include "test/support/eventually.h"
