@@ -70,7 +70,7 @@ FileDescriptor ConnectTo(const std::string& host_and_port) {
     if (errno != EINPROGRESS) throw Error(ErrnoText(errno));
     pollfd polled{socket.get(), POLLOUT, 0};
     socklen_t length = sizeof(error);
-    if (poll(&polled, 1, kAgreeMs) <= 0) throw Error("it does not answer");
+    if (poll(&polled, 1, kAgreeMs) <= 0) throw Error("no answer");
     getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
     if (error != 0) throw Error(ErrnoText(error));
   }
@@ -209,11 +209,11 @@ BatchClient::Session BatchClient::AgreePatiently(int64_t since_ns, const std::st
     }
     const double waited = static_cast<double>(NowNs() - since_ns) * 1e-9;
     if (waited >= address_.wait_seconds) {
-      throw Error(place(), "the service is gone (", reason, "), also after ", address_.wait_seconds,
-                  " s");
+      throw Error(place(), "the service does not answer (", reason, "), also after ",
+                  address_.wait_seconds, " s");
     }
     if (!has_logged) {
-      LOG(WARNING) << place() << "the service is gone (" << reason << "); waits up to "
+      LOG(WARNING) << place() << "the service does not answer (" << reason << "); waits up to "
                    << address_.wait_seconds << " s for it";
       has_logged = true;
     }
@@ -371,7 +371,6 @@ void BatchClient::OnFrame(const FrameHeader& header) {
                  << "others while it was lost: they may be trained on twice";
   }
   has_begun_ = true;
-  resumed_ = true;
   for (const uint64_t number : consumed_) SendLocked(MakeFrame(FrameKind::kConsumed, number));
   changed_.notify_all();
 }
@@ -403,6 +402,7 @@ void BatchClient::OnBatch(const FrameHeader& header) {
     }
   }
   boost::unique_lock<boost::mutex> lock(mutex_);
+  resumed_ = true;  // the service knows the sequence now
   if (!unreleased_.contains(batch->number)) return;  // dropped meanwhile
   arrived_[batch->number] = std::move(arrived);
   changed_.notify_all();

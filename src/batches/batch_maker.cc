@@ -32,7 +32,7 @@ BatchMaker::BatchMaker(const caffe::NetParameter& net, const SourceMap& source,
   GiveUniqueNames(&layers);
   std::string settings = StrCat(seed);
   for (const PlacedLayer& layer : layers) {
-    // The choices are those of a net that trains on one machine.
+    // The scope of a net that trains on one machine: random choices are a function of it.
     const std::string scope = state.phase() == caffe::TRAIN ? "train" : "test0";
     try {
       AddLayer(layer.param, state.phase(), scope);
@@ -94,6 +94,7 @@ void BatchMaker::AddLayer(const caffe::LayerParameter& param, caffe::Phase phase
 }
 
 BatchMaker::Worker::Worker(BatchMaker* maker) : maker_(*maker) {
+  const std::lock_guard lock(maker->mutex_);  // layers are not thread-safe
   for (const auto& layer : maker->layers_) {
     parts_.push_back(
         {&layer->stream(), BatchStream::Access(&layer->stream()), layer->NewTransform()});

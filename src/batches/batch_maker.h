@@ -7,20 +7,22 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "data/batch_stream.h"
 #include "data/batch_transform.h"
 #include "data/data_service.h"
+#include "millrace/export.h"
 #include "nn/layers/data/batch_data_layer.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 
 namespace millrace::inline batches {
 
-// Immutable after construction; Maker objects may be used by several threads.
-class BatchMaker {
+// Thread-safe after construction.
+class MILLRACE_API BatchMaker {
  public:
   struct LayerInfo {
     std::string name;
@@ -65,6 +67,7 @@ class BatchMaker {
  private:
   void AddLayer(const caffe::LayerParameter& param, caffe::Phase phase, const std::string& scope);
 
+  std::mutex mutex_;  // guards layers_ once there are workers
   DataService data_;
   std::vector<std::unique_ptr<BatchDataLayer>> layers_;
   std::vector<LayerInfo> infos_;

@@ -14,7 +14,8 @@ void Connection::Send(std::string frame, std::string_view bytes, std::function<v
   out_.push_back({std::move(frame), bytes, std::move(sent)});
 }
 
-bool Connection::Flush() {
+void Connection::Flush() {
+  if (has_failed_) out_.clear();
   while (!out_.empty()) {
     Out& out = out_.front();
     std::string_view parts[] = {out.frame, out.bytes};
@@ -33,7 +34,9 @@ bool Connection::Flush() {
     const ssize_t sent = sendmsg(fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
       if (errno == EINTR) continue;
-      return errno == EAGAIN || errno == EWOULDBLOCK;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      has_failed_ = true;
+      return out_.clear();
     }
     out.done += static_cast<size_t>(sent);
     if (out.done < out.frame.size() + out.bytes.size()) continue;
@@ -41,7 +44,6 @@ bool Connection::Flush() {
     out_.pop_front();
     if (done) done();
   }
-  return true;
 }
 
 bool Connection::Receive(const std::function<bool(FrameDecoder::Frame)>& on_frame) {

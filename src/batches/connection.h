@@ -30,8 +30,8 @@ class Connection {
   void Send(std::string frame, std::string_view bytes, std::function<void()> sent);
   bool wants_to_send() const { return !out_.empty(); }
   size_t queued() const { return out_.size(); }
-  // Returns false if the connection has failed.
-  bool Flush();
+  // A connection that has failed sends nothing more. What arrived before can still be received.
+  void Flush();
   // Calls `on_frame` for each frame that arrived, until it returns false. Returns false if it did,
   // or the other side has closed the connection or sent no frames.
   bool Receive(const std::function<bool(FrameDecoder::Frame)>& on_frame);
@@ -47,6 +47,7 @@ class Connection {
   const FileDescriptor socket_;
   FrameDecoder decoder_;
   std::deque<Out> out_;
+  bool has_failed_ = false;
 };
 
 }  // namespace millrace::inline batches

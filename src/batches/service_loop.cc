@@ -159,19 +159,14 @@ void ServiceLoop::Serve() {
 }
 
 void ServiceLoop::Wait() {
-  // Frames that were queued meanwhile.
-  std::vector<uint64_t> failed;
   for (const auto& [id, peer] : peers_) {
-    if (!peer->connection.Flush()) {
-      failed.push_back(id);
-    } else if (peer->state == Peer::State::kClosing && !peer->connection.wants_to_send() &&
-               !peer->has_finished) {
+    peer->connection.Flush();
+    if (peer->state == Peer::State::kClosing && !peer->connection.wants_to_send() &&
+        !peer->has_finished) {
       // Closing at once could discard what was sent; the worker closes.
       peer->has_finished = shutdown(peer->connection.fd(), SHUT_WR) == 0;
     }
   }
-  for (const uint64_t id : failed) Close(id, "the connection ended");
-
   std::vector<pollfd> polled = {
       {wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}, {link_listener_.get(), POLLIN, 0}};
   const size_t first_peer = polled.size();

@@ -107,7 +107,7 @@ class ServiceLoop {
   std::string failure_;  // why no more batches are made
   bool stopped_ = false;
 
-  // Members of the thread that serves.
+  // The rest belongs to the thread that serves.
   bool may_have_work_ = false;  // for the others
   std::map<uint64_t, std::unique_ptr<Peer>> peers_;
   uint64_t next_id_ = 1;

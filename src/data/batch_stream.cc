@@ -343,7 +343,7 @@ bool BatchStream::Fits(const caffe::StreamPosition& position) const {
 
 BatchStream::Assignments BatchStream::Mapped(const caffe::StreamPosition& position) const {
   Assignment assignment = Initial({});
-  // The number of records of a source of whole batches is not known.
+  // The number of records is not known if the source gave whole batches.
   const bool was_batches = position.records() >= kFirstSequenceId;
   const uint64_t before = was_batches ? records_ : position.records();
   const uint64_t next = position.next_batch();

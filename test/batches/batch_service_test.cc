@@ -419,7 +419,7 @@ TEST_P(BatchService, SaysInOneLineWhatIsWrong) {
   EXPECT_EQ(error_of(Address(), "} transform_param { crop_size: 2 mirror: true scale: 0.5 }"), "");
   EXPECT_CONTAINS(error_of(Address(), StrCat("source: '", folder_ / "db", "' batch_size: 4 }")),
                   "expected no other source beside it");
-  EXPECT_CONTAINS(error_of("batch://127.0.0.1:1/train?wait=0", "}"), "the service is gone");
+  EXPECT_CONTAINS(error_of("batch://127.0.0.1:1/train?wait=0", "}"), "the service does not answer");
 }
 
 TEST_P(BatchService, EndsClearlyWhenTheServiceStaysAway) {
@@ -431,7 +431,7 @@ TEST_P(BatchService, EndsClearlyWhenTheServiceStaysAway) {
     for (int i = 0; i < 100; ++i) worker.Next();
   });
   EXPECT_CONTAINS(error, "data layer 'data': batch://127.0.0.1:");
-  EXPECT_CONTAINS(error, "the service is gone");
+  EXPECT_CONTAINS(error, "the service does not answer");
 }
 
 TEST_P(BatchService, EndsAllWorkersWithTheReasonOfADamagedRecord) {
