@@ -6,15 +6,18 @@
 #include <chrono>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "base/file.h"
+#include "cluster/name_watch.h"
 #include "cluster/start_check.h"
 #include "proto/parse.h"
 #include "solver/rate_scale.h"
 #include "solver/solver.h"
 #include "topology/choose_node.h"
+#include "transport/inet_address.h"
 #include "transport/network_names.h"
 
 namespace millrace::inline train {
@@ -25,6 +28,30 @@ constexpr int kStepMs = 5;
 // Retry interval and timeout for starting the segments while the network is down.
 constexpr int kRetryMs = 250;
 constexpr int64_t kNetworkTimeoutNs = 60'000'000'000;
+// Interval at which the names of silent nodes are looked up.
+constexpr int64_t kNameNs = 5'000'000'000;
+
+// Peers whose frames arrive.
+class HeardPeers {
+ public:
+  explicit HeardPeers(const Cluster* cluster) : cluster_(*cluster) {}
+  // Segments and nodes that were heard since the last call.
+  std::set<std::pair<size_t, NodeId>> Take() {
+    std::set<std::pair<size_t, NodeId>> heard;
+    for (size_t i = 0; i < cluster_.segments().size(); ++i) {
+      const SegmentMetrics& metrics = cluster_.segments()[i].net->metrics();
+      for (const NodeId node : metrics.peers()) {
+        const uint64_t now = metrics.peer(node).frames_in;
+        if (now != std::exchange(frames_[{i, node}], now)) heard.emplace(i, node);
+      }
+    }
+    return heard;
+  }
+
+ private:
+  const Cluster& cluster_;
+  std::map<std::pair<size_t, NodeId>, uint64_t> frames_;
+};
 
 // Throws the last Error if the network stays down for too long, or if a command stops the run.
 std::unique_ptr<Cluster> StartWhenUp(const NodeConfig& node_config, const ClusterReplica& replica,
@@ -154,9 +181,11 @@ ClusterSession::ClusterSession(const NodeConfig& node_config, const ClusterRepli
           &peers_, reader, PeerLabels(node_config), [commands] { return commands->stopped_ns(); },
           replica.clock) {
   if (node_config.rendezvous) FollowRendezvous();
+  FollowNames();
 }
 
 ClusterSession::~ClusterSession() {
+  names_.reset();
   if (node_config_.rendezvous) node_config_.rendezvous->Detach();
 }
 
@@ -175,21 +204,47 @@ void ClusterSession::FollowRendezvous() {
   };
   peers.allow_bootstrap = [this] { cluster_->AllowBootstrap(); };
   peers.begun = [this] { return cluster_->begun(); };
-  peers.heard = [this, frames = std::map<std::pair<size_t, NodeId>, uint64_t>()]() mutable {
-    std::vector<NodeId> heard;
-    for (size_t i = 0; i < cluster_->segments().size(); ++i) {
-      const SegmentMetrics& metrics = cluster_->segments()[i].net->metrics();
-      for (const NodeId node : metrics.peers()) {
-        const uint64_t now = metrics.peer(node).frames_in;
-        if (now != std::exchange(frames[{i, node}], now)) heard.push_back(node);
-      }
-    }
-    return heard;
+  peers.heard = [heard = HeardPeers(cluster_.get())]() mutable {
+    std::vector<NodeId> nodes;
+    for (const auto& [segment, node] : heard.Take()) nodes.push_back(node);
+    return nodes;
   };
   peers.fail = [this](const std::string& line) {
     errors_.Report(std::make_exception_ptr(Error(line)));
   };
   node_config_.rendezvous->Attach(std::move(peers));
+}
+
+// Names of nodes that are silent are looked up again: their machines may have other addresses now.
+void ClusterSession::FollowNames() {
+  std::vector<NamedPeer> named = NamedPeers(node_config_.topology, node_config_.plan);
+  if (named.empty()) return;
+  const auto lookup = [](const std::string& name) -> std::optional<std::string> {
+    try {
+      return ResolveUdpAddress("", name).Text();
+    } catch (const Error&) {
+      return {};
+    }
+  };
+  names_ = std::make_unique<Thread>(
+      "names",
+      [this, watch = NameWatch(std::move(named), lookup),
+       peers = HeardPeers(cluster_.get())]() mutable {
+        CommandReader pause(nullptr, &clock_);
+        for (int64_t next_ns = 0;; pause.Next(kStepMs * 10)) {
+          InterruptionPoint();
+          if (clock_.NowNs() < next_ns) continue;
+          next_ns = clock_.NowNs() + kNameNs;
+          const auto heard = peers.Take();
+          const auto is_silent = [&](const NamedPeer& peer) {
+            return heard.count({peer.segment, peer.node}) == 0;
+          };
+          for (const NamedPeer& peer : watch.Look(is_silent)) {
+            cluster_->SetPeerAddress(peer.segment, peer.node, peer.address);
+          }
+        }
+      },
+      &errors_);
 }
 
 bool ClusterSession::Join() {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "base/thread.h"
 #include "cluster/failure_detector.h"
 #include "cluster/node_life.h"
 #include "cluster/start.h"
@@ -84,6 +85,7 @@ class ClusterSession {
 
  private:
   void FollowRendezvous();
+  void FollowNames();
   // Calls `done` until it returns true, or until a thread has failed.
   void WaitFor(const std::function<bool()>& done);
 
@@ -96,6 +98,7 @@ class ClusterSession {
   FailureDetector failure_detector_;
   LiveClusterPeers peers_;
   NodeLife life_;
+  std::unique_ptr<Thread> names_;  // null: all peers have IP addresses
 };
 
 }  // namespace millrace::inline train

@@ -1,5 +1,7 @@
-// Elastic clusters: nodes that join, leave and move by an etcd on another machine.
+// Nodes that move: elastic clusters by an etcd on another machine, and host names.
 #include <csignal>
+#include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -178,6 +180,48 @@ TEST_F(ElasticClusterOfMachines, BeginsOneRunWhenTwoNodesCannotReachEachOther) {
   AwaitIteration(1 - first, Iteration(1 - first) + 50);
   StopAll();
   EXPECT_EQ(Bootstraps(), 1);
+}
+
+// Nodes of a topology with host names, on machines whose names are in a file of the test.
+class ClusterOfNames : public ClusterOfMachines {
+ protected:
+  void Inside(int node, const std::function<void()>& start) override {
+    network_->Inside(machines_.at(node), start);
+  }
+  void NameMachines() {
+    std::string hosts = "127.0.0.1 localhost\n";
+    for (const auto& [node, machine] : machines_) {
+      hosts += StrCat(Network::AddressOf(machine), " host-", NameOf(node), "\n");
+    }
+    WriteFile(work_ / "hosts", hosts);
+  }
+  void StartNamed(int node) {
+    Start(node, Endless(), "topology.prototxt", "",
+          {"/usr/bin/unshare", "-m", "sh", "-c",
+           "mount --bind '" + (work_ / "hosts") + "' /etc/hosts && exec \"$@\"", "sh"});
+  }
+
+  std::map<int, int> machines_ = {{0, 0}, {1, 1}};
+};
+
+TEST_F(ClusterOfNames, FindsANodeWhoseNameHasAnotherAddress) {
+  Build(3);
+  size_ = 2;
+  NameMachines();
+  WriteFile(work_ / "topology.prototxt",
+            "name: 'test' node { name: 'a' address: 'host-a' } node { name: 'b' address: 'host-b' "
+            "} segment { name: 'lan' transport: 'udp' heartbeat_ms: 50 peer_timeout_ms: 1000 }\n");
+  for (int i = 0; i < 2; ++i) StartNamed(i);
+  for (int i = 0; i < 2; ++i) AwaitIteration(i, 50);
+  Kill(1);
+  std::filesystem::remove(work_ / "b.jsonl");
+  machines_[1] = 2;
+  NameMachines();
+  StartNamed(1);
+  Await(0, "node b is at " + Network::AddressOf(2) + ":");
+  Await(1, "Joined the run at iteration ");
+  for (int i = 0; i < 2; ++i) AwaitIteration(i, Iteration(i) + 50);
+  StopAll();
 }
 
 }  // namespace
