@@ -14,7 +14,6 @@
 #include "data/batch_stream.h"
 #include "data/batch_transform.h"
 #include "data/data_service.h"
-#include "millrace/export.h"
 #include "nn/layers/data/batch_data_layer.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
@@ -22,7 +21,7 @@
 namespace millrace::inline batches {
 
 // Thread-safe after construction.
-class MILLRACE_API BatchMaker {
+class BatchMaker {
  public:
   struct LayerInfo {
     std::string name;
