@@ -280,11 +280,13 @@ void BatchClient::Run() {
   int64_t lost_ns = 0;  // since when there has been no agreed connection; 0: there is one
   while (true) {
     const std::string why = Follow();
+    int64_t pause_ms = 20;
     {
       boost::unique_lock<boost::mutex> lock(mutex_);
       if (stopped_ || !error_.empty()) return;
       // A connection on which the service never agreed to the sequence does not count.
       const bool was_refused = !has_begun_ && has_sequence_;
+      if (was_refused) pause_ms = 200;
       if (lost_ns == 0 || !was_refused) lost_ns = NowNs();
       has_begun_ = false;
       if (was_refused && static_cast<double>(NowNs() - lost_ns) * 1e-9 > address_.wait_seconds) {
@@ -294,7 +296,7 @@ void BatchClient::Run() {
       }
     }
     LOG_EVERY_T(WARNING, 1) << place() << "the connection is lost: " << why;
-    Pause(20);
+    Pause(pause_ms);
     try {
       Session session = AgreePatiently(lost_ns, why);
       if (!GiveSameBatches(session.welcome, welcome_)) {
@@ -402,7 +404,7 @@ void BatchClient::OnBatch(const FrameHeader& header) {
     }
   }
   boost::unique_lock<boost::mutex> lock(mutex_);
-  resumed_ = true;  // the service knows the sequence now
+  resumed_ = true;                                   // the service knows the sequence now
   if (!unreleased_.contains(batch->number)) return;  // dropped meanwhile
   arrived_[batch->number] = std::move(arrived);
   changed_.notify_all();
