@@ -32,11 +32,13 @@ def main():
 
     torch.set_num_threads(1)
     trainer = torch_peer.Trainer(options.net, options.settings)
-    run = None
+    run, join_seconds = None, 0
     if not options.plain:
         import millrace
+        begin = time.perf_counter()
         run = millrace.torch.join(options.topology, node=options.node, model=trainer.model,
                                   optimizer=trainer.optimizer)
+        join_seconds = time.perf_counter() - begin
         while run.nodes < options.world:
             time.sleep(0.001)
     for _ in range(WARM_UP):
@@ -51,6 +53,7 @@ def main():
         run.finish()
     print(json.dumps({"net": options.net, "images_per_second": steps * trainer.batch / spent,
                       "own_steps": steps + WARM_UP, "all_steps": total,
+                      "join_seconds": join_seconds,
                       "torch": torch.__version__}))
 
 

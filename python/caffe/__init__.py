@@ -9,12 +9,12 @@ from millrace import Layer
 
 from .proto import caffe_pb2 as _caffe_pb2
 from .proto.caffe_pb2 import TEST, TRAIN
+from .net import Net, Timer, set_random_seed
 from .parallel import (NCCL, has_nccl, set_multiprocess, set_solver_count, set_solver_rank,
                        solver_count, solver_rank)
-from .pycaffe import Net, Timer, set_random_seed
 from .solver import (AdaDeltaSolver, AdaGradSolver, AdamSolver, NesterovSolver, RMSPropSolver,
                      SGDSolver, Solver, get_solver)
-from . import coord_map, draw, io
+from . import _caffe, coord_map, draw, io, pycaffe
 from .classifier import Classifier
 from .detector import Detector
 from .net_spec import NetSpec, layers, params, to_proto

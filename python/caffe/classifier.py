@@ -3,7 +3,7 @@ import numpy as np
 
 from . import io
 from .proto.caffe_pb2 import TEST
-from .pycaffe import Net
+from .net import Net
 
 
 def _configured(net, mean, input_scale, raw_scale, channel_swap):

@@ -4,7 +4,7 @@ import numpy as np
 from . import io
 from .classifier import _configured
 from .proto.caffe_pb2 import TEST
-from .pycaffe import Net
+from .net import Net
 
 
 class Detector(Net):

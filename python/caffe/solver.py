@@ -5,10 +5,10 @@ from google.protobuf import text_format
 
 import millrace
 
-from . import parallel, pycaffe
+from . import net, parallel
+from .net import Net
 from .parallel import NCCL
 from .proto import caffe_pb2
-from .pycaffe import Net
 
 
 def _read_param(solver_file):
@@ -42,8 +42,8 @@ class Solver:
         changes = {}
         if self._type is not None and not self._has_type(self._type):
             changes["type"] = self._type
-        if pycaffe.seed is not None and not self.param.HasField("random_seed"):
-            changes["random_seed"] = pycaffe.seed
+        if net.seed is not None and not self.param.HasField("random_seed"):
+            changes["random_seed"] = net.seed
         options = {"past_max_iter": True}
         self._is_root = True  # of solvers of several processes
         if parallel.multiprocess() and parallel.solver_count() > 1:

@@ -74,6 +74,19 @@ py::tuple PyBlob::shape() const {
   return result;
 }
 
+void PyBlob::Share(const PyBlob& other) {
+  if (!owner_ || !other.owner_ || kind_ != Kind::kWeight || other.kind_ != Kind::kWeight) {
+    throw Error("blobs: expected a learnable array of a net");
+  }
+  if (dims() != other.dims()) {
+    throw Error("blobs: an array of shape ", ShapeText(other.dims()), " given, expected ",
+                ShapeText(dims()));
+  }
+  const Busy busy(owner_);
+  Get().BindData(other.Get().data());
+  if (owner_ != other.owner_) owner_->sharers.push_back(other.owner_);
+}
+
 void PyBlob::Reshape(const std::vector<int64_t>& shape) {
   Blob& blob = Get();
   int64_t count = 1;

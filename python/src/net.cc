@@ -45,11 +45,28 @@ class PyNet {
   const size_t last_;  // the index of the last layer
 };
 
+// The learnable arrays of a layer.
+class PyBlobVec {
+ public:
+  void Add(PyBlob blob) { blobs_.push_back(std::move(blob)); }
+  size_t size() const { return blobs_.size(); }
+  auto begin() const { return blobs_.begin(); }
+  auto end() const { return blobs_.end(); }
+  PyBlob& At(int64_t index) {
+    const auto size = static_cast<int64_t>(blobs_.size());
+    if (index < -size || index >= size) throw py::index_error("blobs: the layer has fewer");
+    return blobs_[static_cast<size_t>(index < 0 ? index + size : index)];
+  }
+
+ private:
+  std::vector<PyBlob> blobs_;
+};
+
 struct PyLayer {
   std::string name, type;
   std::vector<std::string> bottoms, tops;
   std::vector<float> loss_weights;
-  std::vector<PyBlob> blobs;
+  PyBlobVec blobs;
   py::object object = py::none();  // of a layer in Python
 };
 
@@ -68,7 +85,7 @@ std::vector<PyLayer> Layers(const PyNet& net) {
       if (found != objects.end()) to.object = py::reinterpret_borrow<py::object>(found->second);
     }
     for (Blob* blob : layer.weights) {
-      to.blobs.emplace_back(net.owner(), blob, PyBlob::Kind::kWeight);
+      to.blobs.Add({net.owner(), blob, PyBlob::Kind::kWeight});
     }
   }
   return layers;
@@ -121,6 +138,17 @@ py::object NetOf(std::shared_ptr<Owner> owner, Net* net) {
 }
 
 void BindNet(py::module_* module) {
+  py::class_<PyBlobVec>(*module, "BlobVec",
+                        "The learnable arrays of a layer: weights, then bias. An assignment makes\n"
+                        "the layer use the memory of another net's array.")
+      .def("__len__", &PyBlobVec::size)
+      .def("__getitem__", &PyBlobVec::At)
+      .def("__setitem__", [](PyBlobVec& blobs, int64_t index,
+                             const PyBlob& other) { blobs.At(index).Share(other); })
+      .def(
+          "__iter__",
+          [](const PyBlobVec& blobs) { return py::make_iterator(blobs.begin(), blobs.end()); },
+          py::keep_alive<0, 1>());
   py::class_<PyLayer>(*module, "NetLayer", "A layer of a net.")
       .def_readonly("name", &PyLayer::name, "Unique in the net.")
       .def_readonly("type", &PyLayer::type)
@@ -170,7 +198,9 @@ void BindNet(py::module_* module) {
           [](const PyNet& net) {
             py::dict params;
             for (PyLayer& layer : Layers(net)) {
-              if (!layer.blobs.empty()) params[py::str(layer.name)] = std::move(layer.blobs);
+              if (layer.blobs.size() == 0) continue;
+              params[py::str(layer.name)] =
+                  std::vector<PyBlob>(layer.blobs.begin(), layer.blobs.end());
             }
             return params;
           },

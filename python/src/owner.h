@@ -104,6 +104,9 @@ class PyBlob {
   py::tuple shape() const;
   const Shape& dims() const { return Get().shape(); }
   int64_t count() const { return Get().count(); }
+  // Uses the memory of `other`, also a weight of a net, from now on. Throws Error if one of them is
+  // none, or for another shape.
+  void Share(const PyBlob& other);
   // Throws Error if it is a learnable array, or if another call computes on the net.
   void Reshape(const std::vector<int64_t>& shape);
 

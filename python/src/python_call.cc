@@ -115,9 +115,13 @@ void BindEnd(py::module_* module) {
       [] {
         ends = true;
         const py::gil_scoped_release release;
-        while (calls > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        // A call that blocks does not keep the process for long.
+        for (int i = 0; i < 10000 && calls > 0; ++i) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
       },
-      "Waits until no thread of the library runs code in Python; none will again.");
+      "Waits until no thread of the library runs code in Python, for 10 s at most; none will\n"
+      "begin to.");
   py::module_::import("atexit").attr("register")(module->attr("_end"));
 }
 

@@ -1,6 +1,7 @@
 // millrace.Session.
 #include "millrace/session.h"
 
+#include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
@@ -134,6 +135,21 @@ Args:
 One call at a time uses a session; the interpreter's lock is released meanwhile. Raises
 millrace.Error with one line that names file, field and expectation.)";
 
+// The message of a text. Throws Error with the first mistake.
+caffe::SolverParameter SolverParameterOf(const std::string& text) {
+  struct Mistakes : google::protobuf::io::ErrorCollector {
+    void AddError(int line, int, const std::string& message) override {
+      if (first.empty()) first = StrCat(line + 1, ": ", message);
+    }
+    std::string first;
+  } mistakes;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&mistakes);
+  caffe::SolverParameter param;
+  if (!parser.ParseFromString(text, &param)) throw Error("set_schedule:", mistakes.first);
+  return param;
+}
+
 // Named arguments after the first ones, of both constructors.
 template <typename Class, typename Factory, typename... First>
 void DefOpen(Class* binding, Factory open, const First&... first) {
@@ -254,10 +270,7 @@ void BindSession(py::module_* module) {
       .def(
           "set_schedule",
           [](PySession& s, const std::string& text) {
-            caffe::SolverParameter param;
-            if (!google::protobuf::TextFormat::ParseFromString(text, &param)) {
-              throw Error("set_schedule: expected the text of a solver file");
-            }
+            const caffe::SolverParameter param = SolverParameterOf(text);
             const Busy busy(s.owner());
             s.session().SetSchedule(param);
           },

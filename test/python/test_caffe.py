@@ -177,6 +177,35 @@ def test_surgery_and_sharing(deploy, weights):
     assert not net.params["ip"][0].diff.any()
 
 
+def test_the_arrays_of_a_layer_are_a_vector(deploy, weights):
+    net, other = caffe.Net(deploy, caffe.TEST), caffe.Net(deploy, weights, caffe.TEST)
+    blobs = net.params["ip"]
+    assert type(blobs) is caffe._caffe.BlobVec and len(blobs) == 2
+    assert blobs[-1].shape == blobs[1].shape == list(blobs)[1].shape
+    with pytest.raises(IndexError):
+        blobs[2]
+    # An assignment makes a layer use another's array, as in pycaffe.
+    for layer, theirs in zip(net.layers, other.layers):
+        for index, blob in enumerate(theirs.blobs):
+            layer.blobs[index] = blob
+    image = np.random.rand(*net.blobs[net.inputs[0]].shape)
+    name = net.inputs[0]
+    expected = other.forward(**{name: image})
+    del other
+    for output, values in net.forward(**{name: image}).items():
+        np.testing.assert_array_equal(values, expected[output])
+    with pytest.raises(RuntimeError, match="blobs: an array of shape .* given"):
+        net.params["ip"][0] = net.params["ip"][1]
+    with pytest.raises(RuntimeError, match="learnable array of a net"):
+        net.params["ip"][0] = net.blobs[name]
+
+
+def test_modules_of_pycaffe_have_its_names():
+    assert caffe._caffe.Net is caffe.pycaffe.Net is caffe.Net
+    assert caffe.pycaffe.SGDSolver is caffe._caffe.SGDSolver is caffe.SGDSolver
+    assert issubclass(caffe.Classifier, caffe._caffe.Net)
+
+
 def test_layers_call_back(deploy):
     net = caffe.Net(deploy, caffe.TEST)
     seen = []
@@ -322,7 +351,7 @@ def test_random_seed(deploy, solver_file):
             np.testing.assert_array_equal(one, same)
             assert not np.array_equal(one, other)
     finally:
-        caffe.pycaffe.seed = None
+        caffe.net.seed = None
 
 
 def test_bad_solver_files(write):

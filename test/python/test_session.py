@@ -93,6 +93,18 @@ def test_a_session_without_live_blobs_trains_the_same(solver):
     gc.collect()
 
 
+def test_another_schedule(solver):
+    session = millrace.Session(solver)
+    session.step(3)
+    session.set_schedule("base_lr: 0.2 lr_policy: 'fixed'")
+    assert session.learning_rate == pytest.approx(0.2)
+    assert session.step().learning_rate == pytest.approx(0.2)
+    for text, says in (("nothing: 1", "set_schedule:1: .*nothing"),
+                       ("lr_policy: 'odd'", 'lr_policy: there is no policy "odd"')):
+        with pytest.raises(millrace.Error, match=says):
+            session.set_schedule(text)
+
+
 def test_a_session_follows_the_shapes_that_python_gives(write, solver):
     inputs = SOLVER.replace("type: 'DummyData' top: 'x' top: 'y' dummy_data_param {",
                             "type: 'Input' top: 'x' top: 'y' input_param {")
