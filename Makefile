@@ -342,7 +342,7 @@ $(BUILD)/obj/src/nn/layer.o: $(BUILD)/gen/nn/contrib_layers.inc
 
 # Programs and tests are linked with the library, and with the modules whose functions they name.
 libraries := $(BUILD)/libmillrace.so $(module_files)
-link_library := -L$(BUILD) -lmillrace $(module_files) -Wl,-rpath,'$$ORIGIN/..' -Wl,-rpath,'$$ORIGIN/../modules'
+link_library = -L$(BUILD) -lmillrace $(module_files) $(foreach m,$(modules),$(module_libs_$(m))) -Wl,-rpath,'$$ORIGIN/..' -Wl,-rpath,'$$ORIGIN/../modules'
 
 # The folders of the library, from the program's: in the build, and the usual ones of an installation.
 library_folders := . ../lib ../lib64 $(addprefix ../lib/,$(shell $(CXX) -print-multiarch))

@@ -17,7 +17,7 @@ class ModulesCommand : public testing::Test {
   CommandResult WithFolder(const std::vector<std::string>& arguments) {
     std::vector<std::string> command = {"/usr/bin/env", "MILLRACE_MODULES=" + folder_.path()};
     for (const std::string& each : Command(arguments)) command.push_back(each);
-    return Run(command);
+    return test::Run(command);
   }
   // The line of `millrace backends` below the one of a module.
   static std::string StateOf(const std::string& module, const std::string& output) {
