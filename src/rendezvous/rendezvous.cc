@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/parse_number.h"
+#include "base/registration.h"
 #include "millrace/file_descriptor.h"
 #include "transport/inet_address.h"
 #include "transport/network_names.h"
@@ -154,7 +155,9 @@ std::string OwnHostTowards(const std::vector<std::string>& endpoints) {
 }  // namespace
 
 RegisterStore::RegisterStore(const std::string& scheme, StoreFactory factory) {
-  Stores().emplace(scheme, std::move(factory));
+  if (!Stores().emplace(scheme, std::move(factory)).second) {
+    ReportSecondRegistration("registry", scheme);
+  }
 }
 
 RendezvousConfig ParseRendezvous(const RendezvousOptions& options) {
