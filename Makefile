@@ -396,13 +396,14 @@ $(BUILD)/libsim.a: $(sim_objects)
 	$(call say,AR,$@)
 	$(Q)$(shell $(CXX) -print-prog-name=ar) rcs $@ $^
 
-# Once for each program, since the rules of its batches are made with the list.
+# Once for each program, since the rules of its batches are made with the list. -rdynamic: a module
+# that is loaded later shares the tables of kernels with the program.
 $(foreach name,$(test_names) rdma_vm,$(eval objects_of_$(name) := $(call own_objects,$(name))))
 define test_binary
 $(BUILD)/test/$(1)_test: $(objects_of_$(1)) $(test_support) $(BUILD)/libsim.a $(libraries)
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
-	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $(BUILD)/libsim.a $$(link_library) -lgtest $$(LDLIBS) -o $$@
+	$$(Q)$$(CXX) $$(LDFLAGS) -rdynamic $$(filter %.o,$$^) $(BUILD)/libsim.a $$(link_library) -lgtest $$(LDLIBS) -o $$@
 endef
 $(foreach name,$(test_names) rdma_vm,$(eval $(call test_binary,$(name))))
 $(if $(filter-out off,$(PCH)),$(eval $(batches): $(BUILD)/pch/test.h.gch))
@@ -499,7 +500,7 @@ $(BUILD)/bundle/training_test: $(call objects_in,test/gpu) $(call objects_in,tes
   $(BUILD)/libsim.a $(libraries)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(BUILD)/libsim.a $(link_library) -lgtest $(LDLIBS) -s -o $@
+	$(Q)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(BUILD)/libsim.a $(link_library) -rdynamic -lgtest $(LDLIBS) -s -o $@
 $(BUILD)/bundle/link_bench: $(BUILD)/bench/link_bench
 	@mkdir -p $(@D)
 	$(Q)strip -s -o $@ $<

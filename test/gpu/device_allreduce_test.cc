@@ -201,7 +201,7 @@ TEST(DeviceAllreduceTest, RefusesAMixtureOfCpusAndGpus) {
 TEST(DeviceAllreduceTest, ABuildWithoutSumsBetweenDevicesSaysSo) {
   Device* const host = &HostDevice();
   EXPECT_EQ(ErrorOf([&] { MakeDeviceGroup(std::span(&host, 1), nullptr); }),
-            "this build cannot sum between devices of type cpu");
+            "this program cannot sum between devices of type cpu");
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <tuple>
 
 #include "metrics/counter_file_layout.h"
+#include "metrics/metrics_reading.h"
+#include "metrics/openmetrics.h"
 #include "metrics/registry.h"
 #include "test/sim/segment_cluster.h"
 #include "test/support/doc_page.h"
@@ -56,8 +58,9 @@ TEST(MetricsDoc, ThePageListsExactlyTheMetricsOfARun) {
   std::set<std::tuple<std::string, std::string, std::string>> exist, listed;
   for (const MetricsReading::Metric& metric : reading.metrics) {
     const MetricsReading::Family& family = reading.families[metric.family];
-    exist.emplace(family.name, family.type == MetricType::kGauge ? "gauge" : "counter",
-                  Joined(metric.labels));
+    const bool is_histogram = family.type == MetricType::kHistogram;
+    exist.emplace(is_histogram ? HistogramName(family.name) : family.name, NameOf(family.type),
+                  is_histogram ? "le" : Joined(metric.labels));
   }
   for (const Cells& row : RowsOf("Metrics")) listed.emplace(row.at(0), row.at(1), row.at(2));
   EXPECT_EQ(listed, exist);
@@ -73,8 +76,9 @@ TEST(MetricsDoc, AllMetricsOfARunFollowTheConventionsOfPrometheus) {
               std::string::npos);
     EXPECT_TRUE(family.help.ends_with("."));
     EXPECT_TRUE(units.contains(family.unit));
-    std::string name = family.name;
-    EXPECT_EQ(name.ends_with("_total"), family.type != MetricType::kGauge);
+    const bool is_histogram = family.type == MetricType::kHistogram;
+    std::string name(is_histogram ? HistogramName(family.name) : family.name);
+    EXPECT_EQ(name.ends_with("_total"), !is_histogram && family.type != MetricType::kGauge);
     if (name.ends_with("_total")) name.resize(name.size() - 6);
     for (const std::string unit : {"bytes", "seconds"}) {
       EXPECT_EQ(name.ends_with("_" + unit), family.unit == unit);
