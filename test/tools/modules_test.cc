@@ -35,7 +35,7 @@ class ModulesCommand : public testing::Test {
 TEST_F(ModulesCommand, BackendsListsWhereEachLies) {
   const CommandResult result = Millrace({"backends"});
   EXPECT_EQ(result.status, 0) << result.errors;
-  EXPECT_EQ(StateOf("contrib", result.output), Dirname(Binary()) + "/modules/contrib.so");
+  EXPECT_TRUE(StateOf("contrib", result.output).ends_with("/modules/contrib.so"));
   for (const Module& module : Modules()) {
     const std::string name(module.name);
     const std::string file = ModuleFile(name);
