@@ -182,6 +182,7 @@ $(BUILD)/obj/src/capi/%.o: CXXFLAGS += -g
 hdf5_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(shell find src test -name '*hdf5*.cc'))
 $(hdf5_objects): CXXFLAGS += $(shell pkg-config --cflags hdf5-serial 2>/dev/null)
 
+contrib_layers := $(BUILD)/gen/nn/contrib_layers.inc
 protos := $(wildcard src/proto/*.proto)
 generated := $(protos:src/%.proto=$(BUILD)/gen/%.pb.cc)
 objects := $(sources:%.cc=$(BUILD)/obj/%.o)
@@ -291,7 +292,7 @@ pch_header = $(if $(pch_of),$(BUILD)/pch/$(pch_of).h.gch)
 endif
 
 .SECONDEXPANSION:  # pch_header depends on the target
-$(BUILD)/obj/%.o: %.cc $(BUILD)/flags.list $$(pch_header) | $(generated) backends
+$(BUILD)/obj/%.o: %.cc $(BUILD)/flags.list $$(pch_header) | $(generated) $(contrib_layers) backends
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(pch_flags) $(listed) -c $< -o $@
@@ -301,7 +302,7 @@ $(BUILD)/obj/src/control/page.o: $(wildcard src/control/page/*)
 $(BUILD)/obj/src/device/cuda_device.o: CXXFLAGS += -DMILLRACE_OLDEST_GPU=$(ptx:compute_%=%)
 $(BUILD)/obj/src/device/cuda_device.o: $(BUILD)/archs.list
 
-$(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags.list $(BUILD)/archs.list | $(generated) backends
+$(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags.list $(BUILD)/archs.list | $(generated) $(contrib_layers) backends
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(if $(filter ccache,$(CXX)),ccache )$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Xcompiler -fPIC $(if $(werror),-Werror all-warnings) $(if $(filter src/exchange/%,$<),-fmad=false) -Iinclude -Isrc -gencode "arch=$(ptx),code=[$(subst $(space),$(comma),$(CUDA_ARCHS) $(ptx))]" -MMD -MF $(@:.o=.d) -c $< -o $@
@@ -335,10 +336,10 @@ $(BUILD)/kernels.checked: $(BUILD)/modules/cuda.so $(BUILD)/modules/contrib.so $
 all: $(BUILD)/kernels.checked
 endif
 # The layer types of module contrib, which the library names in errors where the module is missing.
-$(BUILD)/gen/nn/contrib_layers.inc: $(module_sources_contrib)
+$(contrib_layers): $(module_sources_contrib)
 	@mkdir -p $(@D)
 	@sed -n 's/^const RegisterLayer<.*("\([A-Za-z0-9]*\)");$$/"\1",/p' $^ > $@
-$(BUILD)/obj/src/nn/layer.o: $(BUILD)/gen/nn/contrib_layers.inc
+$(BUILD)/obj/src/nn/layer.o: $(contrib_layers)
 
 # Programs and tests are linked with the library, and with the modules whose functions they name.
 libraries := $(BUILD)/libmillrace.so $(module_files)
@@ -407,7 +408,7 @@ $(BUILD)/test/$(1)_test: $(objects_of_$(1)) $(test_support) $(BUILD)/libsim.a $(
 endef
 $(foreach name,$(test_names) rdma_vm,$(eval $(call test_binary,$(name))))
 $(if $(filter-out off,$(PCH)),$(eval $(batches): $(BUILD)/pch/test.h.gch))
-$(batches): $(BUILD)/flags.list tools/compile-batch | $(generated) backends
+$(batches): $(BUILD)/flags.list tools/compile-batch | $(generated) $(contrib_layers) backends
 	@mkdir -p $(@D)
 	$(call say,CXX,$(@:$(BUILD)/obj/%.o=%))
 	$(Q)tools/compile-batch $@ $(filter test/%.cc,$^) -- $(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(pch_flags) $(listed)
