@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
+
+#include "base/split.h"
 
 namespace millrace::inline device {
 namespace {
@@ -27,13 +28,9 @@ std::vector<fs::path> FoldersIn(const fs::path& folder, const std::string& prefi
   return found;
 }
 
-std::vector<std::string> Split(const char* list) {
-  std::vector<std::string> parts;
-  std::istringstream in(list == nullptr ? "" : list);
-  for (std::string part; std::getline(in, part, ':');) {
-    if (!part.empty()) parts.push_back(part);
-  }
-  return parts;
+// The folders of a variable of the environment, which may be null.
+std::vector<std::string> FoldersOf(const char* list) {
+  return SplitWords(list == nullptr ? "" : list, ':');
 }
 
 void AddFoldersOf(const fs::path& prefix, std::vector<std::string>* found) {
@@ -57,7 +54,7 @@ std::vector<std::string> PythonLibraryFolders(const char* virtual_env, const cha
                                               const char* system) {
   std::vector<std::string> found;
   if (virtual_env != nullptr && *virtual_env != '\0') AddFoldersOf(virtual_env, &found);
-  for (const std::string& each : Split(search_path)) {
+  for (const std::string& each : FoldersOf(search_path)) {
     const fs::path folder = fs::path(each).lexically_normal();
     const fs::path bin = folder.has_filename() ? folder : folder.parent_path();
     std::error_code error;
@@ -65,7 +62,7 @@ std::vector<std::string> PythonLibraryFolders(const char* virtual_env, const cha
       AddFoldersOf(bin.parent_path(), &found);
     }
   }
-  for (const std::string& each : Split(system)) AddFoldersOf(each, &found);
+  for (const std::string& each : FoldersOf(system)) AddFoldersOf(each, &found);
   return found;
 }
 

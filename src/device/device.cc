@@ -48,7 +48,7 @@ DeviceDriver* DeviceRegistry::FindDriver(DeviceType type) {
 }
 
 std::vector<DeviceInfo> DeviceRegistry::List() {
-  FindDriver(DeviceType::kCuda);
+  FindDriver(DeviceType::kCuda);  // loads its module
   std::vector<DeviceInfo> all;
   for (DeviceDriver* const driver : Loaded()) {
     for (DeviceInfo& info : driver->List()) all.push_back(std::move(info));

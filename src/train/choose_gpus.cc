@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/split.h"
 
 namespace millrace::inline train {
 namespace {
@@ -17,26 +18,25 @@ Error Malformed(const std::string& text) {
   return Error(Flag(text), "expected numbers of GPUs, separated by commas, or all");
 }
 
+DeviceDriver* DriverOf(const ChosenDriver& chosen) {
+  return chosen ? *chosen : DeviceRegistry::Get().FindDriver(DeviceType::kCuda);
+}
+
 // Reads "0,2". Every part must be a number.
 std::vector<int> Ordinals(const std::string& text) {
   std::vector<int> ordinals;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string part = text.substr(begin, end - begin);
+  for (const std::string& part : Split(text, ',')) {
     const bool digits = !part.empty() && part.size() < 9 &&
                         part.find_first_not_of("0123456789") == std::string::npos;
     if (!digits) throw Malformed(text);
     ordinals.push_back(std::stoi(part));
-    begin = end + 1;
   }
   return ordinals;
 }
 
 // Those of `driver`, at least one. Errors begin with `prefix`.
 std::set<int> Present(const std::string& prefix, DeviceDriver* driver) {
-  if (driver == nullptr) {
-    throw Error(prefix, "this build has no GPU support: expected one with CUDA (make CUDA=on)");
-  }
+  if (driver == nullptr) throw Error(prefix, WhyNoGpu(driver));
   std::set<int> present;
   for (const DeviceInfo& info : driver->List()) present.insert(info.ordinal);
   if (present.empty()) {
@@ -70,11 +70,10 @@ std::vector<int> Selected(const std::string& text, const std::set<int>& present)
 
 }  // namespace
 
-DeviceDriver* GpuDriver() { return DeviceRegistry::Get().FindDriver(DeviceType::kCuda); }
-
-std::vector<Device*> ChooseGpus(const std::string& text, DeviceDriver* driver) {
+std::vector<Device*> ChooseGpus(const std::string& text, ChosenDriver chosen) {
   if (text.empty()) return {};
   if (text != "all") Ordinals(text);  // must be numbers on any machine
+  DeviceDriver* const driver = DriverOf(chosen);
   if (const std::string reason = WhyNoGpu(driver); !reason.empty()) {
     LOG(WARNING) << "--gpu=" << text << ", but " << reason << "; using the CPU";
     return {};
@@ -86,7 +85,7 @@ std::vector<Device*> ChooseGpus(const std::string& text, DeviceDriver* driver) {
   return gpus;
 }
 
-Device& ChooseDevice(const std::string& text, DeviceDriver* driver) {
+Device& ChooseDevice(const std::string& text, ChosenDriver driver) {
   const std::vector<Device*> gpus = ChooseGpus(text, driver);
   if (gpus.size() > 1) {
     LOG(INFO) << "--gpu=" << text << ": one GPU is used, as in Caffe: the first";
@@ -102,15 +101,16 @@ void LogDevices(const std::vector<Device*>& gpus) {
   LOG(INFO) << (gpus.empty() ? "Use CPU." : "Using GPUs " + ordinals);
 }
 
-std::vector<std::string> DescribeGpus(const std::string& text, DeviceDriver* driver) {
-  std::set<int> chosen = Present(text.empty() ? "" : Flag(text), driver);
+std::vector<std::string> DescribeGpus(const std::string& text, ChosenDriver chosen) {
+  DeviceDriver* const driver = DriverOf(chosen);
+  std::set<int> ordinals = Present(text.empty() ? "" : Flag(text), driver);
   if (!text.empty()) {
-    const std::vector<int> selected = Selected(text, chosen);
-    chosen = {selected.begin(), selected.end()};
+    const std::vector<int> selected = Selected(text, ordinals);
+    ordinals = {selected.begin(), selected.end()};
   }
   std::vector<std::string> lines;
   for (const DeviceInfo& info : driver->List()) {
-    if (!chosen.contains(info.ordinal)) continue;
+    if (!ordinals.contains(info.ordinal)) continue;
     lines.push_back(StrCat("GPU ", info.ordinal, ": ", info.description, ", ",
                            info.memory_bytes >> 20, " MiB"));
   }
@@ -118,9 +118,10 @@ std::vector<std::string> DescribeGpus(const std::string& text, DeviceDriver* dri
   return lines;
 }
 
-std::vector<Device*> GpusOf(const SolverConfig& config, DeviceDriver* driver) {
+std::vector<Device*> GpusOf(const SolverConfig& config, ChosenDriver chosen) {
   const caffe::SolverParameter& param = config.param;
   if (!param.has_solver_mode() || param.solver_mode() != caffe::SolverParameter::GPU) return {};
+  DeviceDriver* const driver = DriverOf(chosen);
   if (driver == nullptr || driver->List().empty()) return {};
   std::set<int> present;
   for (const DeviceInfo& info : driver->List()) present.insert(info.ordinal);

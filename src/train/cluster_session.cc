@@ -193,11 +193,10 @@ ClusterSession::~ClusterSession() {
 void ClusterSession::FollowRendezvous() {
   RendezvousPeers peers;
   peers.set_address = [this](NodeId node, const std::string& address) {
-    const std::vector<ClusterSegment>& segments = cluster_->segments();
-    for (size_t i = 0; i < segments.size(); ++i) {
+    const std::optional<NetworkHost> host = ParseHost(address);
+    if (!host) return;
+    for (size_t i = 0; i < cluster_->segments().size(); ++i) {
       const size_t of_file = node_config_.plan.segments[i].segment;
-      const std::optional<NetworkHost> host = ParseHost(address);
-      if (!host) return;
       cluster_->SetPeerAddress(i, node,
                                HostAndPort(*host, node_config_.topology.segments[of_file].port));
     }

@@ -78,6 +78,24 @@ TEST_F(ModulesCommand, ARunThatNeedsNoneTrainsWithoutThem) {
   EXPECT_CONTAINS(result.errors, "--gpu=0, but their driver is in " + NotInstalled("cuda"));
 }
 
+TEST_F(ModulesCommand, ARunThatNeedsNoneLoadsNone) {
+  Workspace work;
+  const std::string solver = work.Write("run", Workspace::Solver(20));
+  std::vector<std::string> command = {"/usr/bin/env", "LD_DEBUG=files",
+                                      "LD_DEBUG_OUTPUT=" + (folder_ / "loaded")};
+  for (const std::string& each : Command({"train", "--solver=" + solver})) command.push_back(each);
+  const CommandResult result = test::Run(command);
+  EXPECT_EQ(result.status, 0) << result.errors;
+  std::string loaded;
+  for (const auto& file : std::filesystem::directory_iterator(folder_.path())) {
+    loaded += ReadFile(file.path().string());
+  }
+  EXPECT_CONTAINS(loaded, "libmillrace.so.");
+  for (const Module& module : Modules()) {
+    EXPECT_EQ(loaded.find(StrCat("/modules/", module.name, ".so")), loaded.npos) << module.name;
+  }
+}
+
 TEST_F(ModulesCommand, ThatCannotBeLoadedAreNamedWithTheReason) {
   WriteFile(folder_ / "onnx.so", "no shared object");
   std::string of_another = ReadFile(ModuleFile("contrib"));
