@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/registration.h"
+#include "base/split.h"
 #include "capi/load_plugin.h"
 #include "nn/gpu/gpu_settings.h"
 
@@ -54,15 +55,7 @@ void ApplyGpuFlags() {
   SetGpuTransform(FLAGS_gpu_transform);
 }
 
-std::vector<std::string> SplitList(const std::string& text) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    if (end > begin) parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
+std::vector<std::string> SplitList(const std::string& text) { return SplitWords(text, ','); }
 
 caffe::NetState NetStateFromFlags(const caffe::NetParameter& net, caffe::Phase fallback) {
   caffe::NetState state = net.state();

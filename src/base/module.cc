@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/names.h"
+#include "base/split.h"
 
 namespace millrace::inline base {
 namespace {
@@ -33,15 +34,7 @@ std::vector<std::string> Folders() {
     const std::string folder = FolderOfThisCode();
     return {folder + "/millrace", folder + "/modules"};
   }
-  std::vector<std::string> folders(1);
-  for (const char* at = named; *at != '\0'; ++at) {
-    if (*at == ':') {
-      folders.emplace_back();
-    } else {
-      folders.back() += *at;
-    }
-  }
-  return folders;
+  return Split(named, ':');
 }
 
 struct Loaded {

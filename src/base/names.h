@@ -2,6 +2,7 @@
 #ifndef MILLRACE_BASE_NAMES_H_
 #define MILLRACE_BASE_NAMES_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -17,6 +18,18 @@ inline constexpr const char* kExpectedName = "lower-case letters, digits and '_'
 inline bool IsName(std::string_view text) {
   return !text.empty() &&
          text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == text.npos;
+}
+
+// Whether a text is 1 to 64 letters, digits, '-', '_' or '.', the first a letter or digit, in any
+// locale.
+inline bool IsIdentifier(std::string_view text) {
+  constexpr std::string_view kFirst =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  constexpr size_t kMaxChars = 64;
+  if (text.empty() || text.size() > kMaxChars || kFirst.find(text[0]) == kFirst.npos) return false;
+  return std::all_of(text.begin(), text.end(), [&](char c) {
+    return kFirst.find(c) != kFirst.npos || c == '-' || c == '_' || c == '.';
+  });
 }
 
 // The name with index `number`; where there is none, the number after `prefix`. For numbers of

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/hex.h"
 #include "base/parse_number.h"
 #include "transport/network_names.h"
 
@@ -52,16 +53,6 @@ bool IsLoopbackHost(const std::string& text) {
 }
 
 }  // namespace
-
-std::string Hex(std::span<const std::byte> bytes) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string text;
-  for (const std::byte each : bytes) {
-    text += kDigits[std::to_integer<int>(each) >> 4];
-    text += kDigits[std::to_integer<int>(each) & 15];
-  }
-  return text;
-}
 
 SecretKey ControlKey(const SecretKey& cluster) {
   return DeriveKey(cluster, BytesOf("millrace control 1"));

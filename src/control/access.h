@@ -30,9 +30,6 @@ SecretKey ControlKey(const SecretKey& cluster);
 std::string ControlToken(const SecretKey& control);
 std::string ReadToken(const SecretKey& control);
 
-// Two hexadecimal digits for each byte.
-std::string Hex(std::span<const std::byte> bytes);
-
 // Adds the headers of a signature. `unix_seconds`: now.
 void Sign(const SecretKey& control, int64_t unix_seconds, const Nonce& nonce, HttpRequest* request);
 

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/names.h"
 #include "base/registration.h"
-#include "topology/read_fields.h"
 
 namespace millrace {
 namespace {
@@ -23,7 +23,7 @@ struct Registry {
 };
 
 std::string ProblemOf(const ControlCommand& command) {
-  if (!IsTopologyName(command.name)) {
+  if (!IsIdentifier(command.name)) {
     return StrCat("control command \"", command.name,
                   "\": expected a name of 1 to 64 letters, digits, '-', '_' or '.'");
   }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/hex.h"
 #include "base/private_file.h"
 #include "base/process_identity.h"
 #include "control/access.h"

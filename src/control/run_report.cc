@@ -122,7 +122,8 @@ std::string JsonOf(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
   std::string text;
-  (void)google::protobuf::util::MessageToJsonString(message, &text, options);
+  const auto status = google::protobuf::util::MessageToJsonString(message, &text, options);
+  if (!status.ok()) throw Error(OneLine(std::string(status.message())));
   return text;
 }
 

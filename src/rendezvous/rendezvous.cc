@@ -5,11 +5,15 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
 
+#include "base/hex.h"
+#include "base/names.h"
 #include "base/parse_number.h"
 #include "base/registration.h"
+#include "base/split.h"
 #include "millrace/file_descriptor.h"
 #include "transport/inet_address.h"
 #include "transport/network_names.h"
@@ -24,26 +28,6 @@ constexpr int64_t kTickNs = 100'000'000;
 std::map<std::string, StoreFactory>& Stores() {
   static std::map<std::string, StoreFactory> stores;
   return stores;
-}
-
-std::vector<std::string> Split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
-bool IsRunName(const std::string& text) {
-  constexpr size_t kMaxChars = 64;
-  const auto is_valid = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
-           c == '_' || c == '.';
-  };
-  return !text.empty() && text.size() <= kMaxChars && std::ranges::all_of(text, is_valid) &&
-         text[0] != '.' && text[0] != '-' && text[0] != '_';
 }
 
 std::string ParseAddress(const std::string& field, const std::string& text) {
@@ -98,7 +82,7 @@ void ParseUrl(const std::string& url, RendezvousConfig* config) {
     }
   }
   config->run = slash < place.size() ? place.substr(slash + 1) : "";
-  if (!IsRunName(config->run)) {
+  if (!IsIdentifier(config->run)) {
     throw Error(field, ": \"", config->run, "\" given as the name of the run, expected 1 to 64 ",
                 "letters, digits, '-', '_' or '.' after the hosts and a slash");
   }
@@ -120,15 +104,10 @@ void ParseNodes(const std::string& text, RendezvousConfig* config) {
 }
 
 std::string DrawInstance() {
-  uint64_t words[2] = {};
-  while (getrandom(words, sizeof(words), 0) != sizeof(words)) {
+  std::array<std::byte, 16> bytes;
+  while (getrandom(bytes.data(), bytes.size(), 0) != std::ssize(bytes)) {
   }
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const uint64_t word : words) {
-    for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[word >> shift & 15];
-  }
-  return text;
+  return Hex(bytes);
 }
 
 // The host part of this machine's address towards one of the endpoints. Throws Error if the names

@@ -19,10 +19,8 @@ inline constexpr int kMaxTopologyEntries = 4096;
 // "a, b, c": at most 16 names, then the number of the remaining ones.
 std::string NameList(const std::vector<std::string>& names);
 
-// Whether `text` is a valid name of a cluster, node, adapter or segment.
-bool IsTopologyName(const std::string& text);
-
-// Throws FieldError unless `value` is given and is a valid name.
+// Throws FieldError unless `value` is given and is a valid name of a cluster, node, adapter or
+// segment (IsIdentifier).
 void CheckName(const std::string& field, bool given, const std::string& value);
 void CheckRange(const std::string& field, int64_t value, int64_t least, int64_t most);
 

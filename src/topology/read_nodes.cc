@@ -1,8 +1,8 @@
-#include <algorithm>
 #include <charconv>
 #include <string_view>
 #include <unordered_map>
 
+#include "base/names.h"
 #include "millrace/transport_registry.h"
 #include "topology/read_fields.h"
 #include "transport/network_names.h"
@@ -158,23 +158,11 @@ std::string NameList(const std::vector<std::string>& names) {
   return list;
 }
 
-bool IsTopologyName(const std::string& text) {
-  constexpr size_t kMaxChars = 64;
-  // Replaces <cctype>: the meaning of a file must not depend on the locale.
-  const auto is_letter_or_digit = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  };
-  if (text.empty() || text.size() > kMaxChars || !is_letter_or_digit(text[0])) return false;
-  return std::all_of(text.begin(), text.end(), [&](char c) {
-    return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.';
-  });
-}
-
 void CheckName(const std::string& field, bool given, const std::string& value) {
   constexpr const char* kExpected =
       "expected 1 to 64 letters, digits, '-', '_' or '.', the first a letter or digit";
   if (!given) throw FieldError(field, "missing, ", kExpected);
-  if (!IsTopologyName(value)) throw FieldError(field, "\"", value, "\" given, ", kExpected);
+  if (!IsIdentifier(value)) throw FieldError(field, "\"", value, "\" given, ", kExpected);
 }
 
 void CheckRange(const std::string& field, int64_t value, int64_t least, int64_t most) {

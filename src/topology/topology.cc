@@ -159,10 +159,6 @@ void CheckPositionCodecs(const Topology& topology) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // Reads the rest of `topology`, which has its source.
 void ReadTopology(const topology_file::Topology& file, const std::vector<std::string>& transports,
                   bool scales, bool is_elastic, Topology* read) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/names.h"
 #include "exchange/protocol/exchange.h"
 #include "test/topology/topology_support.h"
 #include "topology/read_fields.h"
@@ -233,11 +234,11 @@ TEST(TransportsForTopologies, AreThoseBetweenMachines) {
   EXPECT_EQ(std::count(names.begin(), names.end(), "faulty"), 0);
 }
 
-TEST(IsTopologyName, IsShortAndSane) {
-  EXPECT_TRUE(IsTopologyName("a"));
-  EXPECT_TRUE(IsTopologyName("7_a-b.C"));
+TEST(IsIdentifier, IsShortAndSane) {
+  EXPECT_TRUE(IsIdentifier("a"));
+  EXPECT_TRUE(IsIdentifier("7_a-b.C"));
   for (const char* bad : {"", " ", "-a", ".a", "_a", "a b", "a/b", "a\n", "\xc3\xa4"}) {
-    EXPECT_FALSE(IsTopologyName(bad)) << bad;
+    EXPECT_FALSE(IsIdentifier(bad)) << bad;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "control/run_report.h"
 #include "proto/parse.h"
 
 namespace millrace::inline control {
@@ -12,15 +13,6 @@ namespace {
 
 constexpr int kNotFound = 404, kUnauthorized = 401;
 constexpr double kSeconds = 2;  // for one answer of one endpoint
-
-std::string JsonOf(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  std::string json;
-  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
-  if (!status.ok()) throw Error("etcd: ", std::string(status.message()));
-  return json;
-}
 
 bool IsOk(const HttpResponse& response) { return response.status >= 200 && response.status < 300; }
 
@@ -100,6 +92,10 @@ EtcdStore::EtcdStore(const RendezvousConfig& config, bool tls) : user_(config.us
   }
 }
 
+Error EtcdStore::Refusal(const HttpResponse& response) const {
+  return Error("etcd at ", endpoints_[endpoint_].text(), ": ", EtcdProblem(response));
+}
+
 HttpResponse EtcdStore::Post(const std::string& path, const google::protobuf::Message& request) {
   HttpRequest post{.method = "POST", .target = "/v3/" + path, .body = JsonOf(request)};
   if (!token_.empty()) post.headers["authorization"] = token_;
@@ -108,7 +104,7 @@ HttpResponse EtcdStore::Post(const std::string& path, const google::protobuf::Me
       const HttpResponse response = SendHttp(client_, endpoints_[endpoint_], post);
       // A member that has lost the others answers with such a status.
       if (response.status < 500) return response;
-      throw Error("etcd at ", endpoints_[endpoint_].text(), ": ", EtcdProblem(response));
+      throw Refusal(response);
     } catch (const Error&) {
       endpoint_ = (endpoint_ + 1) % endpoints_.size();
       if (tried + 1 == endpoints_.size()) throw;
@@ -144,7 +140,7 @@ void EtcdStore::Ask(const std::string& path, const google::protobuf::Message& re
                     google::protobuf::Message* response) {
   const HttpResponse answer = PostAuthenticated(path, request);
   if (!IsOk(answer)) {
-    throw Error("etcd at ", endpoints_[endpoint_].text(), ": ", EtcdProblem(answer));
+    throw Refusal(answer);
   }
   ParseEtcd(answer.body, response);
 }
@@ -172,7 +168,7 @@ void EtcdStore::Revoke(int64_t lease) {
   request.set_id(lease);
   const HttpResponse answer = PostAuthenticated("lease/revoke", request);
   if (IsOk(answer) || answer.status == kNotFound) return;
-  throw Error("etcd at ", endpoints_[endpoint_].text(), ": ", EtcdProblem(answer));
+  throw Refusal(answer);
 }
 
 std::vector<RegistryEntry> EtcdStore::Read(const std::string& prefix) {
@@ -193,7 +189,7 @@ bool EtcdStore::Commit(const std::vector<RegistryCondition>& conditions,
   const HttpResponse answer = PostAuthenticated("kv/txn", MakeTxn(conditions, changes, lease));
   if (answer.status == kNotFound) return false;  // the lease has ended
   if (!IsOk(answer)) {
-    throw Error("etcd at ", endpoints_[endpoint_].text(), ": ", EtcdProblem(answer));
+    throw Refusal(answer);
   }
   etcd::TxnResponse response;
   ParseEtcd(answer.body, &response);

@@ -44,6 +44,8 @@ class EtcdStore : public RegistryStore {
   void Ask(const std::string& path, const google::protobuf::Message& request,
            google::protobuf::Message* response);
   void Authenticate();
+  // Names the endpoint that has given this response.
+  Error Refusal(const HttpResponse& response) const;
 
   HttpClientConfig client_;
   std::vector<HttpAddress> endpoints_;
