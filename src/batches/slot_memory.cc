@@ -39,6 +39,23 @@ sockaddr_un LocalAddress(const std::string& name, socklen_t* length) {
   return address;
 }
 
+// One byte, with room for a descriptor.
+struct DescriptorMessage {
+  DescriptorMessage() {
+    head.msg_iov = &data;
+    head.msg_iovlen = 1;
+    head.msg_control = control;
+    head.msg_controllen = sizeof(control);
+  }
+  DescriptorMessage(const DescriptorMessage&) = delete;
+  DescriptorMessage& operator=(const DescriptorMessage&) = delete;
+
+  char byte = 0;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr head{};
+};
+
 bool FitsLocalName(const std::string& name) {
   return !name.empty() && name.size() < sizeof(sockaddr_un::sun_path) - 1;
 }
@@ -78,33 +95,19 @@ FileDescriptor SlotMemory::ForReading() const {
 }
 
 bool SendDescriptor(int socket, int descriptor) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  DescriptorMessage message;
+  cmsghdr* const header = CMSG_FIRSTHDR(&message.head);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
-  return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
+  return sendmsg(socket, &message.head, MSG_NOSIGNAL) == 1;
 }
 
 FileDescriptor ReceiveDescriptor(int socket) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1) return FileDescriptor();
-  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  DescriptorMessage message;
+  if (recvmsg(socket, &message.head, MSG_CMSG_CLOEXEC) != 1) return FileDescriptor();
+  const cmsghdr* const header = CMSG_FIRSTHDR(&message.head);
   if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
       header->cmsg_len != CMSG_LEN(sizeof(int))) {
     return FileDescriptor();

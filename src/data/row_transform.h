@@ -11,18 +11,22 @@
 
 namespace millrace::inline data {
 
+// Copies the floats of a row to the tops of these shapes, one after the other.
+inline void CopyRow(const char* row, const std::vector<Shape>& shapes, float* const* tops) {
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const size_t bytes = ShapeCount(shapes[i]) * sizeof(float);
+    memcpy(tops[i], row, bytes);
+    row += bytes;
+  }
+}
+
 class RowTransform : public RecordTransform {
  public:
   explicit RowTransform(std::vector<Shape> shapes) : shapes_(std::move(shapes)) {}
 
   const std::vector<Shape>& shapes() const override { return shapes_; }
   void Apply(const std::string&, const RecordView& record, uint64_t, float* const* tops) override {
-    const char* from = record.value.data();
-    for (size_t i = 0; i < shapes_.size(); ++i) {
-      const size_t bytes = ShapeCount(shapes_[i]) * sizeof(float);
-      memcpy(tops[i], from, bytes);
-      from += bytes;
-    }
+    CopyRow(record.value.data(), shapes_, tops);
   }
 
  private:

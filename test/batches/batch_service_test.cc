@@ -67,6 +67,7 @@ class BatchService : public testing::TestWithParam<Way> {
     config_.listen = server_->address();  // where the next one listens
   }
   void Stop() { server_.reset(); }
+  std::vector<caffe::StreamPosition> AfterOneBatch();
   std::string Address(const std::string& options = "", const std::string& name = "train") const {
     return StrCat("batch://", server_ ? server_->address() : config_.listen, "/", name,
                   GetParam() == Way::kMemory ? "?memory=on" : "?memory=off", options);
@@ -309,14 +310,16 @@ TEST_P(BatchService, NoBatchIsTrainedOnTwiceAcrossRestartsOfServiceAndWorkers) {
   for (size_t i = 0; i < trained.size(); ++i) EXPECT_EQ(trained[i], LabelsOfBatch(i)) << i;
 }
 
+// The snapshot of a worker that has trained on one batch.
+std::vector<caffe::StreamPosition> BatchService::AfterOneBatch() {
+  Worker worker(Address());
+  worker.Next();
+  return worker.Positions();
+}
+
 TEST_P(BatchService, RefusesPositionsThatItDoesNotKnow) {
   Start();
-  std::vector<caffe::StreamPosition> snapshot;
-  {
-    Worker worker(Address());
-    worker.Next();
-    snapshot = worker.Positions();
-  }
+  const std::vector<caffe::StreamPosition> snapshot = AfterOneBatch();
   Stop();
   Start();  // without a state file
   Worker again(Address(), "data", snapshot);
@@ -328,12 +331,7 @@ TEST_P(BatchService, RefusesPositionsThatItDoesNotKnow) {
 
 TEST_P(BatchService, BeginsWhereItIsTold) {
   Start();
-  std::vector<caffe::StreamPosition> snapshot;
-  {
-    Worker worker(Address());
-    worker.Next();
-    snapshot = worker.Positions();
-  }
+  const std::vector<caffe::StreamPosition> snapshot = AfterOneBatch();
   Stop();
   config_.has_first_batch = true;
   config_.first_batch = 9;

@@ -2,12 +2,12 @@
 
 #include <glog/logging.h>
 
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "data/image_transform.h"
 #include "data/images/resize.h"
+#include "data/row_transform.h"
 #include "data/window/window_source.h"
 
 namespace millrace::inline nn {
@@ -54,14 +54,7 @@ class CopyBatch : public BatchTransform {
   void Add(const std::string&, const RecordView& record, uint64_t) override {
     values_ = record.value.data();
   }
-  void Write(float* const* tops) override {
-    const char* from = values_;
-    for (size_t i = 0; i < shapes_.size(); ++i) {
-      const size_t bytes = ShapeCount(shapes_[i]) * sizeof(float);
-      memcpy(tops[i], from, bytes);
-      from += bytes;
-    }
-  }
+  void Write(float* const* tops) override { CopyRow(values_, shapes_, tops); }
 
  private:
   const std::vector<Shape> shapes_;
