@@ -161,11 +161,9 @@ cuda_kernels := $(if $(use_cuda),$(shell find src -name '*.cu'))
 sources := $(filter-out $(foreach m,$(all_modules),$(module_sources_$(m))) $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc'),$(all_sources))
 CXXFLAGS_CUDA := $(if $(use_cuda),-isystem $(CUDA_HOME)/include)
 onnx_sources := $(shell find src test -path '*/onnx/*.cc')
-mpi_sources := $(module_sources_mpi)
-opencv_sources := $(module_sources_opencv)
 # Without the C++ interface, which MPI has given up.
-$(mpi_sources:%.cc=$(BUILD)/obj/%.o): CXXFLAGS += -DOMPI_SKIP_MPICXX $(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c 2>/dev/null))
-$(opencv_sources:%.cc=$(BUILD)/obj/%.o): CXXFLAGS += -isystem $(opencv_include)
+$(module_sources_mpi:%.cc=$(BUILD)/obj/%.o): CXXFLAGS += -DOMPI_SKIP_MPICXX $(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c 2>/dev/null))
+$(module_sources_opencv:%.cc=$(BUILD)/obj/%.o): CXXFLAGS += -isystem $(opencv_include)
 # As Debian's library is built.
 $(onnx_sources:%.cc=$(BUILD)/obj/%.o): CXXFLAGS += -DONNX_ML=1 -DONNX_NAMESPACE=onnx
 # Differences must be the same on every machine: no product may be fused with a sum
@@ -335,11 +333,12 @@ $(BUILD)/kernels.checked: $(BUILD)/modules/cuda.so $(BUILD)/modules/contrib.so $
 	@touch $@
 all: $(BUILD)/kernels.checked
 endif
-# The layer types of module contrib, which the library names in errors where the module is missing.
+# The layer types of module contrib, which the library names in errors where the module is missing. A new
+# list only if it differs, so that the library need not be linked anew.
 $(contrib_layers): $(module_sources_contrib)
 	@mkdir -p $(@D)
-	@sed -n 's/^const RegisterLayer<.*("\([A-Za-z0-9]*\)");$$/"\1",/p' $^ > $@
-$(BUILD)/obj/src/nn/layer.o: $(contrib_layers)
+	@sed -n 's/^const RegisterLayer<.*("\([A-Za-z0-9]*\)");$$/"\1",/p' $^ > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # Programs and tests are linked with the library, and with the modules whose functions they name.
 libraries := $(BUILD)/libmillrace.so $(module_files)
