@@ -185,8 +185,9 @@ TEST_F(NodeCommandsTest, RunThereWhatTheyRunHere) {
   request_.folder = folder_.path();
   request_.program = folder_ / "it's";
   WriteFile(request_.program,
-            "#!/bin/sh\ntrap 'echo stopped; exit 4' TERM\npwd\nfor x; do echo \"<$x>\"; "
-            "done\ntest -n \"$QUICK\" || while :; do sleep 0.01; done\nexit 7\n");
+            "#!/bin/sh\ntrap 'echo stopped; exit 4' TERM\n: >\"${STARTED:-/dev/null}\"\npwd\n"
+            "for x; do echo \"<$x>\"; done\ntest -n \"$QUICK\" || while :; do sleep 0.01; "
+            "done\nexit 7\n");
   ASSERT_EQ(test::Run({"/bin/chmod", "+x", request_.program}).status, 0);
   const std::string remote = Commands()[1].command.back();
   // A standard input that neither ends nor gives anything.
@@ -197,7 +198,12 @@ TEST_F(NodeCommandsTest, RunThereWhatTheyRunHere) {
   EXPECT_EQ(quick.output, folder_.path() + "\n<train>\n<--solver=a b>\n<--topology=" +
                               request_.topology + ">\n<--node=b>\n");
   EXPECT_EQ(quick.status, 7) << quick.errors;
-  const CommandResult ended = test::Run({"/bin/sh", "-c", remote + " < /dev/null"});
+  // The connection ends when the program has begun.
+  const std::string started = folder_ / "started";
+  const CommandResult ended =
+      test::Run({"/bin/sh", "-c",
+                 StrCat("STARTED=", started, "; export STARTED; until test -e ", started,
+                        "; do sleep 0.01; done | ", remote)});
   EXPECT_EQ(ended.status, 4) << ended.errors;
   EXPECT_CONTAINS(ended.output, "stopped");
 }
