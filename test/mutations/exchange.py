@@ -304,7 +304,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
         (vertex.degree == worst->degree && weight(vertex.role) > weight(worst->role));
 """)]),
     ("excludes-the-last-synced", [(LINKS, """\
-    if (vertex.role == Role::kSynced && synced == 1) continue;  // somebody has the weights
+    if (vertex.role == Role::kSynced && synced == 1) continue;  // a node with the weights stays
 """, "")]),
     ("coordinates-though-excluded", [(PROPOSE, """\
     if (may && Alive(member.node) && !links_.IsExcluded(member.node)) return member.node;
@@ -731,7 +731,7 @@ h.view.epoch > kMaxEpoch || h.number > kMaxPositionNumber;
     return Spread(pause, config.node, what << 8 | retries);
 """)]),
     ("corrupt-takeover-state-counts", [(TAKEOVER, """\
-    // Refused: this node does not know the position, so it does not answer.
+    // The executor refused the state: this node does not know the position, so it does not answer.
     x_.Dropped(x_.WhyRefused(op.result), context.source);
     return;
 """, """\

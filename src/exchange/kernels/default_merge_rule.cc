@@ -11,7 +11,7 @@ namespace {
 // round of N diffs.
 constexpr double kRate = 0.7, kMomentum = 0.9;
 
-// The bounds of a parameter of a registered rule.
+// Bounds of a parameter of a registered rule.
 double Within(const MergeRuleDescriptor& rule, const char* name, double value) {
   const RuleParameter& parameter = *rule.FindParameter(name);
   return std::clamp(value, parameter.least, parameter.most);

@@ -42,7 +42,8 @@ uint8_t Check(Target target, Codec codec, const std::byte* in, int64_t count) {
   return kMalformed;  // codec of a newer version
 }
 
-// Writes the diff and returns the payload's size; for kSparse that which it would have.
+// Writes the diff and returns the payload's size; for kSparse the size that it needs, which may
+// exceed `room`.
 template <typename Target>
 int64_t Encode(Target target, Codec codec, const float* d, int64_t count, float scale,
                std::byte* out, uint32_t room) {

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// What is wrong with the descriptor; "" if nothing.
+// Problem of the descriptor; "" if there is none.
 std::string ProblemOf(const MergeRuleDescriptor& rule) {
   if (!IsName(rule.name)) return StrCat("expected a name of ", kExpectedName);
   if (rule.state_floats < 0 || rule.state_floats > kMaxStateFloats) {

@@ -3,7 +3,7 @@
 namespace millrace::inline exchange {
 namespace {
 
-// The key of rank `rank` (1: the largest), and the number of elements with larger keys.
+// Key of rank `rank` (1: the largest), and the number of elements with larger keys.
 struct Cut {
   int32_t key = 0;
   int64_t above = 0;

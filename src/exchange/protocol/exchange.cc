@@ -315,7 +315,7 @@ void Exchange::FollowView() {
   const View& view = membership_.view();
   bootstrapped_ = !reset && (bootstrapped_ || !followed_.id);
   if (reset) {
-    // A view of which no member had every chunk was given up. What the node has is of two runs.
+    // The node left a view of which no member had every chunk. Its chunks stem from two runs.
     const bool has_some = table_.unsynced < table_.size();
     if (!view.id && has_some) membership_.ForbidBootstrap();
     table_.Reset();

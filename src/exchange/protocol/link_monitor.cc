@@ -114,7 +114,7 @@ LinkMonitor::Vertex* LinkMonitor::Worst() {
   Vertex* worst = nullptr;
   for (Vertex& vertex : vertices_) {
     if (!vertex.is_left || vertex.degree == 0) continue;
-    if (vertex.role == Role::kSynced && synced == 1) continue;  // somebody has the weights
+    if (vertex.role == Role::kSynced && synced == 1) continue;  // a node with the weights stays
     const bool worse =
         !worst || vertex.degree > worst->degree ||
         (vertex.degree == worst->degree && weight(vertex.role) >= weight(worst->role));

@@ -68,7 +68,7 @@ void Master::OnView(const std::vector<uint32_t>& before, std::span<const uint64_
   Wake();
 }
 
-// Progress that was made while there was nobody to average with.
+// Makes the progress of this node count in full: it was made while the node was the only member.
 void Master::CountOwnInFull() {
   std::vector<ChunkOp> ops;
   for (const uint32_t index : x_.table.owned) {

@@ -237,7 +237,7 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
 void Membership::LearnIncarnation() {
   const Member* self = scratch_.Find(config_.node);
   if (!self || self->incarnation < joining_incarnation()) return;
-  if (self->incarnation >= kLatestIncarnation) return;  // of no start: damaged or forged
+  if (self->incarnation >= kLatestIncarnation) return;  // damaged or forged
   const bool this_incarnation = view_.id || IsPromised(scratch_.id);
   if (self->incarnation == joining_incarnation() && this_incarnation) return;
   RaiseIncarnation(self->incarnation + 1);

@@ -160,7 +160,7 @@ DropReason Takeover::OnTakeoverState(const FrameView& frame) {
 
 void Takeover::Finish(const ChunkOp& op, const OpContext& context) {
   if (op.result & kRefused) {
-    // Refused: this node does not know the position, so it does not answer.
+    // The executor refused the state: this node does not know the position, so it does not answer.
     x_.Dropped(x_.WhyRefused(op.result), context.source);
     return;
   }
