@@ -95,7 +95,7 @@ void DeviceLink::Start(ErrorSink* sink, std::function<void()> before_pass) {
       std::make_unique<SegmentThread>(device_.get(), SegmentThreadOptions{}, &clock_, &errors_);
 }
 
-// In the thread that has failed.
+// Runs in the thread that has failed.
 void DeviceLink::PassOnError() {
   failed_ = true;
   try {

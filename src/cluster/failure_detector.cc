@@ -14,7 +14,7 @@ namespace {
 // Interval between samples. A scan visits up to a thousand peers.
 constexpr int64_t kListenNs = 100'000'000;
 
-// Recency::kLately. A peer timeout has three heartbeat intervals at least.
+// Heartbeat intervals of Recency::kLately. A peer timeout has at least three of them.
 int64_t LatelyNs(const NetSegment& net) {
   return std::max(net.peer_timeout_ns() / 2, 2 * net.heartbeat_ns());
 }

@@ -17,7 +17,7 @@ void GracefulLeave::Begin(TerminationDetector* termination, bool stopped) {
   termination_ = termination;
   stopped_ = stopped;
   begin_ns_ = clock_.NowNs();
-  // Also a node that others hand over to: it answers them at once.
+  // A node to which others hand over flushes as well: it answers them at once.
   peers_.Flush();
   Enter(Phase::kWaiting, begin_ns_);
 }

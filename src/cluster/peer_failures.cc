@@ -45,7 +45,7 @@ std::vector<std::string> PeerFailures::TakeNew() {
     }
     ends.emplace_back(gossip.node, std::move(end));
   }
-  // After the nodes' own messages, which say more.
+  // Follows the nodes' own messages, which say more.
   for (const auto& [reporter, end] : ends) {
     for (const FailedPeer& peer : end.failed_peer()) {
       const auto node = static_cast<NodeId>(peer.node());

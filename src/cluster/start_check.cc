@@ -29,7 +29,8 @@ std::string Duration(double seconds) {
   return seconds < 1 ? Rounded(seconds * 1e3) + " ms" : Rounded(seconds) + " s";
 }
 
-// What makes time for `exchanges` exchanges. `per_second`: iterations of the cluster.
+// Advice by which the run has time for `exchanges` exchanges. `per_second`: iterations of the
+// cluster.
 // `solver_iterations`: of one solver during an exchange.
 std::string Remedies(const ExpectedSegment& segment, double exchanges, double per_second,
                      double solver_iterations, bool local) {
@@ -55,7 +56,7 @@ double SizeOf(const std::string& codec) {
   return codec == "float32" ? 1 : 0.25;
 }
 
-// What an exchange takes with int8 in both directions, as a part of what it takes now.
+// Duration of an exchange with int8 in both directions, relative to the present one.
 double PartWithInt8(const ExpectedSegment& segment) {
   return 2 * SizeOf("int8") / (SizeOf(segment.codec) + SizeOf(segment.position_codec));
 }

@@ -147,7 +147,7 @@ void TerminationDetector::PublishFailed(const std::string& error, bool not_finit
 }
 
 void TerminationDetector::PublishTooShort(const std::string& line) {
-  // The line needs the room of what the others no longer need to know of this node.
+  // Makes room for the line: the others need nothing else of this node any more.
   own_.Clear();
   own_.set_too_short(std::string(CutText(line, kMaxTooShortBytes)));
   PublishGone();
