@@ -26,7 +26,7 @@ std::string LinkLog::BrokenLine(const LinkMonitor& links, const BrokenLink& link
   return StrCat("Segment ", segment_, ": node ", NameAt(names_, link.from), " ", what);
 }
 
-// Looks now and then, as there may be a thousand nodes.
+// Scans at intervals only, as there may be a thousand nodes.
 void LinkLog::FindDeaf(const LinkMonitor& links, int64_t now_ns) {
   if (now_ns < next_look_ns_) return;
   next_look_ns_ = now_ns + kDeafNs / 16;

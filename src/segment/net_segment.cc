@@ -113,8 +113,8 @@ NetSegment::Next NetSegment::HoldBack(JoinVerdict verdict, int64_t now_ns) {
     std::lock_guard lock(state_.mutex_);
     state_.refusal_ = filter_->refusal();
   } else if (!std::exchange(held_back_, true)) {
-    LOG(WARNING) << "Segment " << name() << ": begins no run, and gives up unless a node that is "
-                 << "set up alike is met within "
+    LOG(WARNING) << "Segment " << name() << ": begins no run, and gives up unless a node with the "
+                 << "same settings is found within "
                  << config_.filter.handshake.give_up_ns / 1'000'000'000 << " s";
   }
   size_t received = 1;
@@ -391,11 +391,11 @@ void NetSegment::Publish(int64_t now_ns) {
   const ExchangeStats& stats = exchange_->stats();
   metrics_->Publish(stats);
   const bool reset = stats.resets != std::exchange(resets_, stats.resets);
-  if (reset && exchange_->view().id) {  // without a view it has given up one that lacks weights
+  if (reset && exchange_->view().id) {  // without a view, it left one that lacks weights
     LOG(WARNING) << "Segment " << name()
                  << ": this node gives up its weights for those of the run: "
-                 << "the other nodes went on without it, and what they have not received of it is "
-                 << "lost";
+                 << "the other nodes went on without it, and its progress that they have not "
+                 << "received is lost";
   }
   metrics_->Publish(*filter_);
   metrics_->Publish(transport_->counters());

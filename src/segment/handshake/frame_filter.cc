@@ -65,7 +65,7 @@ DropReason FrameFilter::Check(const InFrame& in, std::span<const std::byte>* fra
 void FrameFilter::FollowHandshake() {
   for (PeerSession peer; handshake_.NextSession(&peer);) {
     if (verifier_) verifier_->Admit(peer.node, peer.session_id);
-    LOG(INFO) << "Node " << config_.handshake.names[peer.node] << " is there";
+    LOG(INFO) << "Connected to node " << config_.handshake.names[peer.node] << "; settings match";
   }
   for (ConfigMismatch mismatch; handshake_.NextMismatch(&mismatch);) {
     LOG(WARNING) << "Refused: " << mismatch.text;
