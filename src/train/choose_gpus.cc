@@ -11,7 +11,7 @@
 namespace millrace::inline train {
 namespace {
 
-// The value of the flag as an error begins.
+// First words of an error: the flag with its value.
 std::string Flag(const std::string& text) { return StrCat("--gpu=", text, ": "); }
 
 Error Malformed(const std::string& text) {
@@ -34,7 +34,7 @@ std::vector<int> Ordinals(const std::string& text) {
   return ordinals;
 }
 
-// Those of `driver`, at least one. Errors begin with `prefix`.
+// The GPUs of `driver`, at least one. Errors begin with `prefix`.
 std::set<int> Present(const std::string& prefix, DeviceDriver* driver) {
   if (driver == nullptr) throw Error(prefix, WhyNoGpu(driver));
   std::set<int> present;

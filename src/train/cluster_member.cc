@@ -71,7 +71,7 @@ class ClusterMember::Impl {
   void ExpectJoined(const char* function) const {
     if (state_ != State::kJoined) Refuse(function);
   }
-  // The node takes part no longer. `function` may follow a Finish that `poll` has ended.
+  // The node has left the run. `function` may follow a Finish that `poll` has ended.
   void End(const char* function) {
     if (state_ != State::kEnding) ExpectJoined(function);
     state_ = State::kEnded;
@@ -214,7 +214,7 @@ void ClusterMember::Merge(std::span<float> own, std::span<float> base) {
     float* const before = base.data() + offset;
 #pragma omp simd
     for (size_t i = 0; i < part.size(); ++i) {
-      // Exactly `own` where nobody else has changed the weight.
+      // Exactly `own` where only the caller has changed the weight.
       w[i] = w[i] == before[i] ? from[i] : w[i] + (from[i] - before[i]);
       from[i] = before[i] = w[i];
     }

@@ -28,14 +28,14 @@ constexpr int kStepMs = 5;
 // Retry interval and timeout for starting the segments while the network is down.
 constexpr int kRetryMs = 250;
 constexpr int64_t kNetworkTimeoutNs = 60'000'000'000;
-// Interval at which the names of silent nodes are looked up.
+// Interval at which the names of unresponsive nodes are looked up.
 constexpr int64_t kNameNs = 5'000'000'000;
 
 // Peers whose frames arrive.
 class HeardPeers {
  public:
   explicit HeardPeers(const Cluster* cluster) : cluster_(*cluster) {}
-  // Segments and nodes that were heard since the last call.
+  // Segments and nodes from which frames have arrived since the last call.
   std::set<std::pair<size_t, NodeId>> Take() {
     std::set<std::pair<size_t, NodeId>> heard;
     for (size_t i = 0; i < cluster_.segments().size(); ++i) {
@@ -214,7 +214,7 @@ void ClusterSession::FollowRendezvous() {
   node_config_.rendezvous->Attach(std::move(peers));
 }
 
-// Names of nodes that are silent are looked up again: their machines may have other addresses now.
+// Names of unresponsive nodes are looked up again: their machines may have other addresses now.
 void ClusterSession::FollowNames() {
   std::vector<NamedPeer> named = NamedPeers(node_config_.topology, node_config_.plan);
   if (named.empty()) return;

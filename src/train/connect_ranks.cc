@@ -14,7 +14,7 @@
 namespace millrace::inline train {
 namespace {
 
-// Of a strategy that does not have the parameter.
+// Peer timeout of a strategy without the parameter.
 constexpr double kPeerTimeoutSeconds = 60;
 
 std::string HostName() {
@@ -23,7 +23,7 @@ std::string HostName() {
   return name;
 }
 
-// What all ranks have of rank 0, or must have in common with it.
+// Values that all ranks take from rank 0, or must have in common with it.
 struct Common {
   uint64_t seed = 0;
   uint64_t digest = 0;  // of solver and nets
@@ -51,7 +51,7 @@ void ShareConfig(Processes* processes, SolverConfig* config) {
 void LeaveToFirstRank(SolverConfig* config) {
   caffe::SolverParameter& param = config->param;
   param.set_display(0);
-  // With a merge rule, every rank saves what its solvers have of their own.
+  // With a merge rule, every rank saves the state of its own solvers.
   if (!param.strategy().has_merge_rule()) {
     param.set_snapshot(0);
     param.set_snapshot_after_train(false);

@@ -56,8 +56,9 @@ void DeviceLinks::Leave() {
 
 bool DeviceLinks::left() const { return All(&DeviceLink::left, true); }
 
-// Of the link to the device on which the cluster works: the other links begin once the host has its
-// weights, and the host leaves it once they have left. Before each pass of its host's end.
+// Runs before each pass of the host's end of the link to the device on which the cluster works. The
+// other links begin once the host has that device's weights; the host leaves this link once they
+// have left.
 void DeviceLinks::Lead(size_t index) {
   if (leaving_ && All(&DeviceLink::left, false)) links_[index]->Leave();
   if (!links_[index]->in_sync()) return;
@@ -66,7 +67,7 @@ void DeviceLinks::Lead(size_t index) {
   }
 }
 
-// Before each pass of the host's end of a link, in its thread.
+// Runs before each pass of the host's end of a link, in its thread.
 void DeviceLinks::Count(size_t index) {
   DeviceLink& link = *links_[index];
   const bool is_root = IsRoot(index);

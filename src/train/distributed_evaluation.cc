@@ -194,7 +194,7 @@ void DistributedEvaluation::FinishLocked() {
     all.push_back(std::move(gathered.sums));
   }
   if (filled > 0) {
-    LOG(INFO) << "Of the test at iteration " << iteration_ << " " << filled
+    LOG(INFO) << "Test at iteration " << iteration_ << ": " << filled
               << " batches came from no other node and were evaluated here";
   }
   for (int net = 0; net < tester_.nets(); ++net) {

@@ -28,7 +28,7 @@ BuiltNetOptions InternalOptions(const caffe::NetParameter& net, const NetOptions
   return all;
 }
 
-// What the net needs, in order of construction.
+// Parts that the net needs, in order of construction.
 struct Parts {
   Parts(const caffe::NetParameter& param, const SourceMap& source, const NetOptions& options)
       : data(DataOptions{.seed = options.seed}),

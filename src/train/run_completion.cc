@@ -76,7 +76,7 @@ void RunCompletion::ReportFinalLoss(SolverWorker* worker, int64_t iteration) {
   parts_.reporter.FinalLoss(iteration, worker->FinalLoss());
 }
 
-// Of several processes on the same weights, the last to end saves them.
+// The last of several processes on the same weights saves them.
 bool RunCompletion::LastProcess() {
   const bool last = setup_.weights->StopTraining();
   if (!last) LOG(INFO) << "Other processes train on these weights: the last one saves them";

@@ -8,7 +8,8 @@ namespace millrace::inline train {
 
 namespace {
 
-// Whether nothing remains of `before` once a run has received `after`.
+// Whether `after` makes `before` pointless: only the last command of a kind counts, and only the
+// last of pauses and resumes.
 bool Replaces(const RunCommand& after, const RunCommand& before) {
   const auto pauses = [](const RunCommand& command) {
     return command.kind == RunCommand::kPause || command.kind == RunCommand::kResume;

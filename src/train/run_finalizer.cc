@@ -22,8 +22,8 @@ RunFinalizer::RunFinalizer(RunFinalizerParts parts)
 
 bool RunFinalizer::Run(int64_t iteration) {
   iteration_ = iteration;
-  // What is saved is tested even if no test is due at that iteration: no periodic test has seen the
-  // last merges.
+  // The saved weights are tested even if no test is due at that iteration: no periodic test has
+  // seen the last merges.
   tests_weights_ = !parts_.tester->empty();
   return AwaitQuiescence() && SaveAndTest();
 }

@@ -182,8 +182,8 @@ void RunSetup::CheckMemory() const {
   }
 }
 
-// Makes the nets of all GPUs and of one solver on CPUs, so that what one of them lacks is known
-// before anything is trained. Other solvers on CPUs make theirs themselves.
+// Makes the nets of all GPUs and of one solver on CPUs, so that a layer that one of them lacks is
+// known before training begins. Other solvers on CPUs make theirs themselves.
 void RunSetup::MakeNets() {
   LOG(INFO) << "Creating training net from " << config.train.origin;
   nets.resize(solvers());

@@ -84,7 +84,7 @@ class SolverSession : public Session {
       return StepOnce();
     } catch (const std::exception& error) {
       if (node_ && !left_) node_->PublishFailed(std::current_exception());
-      // While the gradients exist that MPI may still sum.
+      // Called while the gradients exist that MPI may still sum.
       if (processes_) processes_->Fail(error.what());
       throw;
     }
@@ -273,7 +273,7 @@ class SolverSession : public Session {
     const OneOmpThread one;
     if (node_) node_->RethrowIfFailed();
     const int64_t begin_ns = clock_.NowNs();
-    // Of processes that step together, all end after the iteration in which they hear of it.
+    // Processes that step together all end after the iteration in which they learn of the end.
     if (ended_ && !processes_) return std::nullopt;
     const std::optional<int64_t> iteration =
         past_max_iter_ ? strategy_->Claim(std::numeric_limits<int64_t>::max()) : solver_->Claim();
@@ -393,7 +393,7 @@ class SolverSession : public Session {
   std::vector<std::unique_ptr<BuiltNet>> tests_;
   std::vector<std::unique_ptr<NetView>> test_views_;
   MovingAverage losses_{config_.param.average_loss()};
-  std::unique_ptr<RunCounters> counters_;  // null: nobody reads them
+  std::unique_ptr<RunCounters> counters_;  // null: the options give no registry
   int64_t longest_ns_ = 0;
   bool ended_ = false;  // by a stop condition
   bool left_ = false;

@@ -32,7 +32,8 @@ void SolverWorker::Run() {
   try {
     Train();
   } catch (const StepFailure&) {
-    // Of another solver, which has told all. The own sums end before the net's memory is freed.
+    // Another solver has failed and has reported it to all. This solver's sums end before the
+    // memory of its net is freed.
     step_->Fail(std::current_exception());
     throw;
   } catch (const std::exception& error) {
@@ -111,7 +112,7 @@ bool SolverWorker::Pauses() const {
 }
 
 // Tests and snapshots that are asked for come at once. The pause counts as part of an iteration: in
-// a cluster, others then wait for this node as they do for one that computes for so long.
+// a cluster, others then wait for this node as for a long iteration.
 void SolverWorker::Pause() {
   const int64_t begin_ns = run_.clock.NowNs();
   while (Pauses()) {

@@ -26,7 +26,7 @@
 namespace millrace::inline train {
 namespace {
 
-// A run: its set-up, and what trains with it. The parts are in order of construction; destroyed in
+// A run: its set-up, and the parts that train with it, in order of construction; destroyed in
 // reverse.
 class TrainRun {
  public:
@@ -65,7 +65,7 @@ class TrainRun {
     } catch (const std::exception&) {
       if (cluster_ && cluster_->cluster().begun())
         cluster_->session().PublishFailed(std::current_exception(), true);
-      // While the gradients exist that MPI may still sum.
+      // Called while the gradients exist that MPI may still sum.
       AbortIfConnected(setup_.processes);
       throw;
     }
