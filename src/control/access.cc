@@ -35,7 +35,7 @@ std::string SignatureOf(HmacSha256* mac, const HttpRequest& request, std::string
   return Hex(tag);
 }
 
-// In a time that depends on the length of `given` only.
+// Compares in a time that depends on the length of `given` only.
 bool SameText(std::string_view given, std::string_view expected) {
   unsigned different = given.size() != expected.size();
   for (size_t i = 0; i < given.size(); ++i) {

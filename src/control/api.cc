@@ -37,7 +37,7 @@ std::string_view FixedPart(const ControlApi::Route& route) {
   return path.substr(0, path.find('{'));
 }
 
-// Whether `path` is one of the route; then with what stands for its "{...}".
+// Whether `path` belongs to the route, and if so the part of it at "{...}".
 bool Matches(const ControlApi::Route& route, std::string_view path, std::string* rest) {
   const std::string_view fixed = FixedPart(route);
   if (fixed.size() == std::string_view(route.path).size()) return path == fixed;
@@ -309,7 +309,7 @@ void ControlApi::LearningRate(const HttpRequest& request, const std::string&,
   Ask(done, [&] { run_.SetLearningRate(message.rate()); });
 }
 
-// Without JavaScript the page has a table of what the caller may read.
+// Without JavaScript the page has a table of the values that the caller may read.
 void ControlApi::Page(const HttpRequest& request, const std::string&, const HttpDone& done) {
   const auto unix_seconds = static_cast<int64_t>(config_.unix_seconds());
   std::optional<control_api::Status> status;

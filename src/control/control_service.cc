@@ -65,7 +65,8 @@ class Background {
   std::vector<std::unique_ptr<Thread>> threads_;
 };
 
-// As the cluster's key, or that of the run at the address, if it is this user's on this machine.
+// A client with the cluster's key, or with that of the run at the address, if it is this user's on
+// this machine.
 ControlClient ClientOf(const ControlOptions& options, std::shared_ptr<const SecretKey> cluster_key,
                        const std::string& address) {
   const HttpClientConfig client{
@@ -115,7 +116,7 @@ class ControlService::Impl {
     Announce(key);
   }
 
-  // The server first: it uses the others.
+  // Stops the server first: it uses the others.
   ~Impl() { server_->Stop(); }
 
   std::string url() const {

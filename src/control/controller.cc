@@ -67,7 +67,7 @@ void RestoreFrom(const std::string& path, Controller* controller) {
   }
 }
 
-// Refuses what no worker can do.
+// Refuses commands that no worker can execute.
 class Checked : public Controller {
  public:
   explicit Checked(Controller* controller) : controller_(*controller) {}
@@ -128,7 +128,7 @@ Instruction EarlyStopping::Next(const Worker& worker) {
     last_ = Instruction::kTrain;
     return Instruction::Train(options_.test_every);
   }
-  // The others need only hear of a stop.
+  // The other workers need to learn of a stop only.
   if (worker.name != tester_) return Instruction::Train(1);
   Instruction next = Instruction::Train(options_.test_every);
   if (last_ == Instruction::kTrain) next = Instruction::Test();
@@ -146,7 +146,7 @@ Instruction EarlyStopping::AfterTest(const Worker& worker) {
     throw Error("early stopping: the test has no output \"", options_.output,
                 "\", expected one of ", known);
   }
-  // A test that was asked for, but has not been made.
+  // A test that was requested, but not run yet.
   if (worker.test_iteration <= tested_) return Instruction::Test();
   tested_ = worker.test_iteration;
   const double value = found->second;

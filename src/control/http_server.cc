@@ -122,7 +122,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
     }
   }
 
-  // A connection as long as it exists.
+  // Holds a connection as long as it exists.
   class Open {
    public:
     Open(Impl* impl, beast::tcp_stream* stream) : impl_(*impl), stream_(stream) {
@@ -298,7 +298,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
            error != http::error::partial_message;
   }
 
-  // What the handler answers.
+  // The handler's response.
   awaitable<HttpResponse> Answer(HttpRequest request) {
     return asio::async_initiate<const asio::use_awaitable_t<>, void(HttpResponse)>(
         [self = shared_from_this()](auto handler, HttpRequest asked) {
@@ -390,7 +390,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
   EventLog events_;
   std::string status_json_ = "{}";
   bool ending_ = false;
-  // The last, because the coroutines that its end destroys use the others.
+  // Last member: the coroutines that its destructor destroys use the others.
   asio::io_context io_{1};
   tcp::acceptor acceptor_{io_};
 };

@@ -64,7 +64,7 @@ void DescribeMessage(const Descriptor& message, Struct* schema) {
   }
 }
 
-// What a body is: a message, "*" for any JSON, or text of a media type.
+// Type of a body: a message, "*" for any JSON, or text of a media type.
 void DescribeContent(const std::string& what, Struct* owner) {
   const bool is_text = what.find('/') != std::string::npos;
   Struct* const schema =

@@ -68,7 +68,7 @@ void WorkerWatch::OnAnswer(const control_api::Status& status) {
 
 bool WorkerWatch::Done(const control_api::Status& status) const {
   if (!told_) return true;
-  // A worker that was started again knows nothing of what it was told.
+  // A worker that was started again has lost the commands that it received.
   if (status.pid() != before_.pid() || status.tests_done() < before_.tests_done()) return true;
   switch (told_->kind) {
     case Instruction::kTrain:

@@ -102,7 +102,7 @@ HttpResponse EtcdStore::Post(const std::string& path, const google::protobuf::Me
   for (size_t tried = 0;; ++tried) {
     try {
       const HttpResponse response = SendHttp(client_, endpoints_[endpoint_], post);
-      // A member that has lost the others answers with such a status.
+      // A member that cannot reach the others answers with such a status.
       if (response.status < 500) return response;
       throw Refusal(response);
     } catch (const Error&) {

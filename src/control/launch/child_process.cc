@@ -24,7 +24,8 @@ Pipe MakePipe() {
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-// Between fork and exec: calls only functions that are safe there. `parent`: who has forked.
+// Runs between fork and exec, so it calls only functions that are safe there. `parent`: the process
+// that forked.
 [[noreturn]] void Become(char* const* arguments, int input, int output, int errors, int failure,
                          pid_t parent) {
   setpgid(0, 0);

@@ -29,7 +29,8 @@ std::string ShellLine(const std::vector<std::string>& words) {
   return line;
 }
 
-// Adds to a command what uses the GPUs of the machine that it runs on, else its processors but one.
+// Adds the flags to a command that use the GPUs of the machine that it runs on, else its processors
+// but one.
 std::vector<std::string> WithAllDevices(const std::vector<std::string>& command) {
   std::vector<std::string> wrapped = {
       "sh", "-c",
