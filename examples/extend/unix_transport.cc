@@ -240,7 +240,7 @@ millrace::TransportDescriptor Descriptor() {
   };
   descriptor.addressing.own_option = "socket";
   descriptor.options = {"socket", "peers", "max_frame_bytes", "send_buffer_bytes"};
-  // Nothing is added to a frame.
+  // The socket adds no bytes to a frame.
   descriptor.frame_bytes = [](int64_t mtu, auto) { return mtu; };
   return descriptor;
 }
