@@ -106,7 +106,7 @@ void MetricsWriter::Continue() {
     ParseMetricsLine(std::string_view(content).substr(last), path_);
     Put("\n");  // only its line break was missing
   } catch (const Error&) {
-    LOG(WARNING) << path_ << ": takes an unfinished row off its end";
+    LOG(WARNING) << path_ << ": truncates a partial last row";
     if (ftruncate(fd_, static_cast<off_t>(last)) != 0) {
       throw Error(path_, ": cannot be written: ", ErrnoText(errno));
     }

@@ -45,7 +45,7 @@ AxisRange Widened(double low, double high, int log_base = 0) {
   return {low - around, high + around, log_base};
 }
 
-// Of the curves named; finite values only, ascending.
+// Finite values of the curves named, ascending.
 std::vector<double> SortedValues(const Chart& chart, std::vector<Curve ChartCurves::*> curves) {
   std::vector<double> values;
   for (const ChartCurves& run : chart.runs) {

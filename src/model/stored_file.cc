@@ -103,7 +103,7 @@ void ReadHdf5(StoredFile* file) {
 }
 
 void ReadBinary(StoredFile* file) {
-  // Of a file that cannot be read at all, the first of these gives the reason.
+  // If the file cannot be read at all, the first of these gives the reason.
   caffe::BlobProto mean;
   std::optional<Error> unreadable;
   try {

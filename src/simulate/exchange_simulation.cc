@@ -172,7 +172,7 @@ class ExchangeSimulation : public SimulationCore {
     }
   }
 
-  // Those of each chunk's master.
+  // Reads the weights of each chunk's master.
   void ReadMerged(std::vector<float>* merged) override {
     if (!several()) {
       *merged = weights();

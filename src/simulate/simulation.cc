@@ -44,7 +44,7 @@ void Check(const SimulationOptions& options) {
   }
 }
 
-// Of strategies that exchange no diffs.
+// Refuses options that strategies without diffs do not have.
 void CheckWithoutExchange(const SimulationOptions& options, const std::string& strategy,
                           bool loses_packets) {
   const auto refuse = [&](const char* field, const std::string& value, const char* expected) {

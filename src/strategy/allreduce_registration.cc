@@ -69,7 +69,7 @@ const PartRegistry<RuleEntry>& Rules() {
   return rules;
 }
 
-// Of a strategy with a merge rule. Throws FieldError.
+// Settings of a strategy with a merge rule. Throws FieldError.
 SynchronousMergeConfig MergeConfigOf(const caffe::StrategyParameter& strategy,
                                      const PartValues& parameters) {
   const caffe::PartParameter& rule = strategy.merge_rule();

@@ -18,7 +18,7 @@ class DistanceCondition : public SyncCondition {
       moved += d * d;
       base += b * b;
     }
-    // Of weights that are all zero, every distance is too far.
+    // Every distance from weights that are all zero is too far.
     return std::sqrt(moved) > above_ * std::sqrt(base);
   }
 

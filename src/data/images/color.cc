@@ -91,7 +91,7 @@ void BgrToHsv(Image* image) {
 }
 
 void HsvToBgr(Image* image) {
-  // Of each sixth of the circle: which of the values below blue, green and red are.
+  // Indices of the values below that blue, green and red have in each sixth of the circle.
   static constexpr uint8_t kSectors[6][3] = {{1, 3, 0}, {1, 0, 2}, {3, 0, 1},
                                              {0, 2, 1}, {0, 1, 3}, {2, 1, 0}};
   ForPixels(image, [](uint8_t* first, uint8_t* second, uint8_t* third) {

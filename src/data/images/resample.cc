@@ -58,8 +58,8 @@ void CubicWeights(float x, float* weight) {
   weight[3] = 1 - weight[0] - weight[1] - weight[2];
 }
 
-// Of the pixels -3 to 4: sin(pi d) sin(pi d / 4) / (pi^2 d^2 / 4) with d = x - pixel, up to a
-// factor that is the same for all of them.
+// Weights of the pixels -3 to 4: sin(pi d) sin(pi d / 4) / (pi^2 d^2 / 4) with d = x - pixel, up to
+// a factor that is the same for all of them.
 void LanczosWeights(float x, float* weight) {
   float sum = 0;
   for (int k = 0; k < 8; ++k) {

@@ -13,7 +13,7 @@ std::vector<int64_t> Twice(const Shape& pads) {
   return both;
 }
 
-// Of settings along the axes of folded shapes, those along the last `axes`.
+// Settings along the last `axes` of those along the axes of folded shapes.
 Shape Last(const Shape& settings, size_t axes) {
   return {settings.end() - static_cast<int64_t>(axes), settings.end()};
 }
@@ -31,7 +31,7 @@ void ExportWindows(LayerExport& layer, bool reversed) {
     const size_t axes = is_folded ? g.axes() : g.spatial;
     const Shape from = is_folded ? g.Folded(layer.bottom(i)) : layer.bottom(i);
     const Shape to = is_folded ? g.Folded(layer.top(i)) : layer.top(i);
-    // Of the described convolution; ONNX has this order for both operators.
+    // Shape of the described convolution; ONNX has this order for both operators.
     Shape weights = {g.num_output, g.channels / g.group};
     for (const int64_t size : Last(g.kernel, axes)) weights.push_back(size);
     Names inputs = {layer.Reshaped(layer.in(i), layer.bottom(i), from), layer.Weights(0, weights)};

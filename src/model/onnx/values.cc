@@ -28,7 +28,7 @@ bool PassesOn(const BuiltNet::Node& node) {
           !dropout.sample_weights_test() && dropout.scale_train());
 }
 
-// Of Crop's second bottom, only the shape counts.
+// Crop uses the shape of its second bottom only.
 bool UsesValues(const BuiltNet::Node& node, size_t bottom) {
   return node.layer->type() != "Crop" || bottom == 0;
 }
@@ -64,7 +64,8 @@ class Finder {
         value.node = static_cast<int>(all_.nodes.size());
         value.top = static_cast<int>(i);
         value.is_input = IsInput(node);
-        // Of a data layer, all but the first; they count as data where a layer mixes them with it.
+        // All tops of a data layer but the first are labels; they count as data where a layer mixes
+        // them with it.
         value.is_label = labels_only || (value.is_input && i > 0 && node.layer->type() != "Input");
       }
       current_[blob] = own.top.back();

@@ -92,7 +92,7 @@ std::vector<PassAlgorithm> ConvolutionPasses::algorithms() const {
 // stays the first.
 template <typename Algorithm, typename Call>
 bool ConvolutionPasses::Run(AlgorithmChoices<Algorithm>* choices, bool adds, Call call) {
-  // Of all plans of a net at once: when the first of them works.
+  // Saves the plans of all convolutions of the net at once, when the first of them works.
   if (context_.cache != nullptr) context_.cache->Save();
   if (choices->empty()) return false;
   queue_.Select();
