@@ -1,6 +1,6 @@
 // What the exchange's state machine costs per frame, payload aside: two nodes hand
 // each other frames of one float, on one thread, with an executor that does nothing.
-// Of a measurement the median round counts, of 128 frames: in others the thread was
+// A measurement is the median over rounds of 128 frames: in other rounds the thread was
 // interrupted.
 // Then the same end to end: two threads, real kernels, the loopback transport, chunks
 // for frames of 1,500 and 9,000 bytes. Prints one line of JSON.

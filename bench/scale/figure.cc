@@ -15,7 +15,7 @@ struct Content {
   double Row::*bound;
 };
 
-// Of one kind: a line through all sizes, markers on those that were simulated, the bound beneath.
+// Curves of one kind: a line through all sizes, markers on the simulated ones, the bound beneath.
 ChartCurves CurvesOf(const std::vector<Row>& rows, const std::string& kind,
                      const Content& content) {
   ChartCurves curves;

@@ -8,7 +8,7 @@
 //   build/bench/verbs_bench --by=bare --nodes=3 --senders=1 --pattern=all --seconds=1
 //   build/bench/verbs_bench --by=segment --topology=FILE --seconds=1
 //
-// Of a segment it also prints what it took from one rest to another: "at rest" before the
+// For a segment it also prints its costs between two moments at rest: "at rest" before the
 // first, the object after the second. At both it goes on when a line comes in.
 //
 // bench/rdma runs it in a guest that has these devices.

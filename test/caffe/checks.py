@@ -159,7 +159,7 @@ EARLY, EARLY_TOLERANCE = 10, 1e-4
 LATE_TOLERANCE, TIMES_CONTROL = 1e-3, 5
 SCORE_TOLERANCE = 1e-4
 ZOO_TOLERANCE = 1e-3  # up to 150 layers, each rounding differently
-# Of the largest value among a parameter's.
+# Relative to the largest value of a parameter.
 STEP_TOLERANCE = 1e-5
 # A test during training: part of its images.
 ACCURACY_TOLERANCE = 0.02

@@ -84,7 +84,7 @@ class Planner {
     fault.first = Node();
     do fault.second = Node();
     while (fault.second == fault.first);
-    // Neither the empty set nor all nodes.
+    // A set of nodes: neither the empty one nor all.
     fault.group = 1 + static_cast<uint32_t>(rng_.Below((uint64_t{1} << nodes_) - 2));
     const bool on_all_links = rng_.Below(2) == 0;
     Leave(&fault, on_all_links);

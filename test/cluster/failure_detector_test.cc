@@ -86,7 +86,7 @@ TEST(FailureDetector, TellsAPeerThatHasLeftFromOneThatHasDied) {
   }
 }
 
-// Nothing but heartbeats may arrive from a peer at rest.
+// A peer at rest may send heartbeats only.
 TEST(FailureDetector, ExpectsAFrameOnlyAsOftenAsHeartbeatsCome) {
   FailureDetection slow(kSecond, 3 * kSecond);
   EXPECT_NEAR(slow.Until(Recency::kLately), 2, 0.2);

@@ -93,7 +93,7 @@ TEST_F(CudaLibraries, AddABiasWhileTheyMultiply) {
 
 class CudaBiased : public CudaLibraries {
  protected:
-  // Of the arrays from `offset` on.
+  // Multiplies the arrays from `offset` on.
   bool Multiply(size_t offset = 0) {
     return library_->MultiplyWithBias(false, true, 3, 4, 5, in_.data() + offset, in_.data(),
                                       in_.data(), out_.data());

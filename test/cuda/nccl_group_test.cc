@@ -25,7 +25,7 @@ struct Sum {
   ncclRedOp_t op;
 };
 
-// Of one member. The results of a sum are there when all members have enqueued it.
+// Communicator of one member. A sum has its results when all members have enqueued it.
 struct Communicator {
   int rank, size, gpu;
   std::string id;

@@ -119,7 +119,7 @@ TEST_F(DenseImageDataLayerTest, ResizesLabelsToTheirNearestPixels) {
   }
 }
 
-// Of nets whose output is smaller than their input, as the encoder of ENet.
+// Labels for nets whose output is smaller than their input, as the encoder of ENet.
 TEST_F(DenseImageDataLayerTest, DividesTheSizeOfLabels) {
   DataService service{DataOptions()};
   LayerInstance layer(Param("new_height: 9 new_width: 6 label_divide_factor: 3"), &service);

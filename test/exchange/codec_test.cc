@@ -150,7 +150,7 @@ TEST(Payload, HasTheBytesThatTheGrammarGives) {
   EXPECT_EQ(Hex(payload), "02000000020000000000803f00000040");
 }
 
-// Of positions.
+// Payloads of positions.
 TEST(Payload, OfWeightsHasTheirRoundedValues) {
   Rng rng(test::Seed(), {5});
   for (Simd simd : SupportedSimd()) {

@@ -632,7 +632,7 @@ TEST(DecayedRule, DecaysOnlyWhatADiffLeavesBehind) {
   }
 }
 
-// Of a share of 1/4 the codec leaves some elements unsent, which decay. The other three quarters
+// The codec leaves some elements of a share of 1/4 unsent, which decay. The other three quarters
 // are withheld for damping.
 TEST(DecayedRule, LeavesWhatDampingWithholdsAsItIs) {
   for (const CodecConfig& codec : test::kAllCodecConfigs) {

@@ -46,7 +46,7 @@ TEST(TopShare, HasTheLargestMagnitudes) {
       std::vector<float> values(count);
       for (float& value : values) value = test::AnyValue(&rng);
       const std::vector<bool> mask = Choose(SparseChoice::kTop, share, 0, values);
-      // By a stable sort, as many as fit that are not 0.
+      // The expected choice, by a stable sort: as many elements as fit that are not 0.
       std::vector<size_t> order(count);
       for (size_t i = 0; i < count; ++i) order[i] = i;
       std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {

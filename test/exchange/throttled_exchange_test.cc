@@ -198,7 +198,7 @@ uint64_t ResendsWithLateChunks(bool throttled, int ticks) {
   return x.exchange(1).stats().resends;
 }
 
-// Of many late answers only one in a while is asked for.
+// The worker asks for one of many late answers at a time.
 TEST(ThrottledExchange, AsksForOneOfManyLateAnswers) {
   EXPECT_GT(ResendsWithLateChunks(false, 40), 500u);
   EXPECT_LT(ResendsWithLateChunks(true, 40), 100u);

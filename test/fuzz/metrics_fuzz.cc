@@ -16,7 +16,7 @@ void Draw(const std::vector<MetricsRow>& rows) {
   try {
     FigureScript(PlotRuns({{"run", rows}, {"the same", rows}}), "run.svg");
   } catch (const Error&) {
-    // Nothing to plot.
+    // The input has nothing to plot.
   }
 }
 

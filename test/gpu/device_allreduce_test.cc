@@ -107,7 +107,7 @@ TEST_P(DeviceAllreduce, SynchronizedBatchNormTakesTheBatchesOfAllGpusAsOne) {
 
 // ---- Failures ----
 
-// Of 41 labels, the last one is not a class of the net; image 40 has it. The others have sums on
+// The last of 41 labels is not a class of the net; image 40 has it. The others have sums on
 // their queues that would wait for it.
 TEST(DeviceAllreduceTest, TheErrorOfOneSolverEndsTheOthersAndNamesIt) {
   Images images;

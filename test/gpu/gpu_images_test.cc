@@ -28,7 +28,7 @@ class GpuImages : public OnChosenDevice {
  protected:
   ~GpuImages() override { SetGpuTransform(true); }
 
-  // Of all passes of the layer on `device`, which may fall behind.
+  // Values of all passes of the layer on `device`, which may fall behind.
   Values Read(const caffe::LayerParameter& layer, caffe::Phase phase, Device& device) {
     Values values;
     DataService service{DataOptions()};

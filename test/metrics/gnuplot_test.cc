@@ -89,7 +89,7 @@ class Picture {
     const Strings all = texts();
     return std::find(all.begin(), all.end(), text) != all.end();
   }
-  // Of a chart, in the order of the axis.
+  // Texts of a chart, in the order of the axis.
   Strings XTicks() const { return TextsOf(Ticks(false, 0)); }
   Strings YTicks(size_t chart = 0) const { return TextsOf(Ticks(true, chart)); }
   // The place of the first chart's tick with a text; fails the test if there is none.

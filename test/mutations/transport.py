@@ -224,5 +224,5 @@ MUTANTS = [
 ]
 
 # Not in the table, because nobody could tell:
-# - a loopback endpoint announces no room: who waits looks every 5 ms by itself, so all that
-#   changes is how soon it finds some.
+# - a loopback endpoint announces no room: a thread that waits looks every 5 ms by itself,
+#   so only the time until it finds some changes.

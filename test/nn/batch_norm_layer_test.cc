@@ -261,7 +261,7 @@ TEST(BatchNormInANet, ConvertsNoMemoryOrderBetweenConvolutions) {
     BuiltNetOptions options = InPhase(caffe::TRAIN);
     options.layout = layout;
     TestNet net(kBlock, options);
-    // Of the input, and before the inner product.
+    // Reorders of the input, and before the inner product.
     EXPECT_LE(net.Reorders(), 2) << LayoutName(layout);
     EXPECT_EQ(net->FindBlob("c")->layout(), layout);
   }

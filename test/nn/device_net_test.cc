@@ -128,7 +128,7 @@ class Trainer {
 
 class DeviceNet : public OnChosenDevice {
  protected:
-  // Of results on the device and on the host.
+  // Tolerance between results on the device and on the host.
   float tolerance() const { return is_fake() ? 1e-5f : 2e-4f; }
 };
 

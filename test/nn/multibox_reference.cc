@@ -117,7 +117,7 @@ class Plain {
             q[3] + v[3] * code[3] * sh};
   }
 
-  // Of each box the index of its object; -1, or -2 to be ignored. Sets each box's largest overlap.
+  // The index of each box's object; -1, or -2 to be ignored. Sets each box's largest overlap.
   std::vector<int> Matched(const std::vector<Object>& objects, const std::vector<Four>& boxes,
                            int label, std::vector<double>* largest) const {
     std::vector<int> match(boxes.size(), -1);

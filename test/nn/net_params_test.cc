@@ -321,7 +321,7 @@ TEST(NetWithoutLoss, HasABackwardPassOnRequest) {
   EXPECT_TRUE(net.NodeOf("a").need_backward);
   EXPECT_FALSE(net.NodeOf("a").propagate_down[0]);
   EXPECT_TRUE(net.NodeOf("b").propagate_down[0]);
-  // Of the sum of the outputs over 4 examples.
+  // Gradient of the sum of the outputs over 4 examples.
   EXPECT_EQ(net.Gradient("b/1"), std::vector<float>(3, 4.0f));
   // A net with a loss has the pass that it has in training.
   const std::string with_loss = text + Ip("side", "data", "side", 2) + kLoss;

@@ -117,7 +117,7 @@ TEST(ProposalLayer, MovesAnchorsAndSuppressesThoseThatOverlap) {
 }
 
 TEST(ProposalLayer, HasTheAnchorsOfThePaperByDefault) {
-  // Those that the authors list for these settings, counted from 0.
+  // Anchors that the authors list for these settings, counted from 0.
   const Array anchors[9] = {{-84, -40, 99, 55}, {-176, -88, 191, 103},  {-360, -184, 375, 199},
                             {-56, -56, 71, 71}, {-120, -120, 135, 135}, {-248, -248, 263, 263},
                             {-36, -80, 51, 95}, {-80, -168, 95, 183},   {-168, -344, 183, 359}};
@@ -125,7 +125,7 @@ TEST(ProposalLayer, HasTheAnchorsOfThePaperByDefault) {
   for (int i = 0; i < 9; ++i) scores.push_back(9 - i);
   Array changes;
   for (int a = 0; a < 9; ++a) changes.insert(changes.end(), {2.0, 2.0, 0.0, 0.0});
-  // Nothing overlaps another box by more than all, and the image is large.
+  // No box overlaps another one by more than all of it, and the image is large.
   const auto runner =
       RunnerOf(Text("nms_thresh: 1"),
                {{{1, 18, 1, 1}, scores}, {{1, 36, 1, 1}, changes}, {{1, 3}, {4000, 4000, 1}}});

@@ -136,7 +136,7 @@ TEST(ViewLayers, CopyForALayerThatWorksInPlace) {
   EXPECT_EQ(GetDiff(*net->FindBlob("x")), (Array{1, 2, 1, 2}));
 }
 
-// As many bytes as the gradients and the input need: none for the values of the view.
+// A net needs the bytes of the gradients and the input: none for the values of the view.
 TEST(ViewLayers, NeedNoMemoryForValues) {
   const auto bytes = [](const std::string& layer) {
     TestNet net(

@@ -92,7 +92,7 @@ TEST_P(Allreduce, ALossThatIsNotFiniteEndsTheRunWithOneLineThatNamesTheSolver) {
 
 INSTANTIATE_TEST_SUITE_P(Solvers, Allreduce, testing::Values(1, 2, 3, 6));
 
-// Of 41 labels, the last one is not a class of the net; image 40 has it.
+// The last of 41 labels is not a class of the net; image 40 has it.
 TEST(AllreduceTest, TheErrorOfOneSolverEndsTheOthersAndNamesIt) {
   Images images;
   images.classes = 41;

@@ -157,7 +157,7 @@ TEST_F(DetectionRuns, LearnToFindAnObject) {
   solver.set_weight_decay(0);
   solver.set_eval_type("detection");
   const Outcome outcome = RunNamed(work_, "learns", solver);
-  // Of two classes, one has an object.
+  // One of two classes has an object.
   EXPECT_NEAR(outcome.FinalOutput("detection_eval"), 0.5, 1e-6);
   EXPECT_LT(outcome.result.loss, 0.1);
 }

@@ -163,7 +163,7 @@ TEST_F(RefusedRuleState, IsDamaged) {
             path_ + ": run_state: damaged, expected the state of a merge rule");
 }
 
-// Of Caffe, or of an earlier version.
+// A snapshot of Caffe, or of an earlier version, has none.
 TEST_F(RefusedRuleState, MayBeMissing) {
   const RunState run = *LoadResumePoint(path_).run;
   SaveBinary(path_, LoadState(path_));
