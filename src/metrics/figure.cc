@@ -29,7 +29,7 @@ std::string GnuplotText(const std::string& text) {
 
 namespace {
 
-// Draws what the variables before it say: `runs` and `charts` are counts; arrays hold what their
+// Draws the variables set before it: `runs` and `charts` are counts; arrays hold what their
 // names say, for each run or chart; the data block $thin2x1 is the thin line of run 1 in chart 2.
 // Lengths are pixels of a picture that is 1100 wide.
 //

@@ -141,7 +141,7 @@ void Thin(size_t most, Curve* tests) {
   tests->assign(kept.rbegin(), kept.rend());
 }
 
-// Puts points outside the range, which those of a diverged run may be, at its edge.
+// Puts points outside the range, such as those of a diverged run, at its edge.
 void Clamp(const AxisRange& range, ChartCurves* run) {
   for (Curve* curve : {&run->thin, &run->line, &run->markers}) {
     for (Point& point : *curve) {

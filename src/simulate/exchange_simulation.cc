@@ -80,7 +80,7 @@ class ExchangeSimulation : public SimulationCore {
     });
   }
 
-  // Sends what the worker's link has room for.
+  // Sends as many frames as the worker's link has room for.
   void Poll(int w) {
     PostedFrame room[kFramesAtOnce];
     while (network().FreeAt(static_cast<uint16_t>(w)) <= now_ns()) {

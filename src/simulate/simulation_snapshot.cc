@@ -45,7 +45,7 @@ void SimulationCore::Resume() {
   Rewind();
 }
 
-// Training begins with the weights, histories and states that the workers have, or with those of
+// Training begins with the weights, histories and states of the workers, or with those of
 // beginning_.
 void SimulationCore::BeginPart() {
   const int64_t every = options_.snapshot_every;

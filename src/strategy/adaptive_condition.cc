@@ -17,7 +17,7 @@ class AdaptiveCondition : public SyncCondition {
 
   bool ReadsWeights() const override { return false; }
   bool Fires(const SyncState& state) override {
-    // Before the first merge, there is no estimate but what has been seen so far.
+    // Before the first merge, the iterations seen so far are the only estimate.
     const double rate = rate_ < 0 ? RateOf(state) : rate_;
     const double period = rate > 0 ? std::clamp(staleness_ / rate, 1.0, most_) : most_;
     return static_cast<double>(state.iterations) >= std::floor(period);

@@ -28,7 +28,7 @@ void LocalMerger::Clear() {
 
 void LocalMerger::Begin(const MergeTime& now) {
   merged_ = now;
-  Clear();  // else a fetch would keep what the weights hold as progress
+  Clear();  // else a fetch would keep the old weights as progress
   Fetch();
 }
 

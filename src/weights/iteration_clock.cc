@@ -100,7 +100,7 @@ int64_t IterationClock::start() const { return header_->clock.start.load(); }
 void ReleaseSolversOf(ShmHeader* header, uint32_t owner) {
   for (ClockSlot& slot : header->solvers) {
     if (slot.owner != owner) continue;
-    slot.unmerged = 0;  // what the process had not merged is lost
+    slot.unmerged = 0;  // its unmerged iterations are lost
     uint32_t expected = owner;
     slot.owner.compare_exchange_strong(expected, 0);
   }

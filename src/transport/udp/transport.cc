@@ -51,7 +51,7 @@ void PlanFrames(const UdpSocket& socket, const UdpOptions& options, UdpPlan* pla
     if (bytes < payload || narrowest.empty()) narrowest = address.Text();
     payload = std::min(payload, bytes);
   }
-  // Paths to peers whose addresses are not known yet carry what the caller says.
+  // Without a known address of a peer, the option max_frame_bytes gives the size.
   if (narrowest.empty() && options.max_frame_bytes > 0) {
     payload = kUdpPrefixBytes + options.max_frame_bytes + UdpPad(options.max_frame_bytes);
   }
