@@ -6,11 +6,14 @@
 #include <functional>
 #include <map>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/parse_number.h"
 #include "control/control_client.h"
 #include "control/run_report.h"
+#include "rendezvous/rendezvous.h"
 #include "tools/command.h"
 #include "tools/command_line.h"
 #include "tools/flags.h"
@@ -19,6 +22,9 @@
 DECLARE_string(topology);
 DECLARE_string(node);
 DECLARE_string(control);
+DECLARE_string(rendezvous);
+DECLARE_string(rendezvous_user);
+DECLARE_string(rendezvous_password_file);
 DECLARE_bool(json);
 DEFINE_string(key_file, "",
               "the cluster's key (default: that of --topology, or of the run itself)");
@@ -153,14 +159,47 @@ void PrintCommands(const ControlClient& run) {
   }
 }
 
+std::string NodeLine(const std::string& name, const std::string& control, bool is_self) {
+  return StrCat(name, "  ", control.empty() ? "no control service" : control,
+                is_self ? "  (this one)" : "", "\n");
+}
+
 void PrintNodes(const ControlClient& run) {
   control_api::Nodes nodes;
   ReadJson(run.Get("/v1/nodes"), "the list of nodes", &nodes);
   for (const control_api::Node& each : nodes.node()) {
-    std::printf("%s  %s%s\n", each.name().c_str(),
-                each.has_address() ? each.address().c_str() : "no control service",
-                each.self() ? "  (this one)" : "");
+    std::fputs(NodeLine(each.name(), each.address(), each.self()).c_str(), stdout);
   }
+}
+
+// Nodes of an elastic run: their names, and the addresses of their control services.
+std::vector<std::pair<std::string, std::string>> ElasticNodes() {
+  const RegistryView view = ReadRegistry({.url = FLAGS_rendezvous,
+                                          .user = FLAGS_rendezvous_user,
+                                          .password_file = FLAGS_rendezvous_password_file,
+                                          .authorities = FLAGS_authorities});
+  std::vector<std::pair<std::string, std::string>> nodes;
+  for (size_t id = 0; id < view.nodes.size(); ++id) {
+    if (view.nodes[id].registered) nodes.emplace_back(StrCat("n", id), view.nodes[id].control);
+  }
+  return nodes;
+}
+
+// The address of the control service of --node, or of the only node that has one.
+std::string ElasticControl() {
+  std::string names, address;
+  int found = 0;
+  for (const auto& [name, control] : ElasticNodes()) {
+    if (control.empty() || (!FLAGS_node.empty() && name != FLAGS_node)) continue;
+    names += (names.empty() ? "" : ", ") + name;
+    address = control;
+    ++found;
+  }
+  if (found == 1) return address;
+  if (found > 1) throw Error("ctl: expected --node with one of ", names);
+  throw Error("--rendezvous=", FLAGS_rendezvous, ": no registered node",
+              FLAGS_node.empty() ? "" : " " + FLAGS_node,
+              " has a control service that others reach; `ctl nodes` lists the nodes");
 }
 
 void Print(const std::string& text) { std::fputs(text.c_str(), stdout); }
@@ -199,9 +238,18 @@ int RunCtl(const Arguments& arguments) {
   if (given < found->second.least || given > found->second.most) {
     throw Error("ctl ", action, ": ", given, " arguments given, expected as in ", kActions);
   }
-  found->second.run(ControlClient::Find({.address = FLAGS_control,
+  const bool is_elastic = !FLAGS_rendezvous.empty();
+  if (is_elastic && (!FLAGS_topology.empty() || !FLAGS_control.empty())) {
+    throw Error("ctl --rendezvous: expected neither --topology nor --control; --key_file gives ",
+                "the key");
+  }
+  if (is_elastic && found->first == "nodes") {
+    for (const auto& [name, control] : ElasticNodes()) Print(NodeLine(name, control, false));
+    return 0;
+  }
+  found->second.run(ControlClient::Find({.address = is_elastic ? ElasticControl() : FLAGS_control,
                                          .topology = FLAGS_topology,
-                                         .node = FLAGS_node,
+                                         .node = is_elastic ? "" : FLAGS_node,
                                          .key_file = FLAGS_key_file,
                                          .tls = FLAGS_tls,
                                          .authorities = FLAGS_authorities}));
@@ -211,7 +259,8 @@ int RunCtl(const Arguments& arguments) {
 const RegisterCommand registered({"ctl",
                                   "ACTION",
                                   "watches and controls a run through its control service",
-                                  {"control", "topology", "node", "key_file", "tls", "authorities",
+                                  {"control", "topology", "node", "rendezvous", "rendezvous_user",
+                                   "rendezvous_password_file", "key_file", "tls", "authorities",
                                    "timeout", "json"},
                                   RunCtl,
                                   {},

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -15,6 +16,17 @@
 #include "tools/signals.h"
 
 DECLARE_string(topology);
+DECLARE_string(rendezvous);
+DECLARE_string(nodes);
+DECLARE_string(rendezvous_user);
+DECLARE_string(rendezvous_password_file);
+DECLARE_string(authorities);
+DEFINE_string(hosts, "",
+              "with --rendezvous: IP addresses or names of the machines, HOST,HOST,..., each of "
+              "which gets a node");
+DEFINE_int32(processes, 0,
+             "with --rendezvous: nodes of this machine (default: the MIN of --nodes); several need "
+             "a registry at 127.0.0.1");
 DEFINE_string(by, "auto",
               "how nodes are started: auto (with an address of this machine as processes, others "
               "over ssh), local, ssh, or namespaces (for trials on one machine; root)");
@@ -24,15 +36,40 @@ DEFINE_bool(all_devices, false, "each node uses all its GPUs, or else all its pr
 namespace millrace {
 namespace {
 
+ElasticNodes ElasticFromFlags() {
+  if (FLAGS_rendezvous.empty()) {
+    for (const auto& [flag, is_set] :
+         {std::pair("nodes", !FLAGS_nodes.empty()), std::pair("hosts", !FLAGS_hosts.empty()),
+          std::pair("processes", FLAGS_processes != 0)}) {
+      if (is_set) throw Error("--", flag, ": expected --rendezvous with it");
+    }
+    RequireFlag("topology", FLAGS_topology);
+    return {};
+  }
+  const ElasticNodes elastic{.rendezvous = {.url = FLAGS_rendezvous,
+                                            .nodes = FLAGS_nodes,
+                                            .user = FLAGS_rendezvous_user,
+                                            .password_file = FLAGS_rendezvous_password_file,
+                                            .authorities = FLAGS_authorities},
+                             .hosts = SplitList(FLAGS_hosts),
+                             .processes = FLAGS_processes};
+  if (!elastic.hosts.empty() && elastic.processes != 0) {
+    throw Error("--hosts and --processes: expected one of them");
+  }
+  ParseRendezvous(elastic.rendezvous);  // its mistakes in one line, not in one of each node
+  return elastic;
+}
+
 int RunLaunch(const std::vector<std::string>& arguments) {
-  RequireFlag("topology", FLAGS_topology);
+  const ElasticNodes elastic = ElasticFromFlags();
   if (FLAGS_restarts < 0) throw Error("--restarts=", FLAGS_restarts, ": expected at least 0");
   const LaunchRequest request{.topology = FLAGS_topology,
                               .arguments = arguments,
                               .method = ParseLaunchMethod(FLAGS_by),
                               .all_devices = FLAGS_all_devices,
                               .program = std::filesystem::read_symlink("/proc/self/exe").string(),
-                              .folder = std::filesystem::current_path().string()};
+                              .folder = std::filesystem::current_path().string(),
+                              .elastic = elastic};
   const std::string lab = StrCat("millrace-", getpid());
   const std::vector<NodeCommand> commands = NodeCommands(request, lab, IsAddressOfThisMachine);
   SignalWatch signals(RunCommand::kStop, RunCommand::kStop);
@@ -52,7 +89,8 @@ const RegisterCommand registered(
     {"launch",
      "-- COMMAND...",
      "runs a command of millrace on all nodes of a cluster",
-     {"topology", "by", "restarts", "all_devices"},
+     {"topology", "rendezvous", "nodes", "hosts", "processes", "rendezvous_user",
+      "rendezvous_password_file", "authorities", "by", "restarts", "all_devices"},
      RunLaunch,
      {},
      "millrace launch --topology=pair.prototxt -- train --solver=solver.prototxt"});

@@ -123,6 +123,10 @@ int RunTrain(const std::vector<std::string>& arguments) {
   const SteadyClock clock;
   RunMonitor monitor(&clock, &signals, &progress);
   const std::unique_ptr<ControlService> control = StartControl(options, &monitor);
+  if (control) {
+    const std::string url = control->url();
+    options.rendezvous.control = url.substr(url.find("://") + 3);
+  }
   options.control = control ? static_cast<RunControl*>(&monitor) : &signals;
   options.observer = control ? static_cast<RunObserver*>(&monitor) : &progress;
 

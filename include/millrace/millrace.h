@@ -45,7 +45,7 @@ enum { MILLRACE_OK = 0, MILLRACE_END = 1, MILLRACE_ERROR = -1 };
 
 // Number of this interface. It grows with each function or field that is added; a library serves
 // programs of all lower numbers that have its soname.
-#define MILLRACE_ABI_VERSION 2
+#define MILLRACE_ABI_VERSION 3
 // That of the library.
 MILLRACE_API int millrace_abi_version(void);
 // An error unless the library serves programs that were compiled with interface `version`:
@@ -192,9 +192,13 @@ typedef struct millrace_session_options {
   int live_blobs;              // not 0: millrace_net_blob works on its nets, which takes time
   int past_max_iter;           // not 0: steps go on after max_iter. Not in a cluster
   int metrics;                 // not 0: the session's metrics are among those of the process
+  // Nodes join and leave by a registry, "etcd://HOST:PORT/RUN" (docs/operations.md). `topology`
+  // then names segments only, or is NULL, and `node` is NULL. NULL: the topology names the nodes.
+  const char* rendezvous;
+  const char* nodes;  // "MIN:MAX" nodes of that run
 } millrace_session_options;
 #define MILLRACE_SESSION_OPTIONS_INIT \
-  { sizeof(millrace_session_options), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0 }
+  { sizeof(millrace_session_options), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL }
 
 // Reads a solver file and its nets, or the text of one, for which `name` stands in messages and as
 // the prefix of snapshots. In a cluster, blocks until this node has the run's weights. `options`
@@ -288,9 +292,11 @@ typedef struct millrace_run_options {
   const char* topology;        // a topology file; NULL: no cluster
   const char* node;            // this node's name there; NULL: chosen by rank
   int metrics;                 // not 0: the run's metrics are among those of the process
+  const char* rendezvous;      // as in millrace_session_options
+  const char* nodes;
 } millrace_run_options;
 #define MILLRACE_RUN_OPTIONS_INIT \
-  { sizeof(millrace_run_options), NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0 }
+  { sizeof(millrace_run_options), NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL }
 
 // Starts a run. Mistakes in files are errors of millrace_run_wait.
 MILLRACE_API int millrace_run_start(const millrace_run_options* options, millrace_run** run);
@@ -385,14 +391,16 @@ typedef struct millrace_stream millrace_stream;
 
 typedef struct millrace_stream_options {
   size_t size;
-  const char* topology;  // a topology file
-  const char* node;      // this node's name there; NULL: chosen by rank
-  uint64_t layout;       // nodes whose arrays have another layout have another number
-  int64_t iteration;     // iterations that the weights have seen, if they start the run
-  int metrics;           // not 0: the metrics of its segments are among those of the process
+  const char* topology;    // a topology file; NULL: with `rendezvous` only
+  const char* node;        // this node's name there; NULL: chosen by rank
+  uint64_t layout;         // nodes whose arrays have another layout have another number
+  int64_t iteration;       // iterations that the weights have seen, if they start the run
+  int metrics;             // not 0: the metrics of its segments are among those of the process
+  const char* rendezvous;  // as in millrace_session_options
+  const char* nodes;
 } millrace_stream_options;
 #define MILLRACE_STREAM_OPTIONS_INIT \
-  { sizeof(millrace_stream_options), NULL, NULL, 0, 0, 0 }
+  { sizeof(millrace_stream_options), NULL, NULL, 0, 0, 0, NULL, NULL }
 
 // Starts the segments of the node on `count` floats at an address that is a multiple of 64. They
 // outlive the stream, whose threads write them from now on; the program reads them at any time, and

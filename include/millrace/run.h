@@ -39,6 +39,9 @@ struct RunOptions {
   std::string node = "";                  // this node's name there; "": chosen by rank
   // Gets the metrics of the run, is published, and outlives it. Null: the run's own.
   MetricsRegistry* metrics = nullptr;
+  // Nodes join and leave by a registry, as SessionOptions.rendezvous and nodes. The run waits for
+  // the registry until it is stopped.
+  std::string rendezvous = "", nodes = "";
 };
 
 // The last test of a test net.

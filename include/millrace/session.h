@@ -54,6 +54,9 @@ struct SessionOptions {
   bool plain_blobs = false;
   // Step goes on after max_iter, which then only counts for the learning rate. Not in a cluster.
   bool past_max_iter = false;
+  // Nodes join and leave by a registry, as ClusterOptions.rendezvous and nodes; `node` is then "",
+  // and `topology` names segments only, or is "". Open waits for the registry for a minute.
+  std::string rendezvous = "", nodes = "";
 };
 
 // One iteration of a session's solver.

@@ -55,17 +55,18 @@ void CheckSize(const char* function, const char* type, size_t size, size_t least
               " or more");
 }
 
-void CopyStruct(const char* function, const char* type, const void* from, size_t known, void* to) {
+void CopyStruct(const char* function, const char* type, const void* from, size_t least,
+                size_t known, void* to) {
   size_t size = 0;
   std::memcpy(&size, from, sizeof(size));
-  CheckSize(function, type, size, known);
+  CheckSize(function, type, size, least);
   const auto* const bytes = static_cast<const unsigned char*>(from);
   for (size_t i = known; i < size; ++i) {
     if (bytes[i] == 0) continue;
     throw Error(function, ": ", type, ": byte ", i, " is set, which is of a later version than ",
                 millrace_version());
   }
-  std::memcpy(to, from, known);
+  std::memcpy(to, from, std::min(size, known));
 }
 
 }  // namespace millrace::inline capi

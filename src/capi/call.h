@@ -92,15 +92,29 @@ inline std::vector<std::string> ListOf(const char* const* list) {
 // version of it, which `least` is, or of a later one.
 void CheckSize(const char* function, const char* type, size_t size, size_t least);
 
-// Copies a struct that the program has filled; fields that it does not have are 0. Throws Error if
-// its size is wrong, or if it has fields that this library does not know and that are not 0.
-void CopyStruct(const char* function, const char* type, const void* from, size_t known, void* to);
+// Copies a struct of `known` bytes that the program has filled, and of which the first version had
+// `least`; fields that it does not have are 0. Throws Error if its size is wrong, or if it has
+// fields that this library does not know and that are not 0.
+void CopyStruct(const char* function, const char* type, const void* from, size_t least,
+                size_t known, void* to);
 
-// `T` has had no further field since the first version; one that gets some needs a constant here.
+// Size of the first version of a struct; a struct that gets a further field needs a line here.
+template <typename T>
+constexpr size_t kFirstSize = sizeof(T);
+template <>
+inline constexpr size_t kFirstSize<millrace_session_options> = offsetof(millrace_session_options,
+                                                                        rendezvous);
+template <>
+inline constexpr size_t kFirstSize<millrace_run_options> = offsetof(millrace_run_options,
+                                                                    rendezvous);
+template <>
+inline constexpr size_t kFirstSize<millrace_stream_options> = offsetof(millrace_stream_options,
+                                                                       rendezvous);
+
 template <typename T>
 T Taken(const char* function, const char* type, const T* given) {
   T taken{};
-  CopyStruct(function, type, &Given(function, type, given), sizeof(T), &taken);
+  CopyStruct(function, type, &Given(function, type, given), kFirstSize<T>, sizeof(T), &taken);
   return taken;
 }
 // The same for an argument that may be NULL.

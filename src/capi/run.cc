@@ -54,6 +54,8 @@ int millrace_run_start(const millrace_run_options* given, millrace_run** run) {
     start.metrics_file = millrace::TextOrNone(options.metrics_file);
     start.topology = millrace::TextOrNone(options.topology);
     start.node = millrace::TextOrNone(options.node);
+    start.rendezvous = millrace::TextOrNone(options.rendezvous);
+    start.nodes = millrace::TextOrNone(options.nodes);
     if (options.metrics != 0) start.metrics = &millrace::MetricsRegistry::OfProcess();
     *run = new millrace_run(millrace::Run::Start(start));
   });

@@ -45,6 +45,8 @@ int OpenSession(const char* function, const millrace_session_options* given,
     session.snapshot = millrace::TextOrNone(options.snapshot);
     session.topology = millrace::TextOrNone(options.topology);
     session.node = millrace::TextOrNone(options.node);
+    session.rendezvous = millrace::TextOrNone(options.rendezvous);
+    session.nodes = millrace::TextOrNone(options.nodes);
     if (!(options.join_seconds >= 0)) {
       throw millrace::Error(function, ": join_seconds is ", options.join_seconds,
                             ", expected 0 or more");

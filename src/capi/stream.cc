@@ -33,8 +33,12 @@ int millrace_stream_open(const millrace_stream_options* given, float* weights, s
     const millrace_stream_options options =
         millrace::Taken(function, "millrace_stream_options", given);
     millrace::ClusterOptions cluster;
+    cluster.rendezvous = millrace::TextOrNone(options.rendezvous);
+    cluster.nodes = millrace::TextOrNone(options.nodes);
     cluster.topology =
-        millrace::GivenText(function, "millrace_stream_options.topology", options.topology);
+        cluster.rendezvous.empty()
+            ? millrace::GivenText(function, "millrace_stream_options.topology", options.topology)
+            : millrace::TextOrNone(options.topology);
     cluster.node = millrace::TextOrNone(options.node);
     cluster.layout = options.layout;
     cluster.iteration = options.iteration;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/parse_number.h"
+#include "transport/network_names.h"
 
 namespace millrace::inline rendezvous {
 namespace {
@@ -66,6 +67,9 @@ RegistryView ParseRegistry(const std::string& prefix, int max_nodes,
     } else if (const auto node = IdAfter(key, "node", max_nodes)) {
       view.nodes[*node].registered = ParseRegisteredNode(entry.value);
       view.nodes[*node].modified = entry.modified;
+    } else if (const auto control = IdAfter(key, "control", max_nodes)) {
+      const auto endpoint = ParseHostAndPort(entry.value);
+      if (endpoint) view.nodes[*control].control = HostAndPort(endpoint->host, endpoint->port);
     } else if (const auto joined = IdAfter(key, "joined", max_nodes)) {
       view.nodes[*joined].has_joined = true;
     } else if (const auto used = IdAfter(key, "used", max_nodes)) {
@@ -259,6 +263,7 @@ std::optional<Registration::Action> Registration::Register(int64_t now_ns) {
       {Key("node", *id), RegisteredNodeText({config_.instance, config_.address})},
       {Key("used", *id), RegisteredNodeText({config_.instance, config_.address}), false},
   };
+  if (!config_.control.empty()) action.changes.push_back({Key("control", *id), config_.control});
   action.done = [this, id] {
     node_ = id;
     is_registered_ = true;

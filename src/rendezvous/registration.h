@@ -5,6 +5,7 @@
 // Keys of a run, below its prefix. The lease of a node holds its keys; the others stay.
 //
 //   node/ID         lease  "INSTANCE ADDRESS": a process and its host
+//   control/ID      lease  HOST:PORT of the process's control service, if it has one
 //   joined/ID       lease  INSTANCE: the process has the weights of the run
 //   held/ID/HOLDER  lease  INSTANCE of HOLDER, which hears node ID without a registration
 //   used/ID                "INSTANCE ADDRESS" of the last process that was registered with this id
@@ -37,6 +38,7 @@ struct RegistrationConfig {
   int max_nodes = 2;           // ids are below
   std::string instance = "";   // identifies this process: random, without spaces
   std::string address = "";    // this node's host, as the others reach it
+  std::string control = "";    // "host:port" of its control service, likewise; "": none
   int64_t lease_seconds = 10;  // at least 2
   int64_t restart_ns = -1;  // a run of which no node is registered for so long is over; -1: never
 };
@@ -55,6 +57,7 @@ struct RegistryView {
   struct Node {
     std::optional<RegisteredNode> registered;
     int64_t modified = 0;  // of node/ID; 0: there is none
+    std::string control;   // "host:port"; "": no control service
     bool has_joined = false;
     std::optional<RegisteredNode> last;  // of used/ID
     std::set<NodeId> holders;

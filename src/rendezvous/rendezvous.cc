@@ -131,6 +131,17 @@ std::string OwnHostTowards(const std::vector<std::string>& endpoints) {
   }
 }
 
+// The address at which other nodes reach a control service that listens at `control`, on the
+// machine with the IP address `address`. "": they do not.
+std::string ReachableControl(const std::string& control, const std::string& address) {
+  const auto listens = ParseHostAndPort(control);
+  if (!listens) return "";
+  const NetworkHost own = *ParseHost(address);
+  const bool is_any = listens->host.text == "0.0.0.0" || listens->host.text == "::";
+  if (IsLoopback(listens->host) && !IsLoopback(own)) return "";
+  return HostAndPort(is_any ? own : listens->host, listens->port);
+}
+
 }  // namespace
 
 RegisterStore::RegisterStore(const std::string& scheme, StoreFactory factory) {
@@ -152,7 +163,21 @@ RendezvousConfig ParseRendezvous(const RendezvousOptions& options) {
   config.user = options.user;
   config.password_file = options.password_file;
   config.authorities = options.authorities;
+  config.control = options.control;
   return config;
+}
+
+bool IsOfThisMachine(const RendezvousConfig& config) {
+  return std::ranges::all_of(config.endpoints, [](const std::string& endpoint) {
+    return IsLoopback(ParseHostAndPort(endpoint)->host);
+  });
+}
+
+RegistryView ReadRegistry(RendezvousOptions options) {
+  options.nodes = std::to_string(kMaxNodes);
+  const RendezvousConfig config = ParseRendezvous(options);
+  const std::string prefix = config.run + "/";
+  return ParseRegistry(prefix, kMaxNodes, Stores().at(config.scheme)(config)->Read(prefix));
 }
 
 Rendezvous::Rendezvous(const RendezvousConfig& config, const Pause& pause,
@@ -173,6 +198,7 @@ Rendezvous::Rendezvous(const RendezvousConfig& config, const Pause& pause,
           .max_nodes = config_.max_nodes,
           .instance = DrawInstance(),
           .address = config_.address,
+          .control = ReachableControl(config_.control, config_.address),
           .lease_seconds = config_.lease_seconds,
           .restart_ns = config_.restart_seconds < 0 ? -1 : config_.restart_seconds * 1'000'000'000},
       store_.get());

@@ -23,12 +23,15 @@ namespace millrace::inline rendezvous {
 
 // How a user names a run and its registry.
 struct RendezvousOptions {
-  std::string url;            // SCHEME://HOST:PORT[,HOST:PORT...]/RUN[?lease=10&restart=60]
-  std::string nodes;          // "MIN:MAX", or "MAX" for 1:MAX
-  std::string user;           // of the registry; "": none
-  std::string password_file;  // of the user
-  std::string authorities;    // PEM file that the registry's certificate is checked by, for TLS
-  std::string address;        // of this node; "": that from which it reaches the registry
+  std::string url = "";            // SCHEME://HOST:PORT[,HOST:PORT...]/RUN[?lease=10&restart=60]
+  std::string nodes = "";          // "MIN:MAX", or "MAX" for 1:MAX
+  std::string user = "";           // of the registry; "": none
+  std::string password_file = "";  // of the user
+  std::string authorities = "";  // PEM file that the registry's certificate is checked by, for TLS
+  std::string address = "";      // of this node; "": that from which it reaches the registry
+  // "host:port" where this node's control service listens; "": none. Registered if other nodes
+  // reach it; any address stands for `address`.
+  std::string control = "";
 };
 
 // The parsed form.
@@ -37,10 +40,16 @@ struct RendezvousConfig {
   std::vector<std::string> endpoints;  // "host:port", at least one
   int min_nodes = 1, max_nodes = 2;
   int64_t lease_seconds = 10, restart_seconds = -1;  // restart: -1: never
-  std::string user, password_file, authorities, address;
+  std::string user, password_file, authorities, address, control;
 };
 // Throws Error with one line that names the option.
 RendezvousConfig ParseRendezvous(const RendezvousOptions& options);
+// Whether all endpoints of the registry are loopback addresses, so that the run is of this machine.
+bool IsOfThisMachine(const RendezvousConfig& config);
+
+// Reads the registry once, without a registration. `options.nodes` is ignored. Throws Error with
+// one line, also if there is no answer.
+RegistryView ReadRegistry(RendezvousOptions options);
 
 // Makes the store of a scheme. Throws Error with one line.
 using StoreFactory = std::function<std::unique_ptr<RegistryStore>(const RendezvousConfig&)>;

@@ -93,6 +93,8 @@ class BackgroundRun : public Run {
     train.tensorboard = options.tensorboard;
     train.topology = options.topology;
     train.node = options.node;
+    train.rendezvous.url = options.rendezvous;
+    train.rendezvous.nodes = options.nodes;
     train.registry = options.metrics;
     train.control = &monitor_;
     train.observer = &monitor_;

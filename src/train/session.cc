@@ -29,11 +29,14 @@
 namespace millrace {
 namespace {
 
-std::unique_ptr<NodeConfig> NodeConfigOf(const SessionOptions& options) {
+// The fields that concern the cluster.
+TrainOptions ClusterPart(const SessionOptions& options) {
   TrainOptions train;
   train.topology = options.topology;
   train.node = options.node;
-  return FindHostNodeConfig(train);
+  train.rendezvous.url = options.rendezvous;
+  train.rendezvous.nodes = options.nodes;
+  return train;
 }
 
 DataOptions TrainData(const SessionOptions& options, const NodeConfig* node_config,
@@ -218,11 +221,9 @@ class SolverSession : public Session {
     LogNotices(config_);
     RefuseOtherParts(options);
     past_max_iter_ = options.past_max_iter;
-    std::unique_ptr<NodeConfig> node_config = NodeConfigOf(options);
+    std::unique_ptr<NodeConfig> node_config = FindHostNodeConfig(ClusterPart(options));
     if (IsSynchronous(config_)) {
-      TrainOptions train;
-      train.topology = options.topology;
-      ConnectRanks(train, false, &config_, &processes_);
+      ConnectRanks(ClusterPart(options), false, &config_, &processes_);
       if (DividesBatch(config_)) DivideBatch(processes_ ? processes_->size() : 1, &config_.train);
     }
     Resume(options, node_config.get());
@@ -313,10 +314,11 @@ class SolverSession : public Session {
   }
 
   void RefuseOtherParts(const SessionOptions& options) const {
-    if (options.past_max_iter && (!options.topology.empty() || IsSynchronous(config_))) {
+    const bool in_cluster = ClusterPart(options).in_cluster();
+    if (options.past_max_iter && (in_cluster || IsSynchronous(config_))) {
       throw Error("SessionOptions.past_max_iter: expected no cluster, and strategy hogwild");
     }
-    if (!options.topology.empty() && !stop_conditions_.empty()) {
+    if (in_cluster && !stop_conditions_.empty()) {
       throw Located(config_.source,
                     FieldError("stop_condition",
                                "a session in a cluster ends with max_iter only, expected "

@@ -6,21 +6,26 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/registration.h"
+#include "test/support/etcd_server.h"
 #include "test/support/free_port.h"
 #include "test/support/problem.h"
 #include "test/support/sanitized.h"
 
-#define ALL_TESTS(X)                                                                               \
-  X(Library)                                                                                       \
-  X(Metrics)                                                                                       \
-  X(Net)                                                                                           \
-  X(NetFiles)                                                                                      \
-  X(NetMemoryData)                                                                                 \
-  X(NetMistakes)                                                                                   \
-  X(Session)                                                                                       \
-  X(SessionByHand) X(SessionMistakes) X(Run) X(RunMistakes) X(Control) X(Stream) X(StreamMistakes) \
-      X(Layer) X(LayerDefaults) X(LayerMistakes) X(DataSource) X(UpdateRule) X(Sampler)            \
-          X(SyncCondition) X(StopCondition) X(RunEndsWithTheTextOfACallback) X(MergeRule)
+#define ALL_TESTS(X)                                                                     \
+  X(Library)                                                                             \
+  X(Metrics)                                                                             \
+  X(Net)                                                                                 \
+  X(NetFiles)                                                                            \
+  X(NetMemoryData)                                                                       \
+  X(NetMistakes)                                                                         \
+  X(Session)                                                                             \
+  X(SessionByHand)                                                                       \
+  X(SessionMistakes) X(Run) X(RunMistakes) X(Control) X(Stream) X(StreamMistakes)        \
+      X(StreamOfAnOlderProgram) X(Layer) X(LayerDefaults) X(LayerMistakes) X(DataSource) \
+          X(UpdateRule) X(Sampler) X(SyncCondition) X(StopCondition)                     \
+              X(RunEndsWithTheTextOfACallback) X(MergeRule)
+// These need an etcd.
+#define ELASTIC_TESTS(X) X(ElasticStream) X(ElasticSession) X(ElasticRun)
 
 extern "C" {
 void c99_Duplicate(const char* folder);
@@ -28,6 +33,7 @@ void c99_Duplicate(const char* folder);
   void c99_##name(const char* folder); \
   void cpp_##name(const char* folder);
 ALL_TESTS(DECLARE)
+ELASTIC_TESTS(DECLARE)
 #undef DECLARE
 
 void CapiFailed(const char* file, int line, const char* what);
@@ -54,6 +60,7 @@ class CApi : public testing::Test {
       // Damped progress would arrive in parts.
       Topology(language + "_topology", two, "damping: false");
       Topology(language + "_alone", two, "");
+      Topology(language + "_segments", "", "damping: false");
       const std::string rule = "damping: false merge_rule: '" + language + "_share'";
       Topology(language + "_merge", two, rule);
       Topology(language + "_little", two, rule + " merge_rule_param { key: 'share' value: 0.25 }");
@@ -62,9 +69,10 @@ class CApi : public testing::Test {
   ~CApi() override { paths = nullptr; }
 
   void Topology(const std::string& name, const std::string& nodes, const std::string& fields) {
-    WriteFile(work_ / (name + ".prototxt"),
-              StrCat("name: 'pair'", nodes, " segment { name: 'loop' transport: 'udp' port: ",
-                     FreePort(), " ", fields, " }"));
+    WriteFile(
+        work_ / (name + ".prototxt"),
+        StrCat(nodes.empty() ? "" : "name: 'pair'", nodes,
+               " segment { name: 'loop' transport: 'udp' port: ", FreePort(), " ", fields, " }"));
   }
 
   Workspace work_;
@@ -81,6 +89,25 @@ class CApi : public testing::Test {
     EXPECT_EQ(TakeBadRegistrations().size(), 0u); \
   }
 ALL_TESTS(BOTH)
+#undef BOTH
+
+class CApiWithEtcd : public CApi {
+ protected:
+  void SetUp() override {
+    const std::string reason = EtcdServer::WhyNot();
+    if (!reason.empty()) GTEST_SKIP() << reason;
+    etcd_.Start();
+    setenv("MILLRACE_TEST_ETCD", etcd_.endpoint().c_str(), 1);
+  }
+  ~CApiWithEtcd() override { unsetenv("MILLRACE_TEST_ETCD"); }
+
+  EtcdServer etcd_{"127.0.0.1", FreePort()};
+};
+
+#define BOTH(name)                                                        \
+  TEST_F(CApiWithEtcd, name##AsC99) { c99_##name((work_ / "").c_str()); } \
+  TEST_F(CApiWithEtcd, name##AsCpp) { cpp_##name((work_ / "").c_str()); }
+ELASTIC_TESTS(BOTH)
 #undef BOTH
 
 std::set<std::string> NamesIn(const std::string& text, const char* pattern) {

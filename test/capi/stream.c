@@ -61,6 +61,22 @@ CAPI_TEST(Stream) {
   millrace_floats_free(merged);
 }
 
+// A struct of ABI 2, which ends before `rendezvous`; what lies behind it says nothing.
+CAPI_TEST(StreamOfAnOlderProgram) {
+  float* const weights = millrace_floats_alloc(kWeights);
+  millrace_stream_options options = MILLRACE_STREAM_OPTIONS_INIT;
+  millrace_stream* stream = NULL;
+  options.topology = CapiPath(folder, LANGUAGE "_alone.prototxt");
+  options.node = "a";
+  options.rendezvous = "none";
+  options.size = offsetof(millrace_stream_options, rendezvous);
+  EXPECT_OK(millrace_stream_open(&options, weights, kWeights, &stream));
+  millrace_stream_close(stream);
+  options.size -= sizeof(void*);
+  EXPECT_ERROR(millrace_stream_open(&options, weights, kWeights, &stream), "size is ");
+  millrace_floats_free(weights);
+}
+
 CAPI_TEST(StreamMistakes) {
   const char* const topology = CapiPath(folder, LANGUAGE "_alone.prototxt");
   float* const weights = millrace_floats_alloc(kWeights);

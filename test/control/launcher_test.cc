@@ -104,6 +104,22 @@ TEST_F(LauncherTest, StopsAllNodes) {
   EXPECT_THAT(output_, ElementsAre("a | bye", "a | here", "b | bye", "b | here"));
 }
 
+// A node over ssh is told by the end of its input, so that its last lines and its status come back.
+TEST_F(LauncherTest, StopsByTheEndOfTheInput) {
+  bool was_asked = false;
+  const auto once = [&] {
+    const bool here = output_.size() == 1 && !was_asked;
+    was_asked |= here;
+    return here;
+  };
+  NodeCommand command = Shell("a", "echo here; cat; echo bye; exit 3");
+  command.stops_by_input = true;
+  EXPECT_EQ(Launch({command}, {}, once), 1);
+  EXPECT_THAT(output_, ElementsAre("a | here", "a | bye"));
+  EXPECT_THAT(errors_,
+              ElementsAre(HasSubstr("stopping all nodes"), "launch: node a ended with status 3"));
+}
+
 // A node that does not end is killed by the second stop, or after a while.
 TEST_F(LauncherTest, KillsWhatDoesNotStop) {
   const std::string script = "trap '' INT; echo here; while :; do sleep 0.01; done";
@@ -206,6 +222,58 @@ TEST_F(NodeCommandsTest, RunThereWhatTheyRunHere) {
                         "; do sleep 0.01; done | ", remote)});
   EXPECT_EQ(ended.status, 4) << ended.errors;
   EXPECT_CONTAINS(ended.output, "stopped");
+}
+
+// The nodes of an elastic run: on hosts, or processes of this machine.
+TEST_F(NodeCommandsTest, OfAnElasticRunGetTheRegistryAndTheirAddress) {
+  request_.topology = "";
+  request_.elastic.rendezvous = {.url = "etcd://10.0.0.9:2379/run", .nodes = "2:4"};
+  const std::string url = "--rendezvous=etcd://10.0.0.9:2379/run";
+  request_.elastic.hosts = {"10.0.0.1", "other"};
+  auto commands = Commands();
+  ASSERT_EQ(commands.size(), 2u);
+  EXPECT_EQ(commands[1].node, "other");
+  EXPECT_THAT(commands[0].command, ElementsAre("/bin/millrace", "train", "--solver=a b", url,
+                                               "--nodes=2:4", "--rendezvous_address=10.0.0.1"));
+  EXPECT_THAT(commands[1].command, ElementsAre("ssh", "-o", "BatchMode=yes", "other",
+                                               testing::Not(HasSubstr("rendezvous_address"))));
+  request_.elastic.hosts = {};
+  request_.elastic.processes = 1;
+  request_.topology = "segments";
+  request_.elastic.rendezvous.user = "me";
+  request_.elastic.rendezvous.password_file = "secret";
+  commands = Commands();
+  ASSERT_EQ(commands.size(), 1u);
+  EXPECT_THAT(commands[0].command,
+              ElementsAre("/bin/millrace", "train", "--solver=a b", url, "--nodes=2:4",
+                          "--topology=segments", "--rendezvous_user=me",
+                          "--rendezvous_password_file=secret"));
+  // By default as many as the run begins with.
+  request_.method = LaunchMethod::kLocal;
+  request_.elastic = {.rendezvous = {.url = "etcd://127.0.0.1:2379/run", .nodes = "3:4"}};
+  commands = Commands();
+  ASSERT_EQ(commands.size(), 3u);
+  EXPECT_EQ(commands[2].node, "127.0.0.3");
+  EXPECT_EQ(commands[2].command.back(), "--rendezvous_address=127.0.0.3");
+}
+
+TEST_F(NodeCommandsTest, OfAnElasticRunNeedAnAddressEach) {
+  const auto error = [this](const std::string& url, ElasticNodes elastic) {
+    elastic.rendezvous = {.url = url, .nodes = "2:4"};
+    request_.elastic = elastic;
+    return ErrorOf([&] { Commands(); });
+  };
+  const std::string here = "etcd://127.0.0.1:2379/run", there = "etcd://10.0.0.9:2379/run";
+  EXPECT_CONTAINS(error(there, {}), "--processes=2: the nodes of a machine need an address each");
+  EXPECT_CONTAINS(error(here, {.processes = 5}), "--processes=5: expected 1 to 4");
+  EXPECT_CONTAINS(error(here, {.processes = -1}), "--processes=-1: expected 1 to 4");
+  EXPECT_CONTAINS(error(there, {.hosts = {"a", "a"}}), "--hosts: \"a\" is given twice");
+  EXPECT_CONTAINS(error(there, {.hosts = {"a:1"}}), "--hosts: \"a:1\" given, expected an IP");
+  EXPECT_CONTAINS(error("etcd://h/run", {}), "\"h\" given, expected HOST:PORT");
+  request_.method = LaunchMethod::kNamespaces;
+  EXPECT_CONTAINS(error(here, {}), "--by=namespaces: expected a topology");
+  request_.method = LaunchMethod::kSsh;
+  EXPECT_CONTAINS(error(here, {.processes = 1}), "--by=ssh: expected --hosts");
 }
 
 TEST_F(NodeCommandsTest, UseAllDevices) {

@@ -18,6 +18,7 @@ std::vector<std::string> Corpus() {
       R"({"token":"abc.7"})",
       R"({"error":"etcdserver: requested lease not found","message":"x","code":5})",
       "run/node/1\nab 10.0.0.1",
+      "run/control/1\n[::1]:8400",
       "run/held/1/0\nab"};
 }
 
@@ -52,6 +53,7 @@ bool Target(const std::string& input) {
     for (const NodeId holder : node.holders) {
       if (holder >= kNodes) return false;
     }
+    if (node.control.find('\n') != std::string::npos) return false;
     if (!node.registered) continue;
     if (ParseRegisteredNode(RegisteredNodeText(*node.registered)) != node.registered) return false;
   }

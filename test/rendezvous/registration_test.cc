@@ -289,12 +289,17 @@ TEST(RegistryViews, IgnoreWhatIsMalformed) {
                                            {"run/node/1", "no-address", 6},
                                            {"run/node/2", "c 10.0.0.3", 7},
                                            {"run/node/-1", "c 10.0.0.3", 7},
+                                           {"run/control/0", "10.0.0.1:8400", 8},
+                                           {"run/control/1", "no-port", 8},
+                                           {"run/control/2", "10.0.0.3:8400", 8},
                                            {"run/held/1/0", "a", 8},
                                            {"run/held/1/9", "a", 8},
                                            {"run/held/", "a", 8},
                                            {"other/run", "x", 9}});
   EXPECT_EQ(view.registered(), 1);
   EXPECT_EQ(view.nodes[0].registered, (RegisteredNode{"a", "10.0.0.1"}));
+  EXPECT_EQ(view.nodes[0].control, "10.0.0.1:8400");
+  EXPECT_EQ(view.nodes[1].control, "");
   EXPECT_FALSE(view.nodes[1].is_free());
   EXPECT_EQ(view.nodes[1].holders, (std::set<NodeId>{0}));
   EXPECT_EQ(view.run_modified, 0);

@@ -45,6 +45,8 @@ TEST(RendezvousOptions, NameRegistryRunAndNodes) {
   EXPECT_EQ(ParseRendezvous(Options("memory://h:1/r?address=::1", "8", "")).address, "::1");
   EXPECT_EQ(Parse("memory://h:1/r", "8").min_nodes, 1);
   EXPECT_EQ(Parse("memory://h:1/r", "8").max_nodes, 8);
+  EXPECT_FALSE(IsOfThisMachine(config));
+  EXPECT_TRUE(IsOfThisMachine(Parse("memory://127.0.0.1:1,localhost:2/r", "8")));
 }
 
 TEST(RendezvousOptions, AreRefusedInOneLine) {
@@ -116,6 +118,7 @@ class RendezvousThreads : public testing::Test {
 
   std::unique_ptr<Rendezvous> Start(const std::string& address) {
     RendezvousConfig config = ParseRendezvous(Options("memory://h:1/run", "2:3", address));
+    config.control = control_;
     return std::make_unique<Rendezvous>(
         config, [](int) { return false; },
         std::make_unique<SharedStore>(&registry_, &mutex_, &is_away_));
@@ -135,6 +138,7 @@ class RendezvousThreads : public testing::Test {
   MemoryRegistry registry_;
   std::mutex mutex_;
   std::atomic<bool> is_away_{false};
+  std::string control_;  // of the next node
 };
 
 TEST_F(RendezvousThreads, TellTheClusterAddressesAndWhoBegins) {
@@ -155,6 +159,25 @@ TEST_F(RendezvousThreads, TellTheClusterAddressesAndWhoBegins) {
   EXPECT_NE(one.allowed, other.allowed);
   a->Leave();
   b->Leave();
+  EXPECT_TRUE(registry_.keys.empty());
+}
+
+// A control service is registered with its node, at the address where others reach it, and leaves
+// with it.
+TEST_F(RendezvousThreads, RegisterTheControlServiceThatOthersReach) {
+  const auto registered = [this](const std::string& address, const std::string& control) {
+    control_ = control;
+    const auto rendezvous = Start(address);
+    const std::lock_guard lock(mutex_);
+    const auto found = registry_.keys.find(StrCat("run/control/", rendezvous->node()));
+    return found == registry_.keys.end() ? "" : found->second.text;
+  };
+  EXPECT_EQ(registered("10.0.0.1", "10.0.0.1:8400"), "10.0.0.1:8400");
+  EXPECT_EQ(registered("10.0.0.1", "0.0.0.0:8400"), "10.0.0.1:8400");
+  EXPECT_EQ(registered("fd00::1", "[::]:8400"), "[fd00::1]:8400");
+  EXPECT_EQ(registered("127.0.0.2", "127.0.0.1:8400"), "127.0.0.1:8400");
+  EXPECT_EQ(registered("10.0.0.1", "127.0.0.1:8400"), "");
+  EXPECT_EQ(registered("10.0.0.1", ""), "");
   EXPECT_TRUE(registry_.keys.empty());
 }
 

@@ -1,6 +1,12 @@
 // millrace launch with real nodes on one machine.
 #include <signal.h>
+#include <sys/stat.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "test/support/etcd_server.h"
 #include "test/support/free_port.h"
 #include "test/tools/tools_support.h"
 
@@ -24,6 +30,16 @@ class Launch : public testing::Test {
     return Command(arguments);
   }
 
+  // Kills the child of `launch` that has this argument.
+  static void KillChild(const Process& launch, const std::string& argument) {
+    const CommandResult killed =
+        test::Run({"/bin/sh", "-c",
+                   StrCat("for p in $(cat /proc/", launch.pid(), "/task/", launch.pid(),
+                          "/children); do tr '\\0' '\\n' < /proc/$p/cmdline | grep -qx -e ",
+                          argument, " && kill -9 $p; done; true")});
+    EXPECT_EQ(killed.errors, "");
+  }
+
   Workspace work_;
   const std::string control_ = StrCat("127.0.0.1:", FreePort());
 };
@@ -36,13 +52,7 @@ TEST_F(Launch, StartsAgainWhatIsKilledAndStopsAllTogether) {
   ASSERT_TRUE(Eventually([&] {
     return Matches(launch.ErrorsSoFar(), "([ab]) [|] .*Joined the run at iteration").size() == 1;
   })) << launch.ErrorsSoFar();
-  // The process of node b is the child of launch with this argument.
-  const CommandResult killed = test::Run(
-      {"/bin/sh", "-c",
-       StrCat("for p in $(cat /proc/", launch.pid(), "/task/", launch.pid(),
-              "/children); do tr '\\0' ' ' < /proc/$p/cmdline | grep -q -- --node=b && kill -9 $p; "
-              "done; true")});
-  EXPECT_EQ(killed.errors, "");
+  KillChild(launch, "--node=b");
   ASSERT_TRUE(
       WaitForLog(launch, "node b was ended by signal 9; starts again in 1 s (1 of 3 times)"))
       << launch.ErrorsSoFar();
@@ -56,6 +66,58 @@ TEST_F(Launch, StartsAgainWhatIsKilledAndStopsAllTogether) {
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_CONTAINS(result.errors, "launch: stopping all nodes");
   EXPECT_CONTAINS(result.output, " | model saved: ");
+}
+
+// Three processes of this machine join one run by etcd. One that is killed is started again and
+// joins, `ctl` finds them by etcd, and a stop ends all.
+TEST_F(Launch, StartsTheNodesOfAnElasticRun) {
+  const std::string reason = EtcdServer::WhyNot();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  EtcdServer etcd("127.0.0.1", FreePort());
+  etcd.Start();
+  WriteFile(work_ / "segments",
+            StrCat("segment { name: 'lan' transport: 'udp' port: ", FreePort(), " }"));
+  const std::string run = StrCat("--rendezvous=etcd://", etcd.endpoint(), "/run?lease=2");
+  const auto ctl = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"ctl", run});
+    return Millrace(arguments);
+  };
+  Process launch(
+      Command({"launch", run, "--nodes=3:4", "--topology=" + (work_ / "segments"), "--", "train",
+               "--solver=" + work_.Write("run", Workspace::Solver(100'000'000)), "--control=0"}));
+  const auto joined = [&](const std::string& node) {
+    return Matches(launch.ErrorsSoFar(),
+                   "(" + node + ") [|] .*(Joined the run at iteration|The run begins)")
+        .size();
+  };
+  ASSERT_TRUE(Eventually([&] { return joined("127.0.0.[123]") == 3; })) << launch.ErrorsSoFar();
+  KillChild(launch, "--rendezvous_address=127.0.0.2");
+  ASSERT_TRUE(WaitForLog(launch, "node 127.0.0.2 was ended by signal 9; starts again in 1 s"))
+      << launch.ErrorsSoFar();
+  ASSERT_TRUE(Eventually([&] { return joined("127.0.0.2") == 2; })) << launch.ErrorsSoFar();
+
+  const std::string nodes = ctl({"nodes"}).output;
+  const std::vector<std::string> names = Matches(nodes, "(n[0-3])  127[.]0[.]0[.]1:[0-9]+\n");
+  EXPECT_GE(names.size(), 3u) << nodes;
+  // The killed node is registered as long as its lease lasts.
+  EXPECT_EQ(
+      std::count_if(
+          names.begin(), names.end(),
+          [&](const std::string& name) {
+            return Matches(ctl({"status", "--node=" + name}).output, "(iteration [1-9])").size() ==
+                   1;
+          }),
+      3)
+      << nodes;
+  ExpectOneLine(ctl({"status"}), {"ctl: expected --node with one of n"});
+  ExpectOneLine(ctl({"status", "--node=n9"}), {"no registered node n9 has a control service"});
+  ExpectOneLine(ctl({"status", "--control=8400"}), {"expected neither --topology nor --control"});
+  launch.Signal(SIGINT);
+  const CommandResult result = launch.Wait();
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.output, " | model saved: ");
+  // The run has ended with its last node.
+  EXPECT_EQ(ctl({"nodes"}).output, "");
 }
 
 TEST_F(Launch, MakesNetworkNamespaces) {
@@ -76,6 +138,13 @@ TEST_F(Launch, RefusesInOneLine) {
   WriteTopology("127.0.0.1", "127.0.0.2");
   const std::string topology = "--topology=" + (work_ / "topology.prototxt");
   ExpectOneLine(Millrace({"launch", topology}), {"launch: no command is given"});
+  ExpectOneLine(Millrace({"launch", topology, "--processes=2", "--", "train"}),
+                {"--processes: expected --rendezvous with it"});
+  const std::string run = "--rendezvous=etcd://127.0.0.1:1/run";
+  ExpectOneLine(Millrace({"launch", run, "--", "train"}), {"--nodes=: expected MIN:MAX"});
+  ExpectOneLine(
+      Millrace({"launch", run, "--nodes=2:4", "--hosts=a", "--processes=2", "--", "train"}),
+      {"--hosts and --processes: expected one of them"});
   ExpectOneLine(Millrace({"launch", topology, "--by=rsh", "--", "train"}),
                 {"--by=rsh: expected auto"});
   ExpectOneLine(Millrace({"launch", topology, "--restarts=-1", "--", "train"}),

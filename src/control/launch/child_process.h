@@ -26,14 +26,16 @@ class ChildProcess {
   // Reading ends of its standard output and error, which do not block.
   int output() const { return output_.get(); }
   int errors() const { return errors_.get(); }
+  // Ends its standard input.
+  void CloseInput() { input_ = FileDescriptor(); }
   // Sends a signal to the process group.
   void Signal(int signal) const;
   // Its exit status, 128 + n if signal n ended it; none while it runs.
   std::optional<int> Ended();
 
  private:
-  // The standard input of the process ends when this object does: programs on other machines, which
-  // get no signal, see this.
+  // Ends with this object, if not before: programs on other machines, which get no signal, see
+  // this.
   FileDescriptor input_, output_, errors_;
   pid_t pid_ = -1;
   std::optional<int> status_;

@@ -105,7 +105,12 @@ void Launcher::TakeStop() {
   }
   for (Node& node : nodes_) {
     if (node.is_waiting) node.status = node.is_waiting = false;
-    if (node.process) node.process->Signal(stops_ == 1 ? SIGINT : SIGKILL);
+    if (!node.process) continue;
+    if (stops_ == 1 && node.command.stops_by_input) {
+      node.process->CloseInput();
+    } else {
+      node.process->Signal(stops_ == 1 ? SIGINT : SIGKILL);
+    }
   }
 }
 

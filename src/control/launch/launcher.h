@@ -25,7 +25,7 @@ class Launcher {
  public:
   // `line` receives each line of output: a node's, with its name in front, or the launcher's own;
   // `is_error`: it is not of a standard output. `control` gives stops: the first asks the nodes to
-  // stop (SIGINT), the second kills them. Everything outlives this object.
+  // stop, the second kills them. Everything outlives this object.
   using OnLine = std::function<void(bool is_error, const std::string& line)>;
   Launcher(const LauncherConfig& config, std::vector<NodeCommand> commands, RunControl* control,
            const Clock* clock, OnLine line);

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -42,7 +43,8 @@ std::vector<std::string> WithAllDevices(const std::vector<std::string>& command)
   return wrapped;
 }
 
-// On the other machine the program ends when this end of the connection does.
+// On the other machine the program gets SIGTERM when the standard input of ssh ends, or the
+// connection. Its output and exit status come back in the former case.
 std::vector<std::string> OverSsh(const std::string& host, const std::string& folder,
                                  const std::vector<std::string>& command) {
   const std::string line = StrCat(
@@ -54,6 +56,79 @@ std::vector<std::string> OverSsh(const std::string& host, const std::string& fol
 
 std::string NamespaceOf(const std::string& lab, const std::string& node) {
   return lab + "-" + node;
+}
+
+// A node that is to be started.
+struct Place {
+  std::string name;
+  std::string host;                // "": this machine
+  std::vector<std::string> flags;  // behind the command
+};
+
+std::vector<Place> TopologyPlaces(const LaunchRequest& request) {
+  const Topology topology = LoadTopology(request.topology, TransportsForTopologies());
+  std::vector<Place> places;
+  for (const TopologyNode& node : topology.nodes) {
+    places.push_back({node.name,
+                      node.adapters.front().address,
+                      {"--topology=" + request.topology, "--node=" + node.name}});
+  }
+  return places;
+}
+
+// A host for each node; "": this machine, at the address from which it reaches the registry.
+std::vector<std::string> ElasticHosts(const ElasticNodes& elastic) {
+  if (!elastic.hosts.empty()) return elastic.hosts;
+  const RendezvousConfig config = ParseRendezvous(elastic.rendezvous);
+  const int processes = elastic.processes == 0 ? config.min_nodes : elastic.processes;
+  if (processes < 1 || processes > config.max_nodes) {
+    throw Error("--processes=", processes, ": expected 1 to ", config.max_nodes,
+                ", the MAX of --nodes");
+  }
+  if (processes == 1) return {""};
+  if (!IsOfThisMachine(config)) {
+    throw Error("--processes=", processes, ": the nodes of a machine need an address each; ",
+                "expected them as --hosts, or a registry at 127.0.0.1, whose nodes get 127.0.0.1, ",
+                "127.0.0.2 and so on");
+  }
+  std::vector<std::string> hosts;
+  for (int i = 1; i <= processes; ++i) {
+    hosts.push_back(StrCat("127.0.", i / 256, ".", i % 256));
+  }
+  return hosts;
+}
+
+std::vector<Place> ElasticPlaces(const LaunchRequest& request) {
+  const RendezvousOptions& options = request.elastic.rendezvous;
+  if (request.method == LaunchMethod::kNamespaces) {
+    throw Error("--by=namespaces: expected a topology that names the nodes, not --rendezvous");
+  }
+  std::vector<std::string> shared = {"--rendezvous=" + options.url, "--nodes=" + options.nodes};
+  const auto add = [&shared](const std::string& flag, const std::string& value) {
+    if (!value.empty()) shared.push_back(StrCat("--", flag, "=", value));
+  };
+  add("topology", request.topology);
+  add("rendezvous_user", options.user);
+  add("rendezvous_password_file", options.password_file);
+  add("authorities", options.authorities);
+  const std::vector<std::string> hosts = ElasticHosts(request.elastic);
+  std::vector<Place> places;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    const auto host = ParseHost(hosts[i]);
+    if (!host && !hosts[i].empty()) {
+      throw Error("--hosts: \"", hosts[i], "\" given, expected an IP address or a host name");
+    }
+    const auto is_same = [&](const Place& place) { return place.host == hosts[i]; };
+    if (std::ranges::any_of(places, is_same)) {
+      throw Error("--hosts: \"", hosts[i], "\" is given twice; the nodes of a machine need an ",
+                  "address each");
+    }
+    places.push_back({hosts[i].empty() ? "1" : hosts[i], hosts[i], shared});
+    if (host && host->kind != HostKind::kName) {
+      places.back().flags.push_back("--rendezvous_address=" + host->text);
+    }
+  }
+  return places;
 }
 
 // Throws Error with the output if it fails.
@@ -98,30 +173,29 @@ std::vector<NodeCommand> NodeCommands(const LaunchRequest& request, const std::s
     throw Error("launch: no command is given, expected one after --, as in -- train ",
                 "--solver=solver.prototxt");
   }
-  const Topology topology = LoadTopology(request.topology, TransportsForTopologies());
+  const bool is_elastic = !request.elastic.rendezvous.url.empty();
   std::vector<NodeCommand> commands;
-  for (const TopologyNode& node : topology.nodes) {
+  for (const Place& place : is_elastic ? ElasticPlaces(request) : TopologyPlaces(request)) {
     std::vector<std::string> command = {request.program};
     command.insert(command.end(), request.arguments.begin(), request.arguments.end());
-    command.push_back("--topology=" + request.topology);
-    command.push_back("--node=" + node.name);
+    command.insert(command.end(), place.flags.begin(), place.flags.end());
     if (request.all_devices) command = WithAllDevices(command);
-    const std::string& host = node.adapters.front().address;
     LaunchMethod method = request.method;
     if (method == LaunchMethod::kAuto) {
-      const bool is_here = host.empty() || is_this_machine(host);
+      const bool is_here = place.host.empty() || is_this_machine(place.host);
       method = is_here ? LaunchMethod::kLocal : LaunchMethod::kSsh;
     }
     if (method == LaunchMethod::kSsh) {
-      if (host.empty()) {
-        throw Error(request.topology, ": node \"", node.name,
-                    "\" has no address, expected one for ssh");
+      if (place.host.empty()) {
+        throw is_elastic ? Error("launch --by=ssh: expected --hosts")
+                         : Error(request.topology, ": node \"", place.name,
+                                 "\" has no address, expected one for ssh");
       }
-      command = OverSsh(host, request.folder, command);
+      command = OverSsh(place.host, request.folder, command);
     } else if (method == LaunchMethod::kNamespaces) {
-      command.insert(command.begin(), {"ip", "netns", "exec", NamespaceOf(lab, node.name)});
+      command.insert(command.begin(), {"ip", "netns", "exec", NamespaceOf(lab, place.name)});
     }
-    commands.push_back({node.name, std::move(command)});
+    commands.push_back({place.name, std::move(command), method == LaunchMethod::kSsh});
   }
   return commands;
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/rendezvous.h"
+
 namespace millrace::inline control {
 
 enum class LaunchMethod {
@@ -19,26 +21,41 @@ enum class LaunchMethod {
 // Throws Error for any other text than auto, local, ssh or namespaces.
 LaunchMethod ParseLaunchMethod(const std::string& text);
 
+// The nodes of an elastic run that are started here.
+struct ElasticNodes {
+  RendezvousOptions rendezvous = {};
+  // IP addresses or names of the machines, one for each node; a node registers with its host if
+  // that is an IP address. Empty: `processes` of this machine.
+  std::vector<std::string> hosts = {};
+  // Several have the addresses 127.0.0.1, 127.0.0.2, ..., so the registry has to be on a loopback
+  // address, too. 0: the smallest number of nodes that the run begins with.
+  int processes = 0;
+};
+
 struct LaunchRequest {
-  std::string topology = "";                // path
+  std::string topology = "";                // path; "": the segments of an elastic run by default
   std::vector<std::string> arguments = {};  // of millrace: "train", "--solver=..."
   LaunchMethod method = LaunchMethod::kAuto;
   bool all_devices = false;  // each node uses its GPUs, else its processors but one
   std::string program = "";  // path of millrace
   std::string folder = "";   // working directory
+  // With a rendezvous.url: its nodes, and `topology` has segments only; else those of the topology.
+  ElasticNodes elastic = {};
 };
 
 struct NodeCommand {
   std::string node = "";
   std::vector<std::string> command = {};
+  // The end of its standard input stops the node. Otherwise SIGINT does.
+  bool stops_by_input = false;
 };
 
 // Whether a host name or address is this machine's.
 using IsThisMachine = std::function<bool(const std::string& host)>;
 bool IsAddressOfThisMachine(const std::string& host);
 
-// In the order of the topology. `lab`: prefix of the namespaces' names. Throws Error for a bad
-// topology, or one that the method cannot start.
+// In the order of the topology, or of the hosts. `lab`: prefix of the namespaces' names. Throws
+// Error for a bad topology or rendezvous, or one that the method cannot start.
 std::vector<NodeCommand> NodeCommands(const LaunchRequest& request, const std::string& lab,
                                       const IsThisMachine& is_this_machine);
 
