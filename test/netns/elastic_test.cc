@@ -1,10 +1,13 @@
 // Nodes that move: elastic clusters by an etcd on another machine, and host names.
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <map>
+#include <regex>
 #include <string>
 #include <vector>
 
+#include "base/split.h"
 #include "control/etcd/etcd_store.h"
 #include "test/netns/cluster_of_machines.h"
 #include "test/support/etcd_server.h"
@@ -123,6 +126,79 @@ TEST_F(ElasticClusterOfMachines, TrainsWhileNodesJoinDieAndMoveAndEtcdRestarts) 
   // No node was restarted or reset, and each that was not first has joined once.
   EXPECT_EQ(CountOf(logs_, "Joined the run at iteration "), 3);
   EXPECT_TRUE(Keys().empty());
+}
+
+// The transcript in docs/operations.md, with its commands and addresses. "NAME$ COMMAND" starts a
+// program on machine NAME, "NAME: LINE" is a line of its log, and "NAME^C" stops it. Lines of one
+// machine are in their order; the numbers of iterations vary.
+class TranscriptOfAnElasticRun : public ElasticClusterOfMachines {
+ protected:
+  void Play(const std::string& line) {
+    SCOPED_TRACE(line);
+    const size_t end = line.find_first_of("$:^");
+    const std::string name = line.substr(0, end);
+    const int machine = name == "etcd" ? size_ : name[0] - 'a';
+    const std::string text = line.substr(std::min(line.size(), end + 2));
+    if (line[end] == '$') {
+      Inside(machine, [&] { nodes_[machine] = std::make_unique<Process>(CommandOf(text, name)); });
+      read_[machine] = 0;
+    } else if (line[end] == ':') {
+      AwaitThat(machine, "says this after what came before", [&] {
+        const std::string log = WithoutIterations(nodes_[machine]->ErrorsSoFar());
+        const std::string part = WithoutIterations(text) + "\n";
+        const size_t found = log.find(part, read_[machine]);
+        if (found != log.npos) read_[machine] = found + part.size();
+        return found != log.npos;
+      });
+    } else {
+      nodes_[machine]->Signal(SIGINT);
+    }
+  }
+
+  // Machines 10.0.0.1, 10.0.0.2, ... of the page are those of the test.
+  static std::string ReadTranscript() {
+    const std::string page = ReadFile("docs/operations.md"), begin = "```text\netcd$ ";
+    const size_t first = page.find(begin) + std::string("```text\n").size();
+    EXPECT_NE(page.find(begin), page.npos);
+    return std::regex_replace(page.substr(first, page.find("```", first) - first),
+                              std::regex("10[.]0[.]0[.]"), "10.99.0.");
+  }
+
+ private:
+  std::vector<std::string> CommandOf(const std::string& text, const std::string& name) {
+    std::vector<std::string> words = Split(text, ' ');
+    for (std::string& word : words) {
+      if (word == "etcd") word = "/usr/bin/etcd";
+      if (word == "millrace") word = Binary();
+      if (word == "--data-dir=registry") word = "--data-dir=" + (work_ / "registry");
+      if (word == "--solver=solver.prototxt") word = "--solver=" + work_.Write(name, Endless());
+    }
+    return words;
+  }
+  static std::string WithoutIterations(const std::string& text) {
+    return std::regex_replace(text, std::regex("iteration [0-9]+"), "iteration N");
+  }
+
+  std::map<int, size_t> read_;  // of each machine's log
+};
+
+TEST_F(TranscriptOfAnElasticRun, IsWhatHappens) {
+  Build(4);
+  size_ = 3;
+  const std::vector<std::string> lines = Split(ReadTranscript(), '\n');
+  EXPECT_GT(lines.size(), 10u);
+  for (const std::string& line : lines) {
+    if (!line.empty()) Play(line);
+    if (HasFatalFailure()) return;
+  }
+  // Nodes that the transcript stops have ended; the others go on.
+  for (const std::string& line : lines) {
+    if (line.ends_with("^C")) Finish(line[0] - 'a');
+  }
+  nodes_[size_]->Signal(SIGTERM);
+  nodes_[size_]->Wait();
+  nodes_.erase(size_);
+  StopAll();
 }
 
 // One of two nodes that start at once is cut off from etcd once it has registered. Whoever begins,
