@@ -264,7 +264,8 @@ const RegisterCommand registered({"ctl",
                                    "timeout", "json"},
                                   RunCtl,
                                   {},
-                                  "millrace ctl snapshot"});
+                                  "millrace ctl snapshot",
+                                  kActions});
 
 }  // namespace
 }  // namespace millrace

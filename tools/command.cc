@@ -75,6 +75,7 @@ std::string HelpPage(const Command& command) {
                                     : "\n       ")
       << command.arguments << "\n"
       << Wrapped(command.summary, 7);
+  if (!command.actions.empty()) out << "\n" << Wrapped("actions: " + command.actions, 0);
   if (!command.example.empty()) out << "\nexample: " << command.example << "\n";
   if (!command.flags.empty()) out << "\n";
   for (const std::string& name : command.flags) {

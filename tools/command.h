@@ -17,6 +17,8 @@ struct Command {
   // Flags that it accepts with a warning and ignores, because Caffe's command of this name does.
   std::vector<std::string> ignored = {};
   std::string example = "";  // a complete command line, for the help page
+  // What its first argument may be, for the help page: "status, rate NUMBER"; "": anything.
+  std::string actions = "";
 };
 
 // Adds a command to the program's table.

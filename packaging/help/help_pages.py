@@ -17,15 +17,27 @@ class Flag:
 
     @property
     def value(self):
-        """What the shell completes as the value: "file", "folder", "bool", or "" for nothing."""
+        """What the shell completes as the value: "file", "folder", "bool", "choice", or "" for
+        nothing."""
         if self.type == "bool":
             return "bool"
-        if self.type != "string" or self.text.startswith("the format"):
+        if self.type != "string":
             return ""
         if re.search(r"\bfolder\b", self.text):
             return "folder"
+        if self.choices:
+            return "choice"
+        if self.text.startswith("the format"):
+            return ""
         is_file = self.name.endswith("_file") or re.search(r"\b(files?|libraries)\b", self.text)
         return "file" if is_file else ""
+
+    @property
+    def choices(self):
+        """The values of a flag whose text lists them all, as in "how it starts: soon, or late"."""
+        text = re.sub(r" \([^()]*\)", "", self.text)
+        found = re.search(r": (\w+(?:, \w+)*,? or \w+)(?:$|[.;])", text)
+        return re.split(r", or |, | or ", found[1]) if found else []
 
 
 @dataclasses.dataclass
@@ -33,9 +45,21 @@ class Command:
     name: str
     summary: str
     arguments: str = ""  # those that are not flags, for the usage line
+    actions: list = dataclasses.field(default_factory=list)  # the first of them; empty: any
     example: str = ""
     flags: list = dataclasses.field(default_factory=list)
     ignored: str = ""  # the sentence about flags that are accepted and ignored
+
+
+    @property
+    def action_words(self):
+        """The actions without their arguments."""
+        return [action.split()[0] for action in self.actions]
+
+    @property
+    def takes_command(self):
+        """Whether another command of the program stands behind "--"."""
+        return self.arguments.startswith("-- COMMAND")
 
 
 @dataclasses.dataclass
@@ -73,7 +97,9 @@ def read_command(page, name, summary):
         raise ValueError(f"millrace help {name}: expected its usage and summary, found {head}")
     command.arguments = (usage[3] + " " + joined(head[1:]).removesuffix(summary)).strip()
     for lines in paragraphs:
-        if lines[0].startswith("example: "):
+        if lines[0].startswith("actions: "):
+            command.actions = joined(lines).removeprefix("actions: ").split(", ")
+        elif lines[0].startswith("example: "):
             command.example = joined(lines).removeprefix("example: ")
         elif lines[0].startswith("Accepted and ignored"):
             command.ignored = joined(lines)

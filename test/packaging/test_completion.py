@@ -97,6 +97,37 @@ def test_nothing_where_a_flag_takes_a_number(shell):
     assert not {"solver.prototxt", "sources", "soluble"} & set(found)
 
 
+def test_values_where_a_flag_has_a_list_of_them(shell):
+    found = shell.complete("millrace convert --to=s")
+    assert "safetensors" in found
+    assert not {"npz", "solver.prototxt", "sources"} & set(found)
+    assert {"auto", "local", "ssh", "namespaces"} <= set(shell.complete("millrace launch --by="))
+
+
+def test_actions(shell):
+    found = shell.complete("millrace ctl --control=8400 s")
+    assert {"status", "stop", "snapshot"} <= set(found)
+    assert not {"pause", "solver.prototxt", "sources"} & set(found)
+    text = re.search(r"^actions: (.*?)\n\n", output_of(MILLRACE, "help", "ctl"), re.M | re.S)[1]
+    actions = [action.split()[0] for action in text.replace("\n", " ").split(", ")]
+    assert {"resume", "rate", "call", "read_token"} <= set(actions)
+    assert set(actions) <= set(shell.complete("millrace ctl "))
+    assert "stop" not in shell.complete("millrace ctl status s")
+
+
+def test_a_command_behind_launch(shell):
+    found = shell.complete("millrace launch --topology=t -- t")
+    assert {"train", "test", "time"} <= set(found)
+    assert not {"bench", "solver.prototxt"} & set(found)
+    assert "train" not in shell.complete("millrace launch t")
+    if shell.name == "fish":  # which completes no flags behind "--"
+        return
+    found = " ".join(shell.complete("millrace launch --topology=t -- train --"))
+    assert "--solver" in found
+    assert "--restarts" not in found
+    assert "solver.prototxt" in shell.complete("millrace launch -- train --solver=s")
+
+
 def test_commands_behind_help(shell):
     assert "snapshot_info" in shell.complete("millrace help s")
 
