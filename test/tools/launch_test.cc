@@ -133,6 +133,109 @@ TEST_F(Launch, MakesNetworkNamespaces) {
       << result.errors;
 }
 
+// Nodes at 127.0.0.1 and 127.0.0.2 over a real sshd, whose keys and settings are the test's own.
+class LaunchBySsh : public Launch {
+ protected:
+  static constexpr const char* kServer = "/usr/sbin/sshd";
+
+  void SetUp() override {
+    for (const char* program : {kServer, "/usr/bin/ssh", "/usr/bin/ssh-keygen"}) {
+      if (access(program, X_OK) != 0) {
+        GTEST_SKIP() << "there is no " << program << " (tools/install-deps --ssh)";
+      }
+    }
+    // Where a server of root keeps its processes that are not root's; Debian's service makes it.
+    if (geteuid() == 0) made_ = mkdir("/run/sshd", 0755) == 0;
+    for (const char* key : {"host", "user"}) {
+      const CommandResult made =
+          test::Run({"/usr/bin/ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", work_ / key});
+      ASSERT_EQ(made.status, 0) << made.errors;
+    }
+    const int port = FreePort();
+    WriteFile(work_ / "sshd_config",
+              StrCat("Port ", port, "\nListenAddress 127.0.0.1\nListenAddress 127.0.0.2\nHostKey ",
+                     work_ / "host", "\nAuthorizedKeysFile ", work_ / "user.pub",
+                     "\nStrictModes no\nUsePAM no\nPidFile none\nPasswordAuthentication no\n"
+                     "PermitRootLogin prohibit-password\nMaxStartups 100\n"));
+    WriteFile(work_ / "ssh_config",
+              StrCat("Host *\n  Port ", port, "\n  IdentityFile ", work_ / "user",
+                     "\n  IdentitiesOnly yes\n  UserKnownHostsFile ", work_ / "known_hosts",
+                     "\n  StrictHostKeyChecking accept-new\n  LogLevel ERROR\n"));
+    // ssh reads the settings of the user's home, wherever HOME is.
+    WriteFile(work_ / "ssh",
+              StrCat("#!/bin/sh\nexec /usr/bin/ssh -F ", work_ / "ssh_config", " \"$@\"\n"));
+    ASSERT_EQ(chmod((work_ / "ssh").c_str(), 0755), 0);
+    server_ = std::make_unique<Process>(
+        std::vector<std::string>{kServer, "-D", "-e", "-f", work_ / "sshd_config"});
+    CommandResult answer;
+    const bool answers = Eventually([&] {
+      answer = test::Run({work_ / "ssh", "-o", "BatchMode=yes", "127.0.0.2", "echo here"});
+      return answer.output == "here\n";
+    });
+    ASSERT_TRUE(answers) << answer.errors << server_->ErrorsSoFar();
+    WriteTopology("127.0.0.1", "127.0.0.2");
+  }
+  void TearDown() override {
+    if (server_) {
+      server_->Signal(SIGTERM);
+      server_->Wait();
+    }
+    if (made_) rmdir("/run/sshd");
+  }
+
+  // The command, with the settings of the test for `ssh`.
+  std::vector<std::string> WithSsh(std::vector<std::string> command) {
+    command.insert(command.begin(),
+                   {"/usr/bin/env", StrCat("PATH=", work_ / "", ":", getenv("PATH"))});
+    return command;
+  }
+  // The processes of the nodes, which are children of the server's.
+  void KillNode(const std::string& flag) {
+    EXPECT_EQ(test::Run({"/bin/sh", "-c",
+                         StrCat("for p in $(pgrep -x millrace); do tr '\\0' '\\n' < "
+                                "/proc/$p/cmdline | grep -qx -e --topology=",
+                                work_ / "topology.prototxt",
+                                " && tr '\\0' '\\n' < /proc/$p/cmdline "
+                                "| grep -qx -e ",
+                                flag, " && kill -9 $p; done; true")})
+                  .errors,
+              "");
+  }
+
+  bool made_ = false;
+  std::unique_ptr<Process> server_;
+};
+
+TEST_F(LaunchBySsh, TrainsToTheEnd) {
+  const CommandResult result =
+      test::Run(WithSsh(LaunchCommand({"--by=ssh"}, Workspace::Solver(300))));
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.output, " | model saved: ");
+  for (const std::string node : {"a", "b"}) {
+    EXPECT_EQ(Matches(result.errors, "(" + node + ") [|] .*Optimization Done.").size(), 1u)
+        << result.errors;
+  }
+}
+
+// A node that is killed on its machine is started again there; a stop reaches all nodes, and what
+// they say at their end comes back.
+TEST_F(LaunchBySsh, StartsAgainWhatIsKilledAndStopsAllTogether) {
+  Process launch(WithSsh(LaunchCommand({"--by=ssh"}, Workspace::Solver(100'000'000))));
+  const auto times = [&](const std::string& pattern) {
+    return Matches(launch.ErrorsSoFar(), "b [|] .*(" + pattern + ")").size();
+  };
+  const std::string here = "Joined the run at iteration|The run begins";
+  ASSERT_TRUE(Eventually([&] { return times(here) == 1; })) << launch.ErrorsSoFar();
+  KillNode("--node=b");
+  ASSERT_TRUE(WaitForLog(launch, "node b was ended by signal 9; starts again in 1 s"))
+      << launch.ErrorsSoFar();
+  ASSERT_TRUE(Eventually([&] { return times(here) == 2; })) << launch.ErrorsSoFar();
+  launch.Signal(SIGINT);
+  const CommandResult result = launch.Wait();
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.output, " | model saved: ");
+}
+
 TEST_F(Launch, RefusesInOneLine) {
   ExpectOneLine(Millrace({"launch"}), {"--topology"});
   WriteTopology("127.0.0.1", "127.0.0.2");
