@@ -183,6 +183,9 @@ class NodeCommandsTest : public testing::Test {
 
   TempDir folder_;
   LaunchRequest request_;
+  // A standard input that ends once the program has made the file `here`.
+  const std::string until_here_ =
+      "while ! test -e " + (folder_ / "here") + "; do sleep 0.01; done | ";
 };
 
 TEST_F(NodeCommandsTest, StartProcessesHereAndOverSsh) {
@@ -201,9 +204,8 @@ TEST_F(NodeCommandsTest, RunThereWhatTheyRunHere) {
   request_.folder = folder_.path();
   request_.program = folder_ / "it's";
   WriteFile(request_.program,
-            "#!/bin/sh\ntrap 'echo stopped; exit 4' TERM\n: >\"${STARTED:-/dev/null}\"\npwd\n"
-            "for x; do echo \"<$x>\"; done\ntest -n \"$QUICK\" || while :; do sleep 0.01; "
-            "done\nexit 7\n");
+            "#!/bin/sh\ntrap 'echo stopped; exit 4' TERM\n: > here\npwd\nfor x; do echo \"<$x>\"; "
+            "done\ntest -n \"$QUICK\" || while :; do sleep 0.01; done\nexit 7\n");
   ASSERT_EQ(test::Run({"/bin/chmod", "+x", request_.program}).status, 0);
   const std::string remote = Commands()[1].command.back();
   // A standard input that neither ends nor gives anything.
@@ -214,12 +216,8 @@ TEST_F(NodeCommandsTest, RunThereWhatTheyRunHere) {
   EXPECT_EQ(quick.output, folder_.path() + "\n<train>\n<--solver=a b>\n<--topology=" +
                               request_.topology + ">\n<--node=b>\n");
   EXPECT_EQ(quick.status, 7) << quick.errors;
-  // The connection ends when the program has begun.
-  const std::string started = folder_ / "started";
-  const CommandResult ended =
-      test::Run({"/bin/sh", "-c",
-                 StrCat("STARTED=", started, "; export STARTED; until test -e ", started,
-                        "; do sleep 0.01; done | ", remote)});
+  ASSERT_EQ(unlink((folder_ / "here").c_str()), 0);  // of the quick run
+  const CommandResult ended = test::Run({"/bin/sh", "-c", until_here_ + remote});
   EXPECT_EQ(ended.status, 4) << ended.errors;
   EXPECT_CONTAINS(ended.output, "stopped");
 }
@@ -274,6 +272,21 @@ TEST_F(NodeCommandsTest, OfAnElasticRunNeedAnAddressEach) {
   EXPECT_CONTAINS(error(here, {}), "--by=namespaces: expected a topology");
   request_.method = LaunchMethod::kSsh;
   EXPECT_CONTAINS(error(here, {.processes = 1}), "--by=ssh: expected --hosts");
+}
+
+// A program that does not end when it is told to is killed there, too.
+TEST_F(NodeCommandsTest, KillThereWhatDoesNotStop) {
+  request_.method = LaunchMethod::kSsh;
+  request_.folder = folder_.path();
+  request_.program = folder_ / "stubborn";
+  request_.stop_seconds = 0.1;
+  WriteFile(request_.program,
+            "#!/bin/sh\ntrap 'echo told' TERM\n: > here\nwhile :; do sleep 0.01; done\n");
+  ASSERT_EQ(test::Run({"/bin/chmod", "+x", request_.program}).status, 0);
+  const std::string remote = Commands()[1].command.back();
+  const CommandResult ended = test::Run({"/bin/sh", "-c", until_here_ + remote});
+  EXPECT_EQ(ended.status, 137) << ended.errors;
+  EXPECT_EQ(ended.output, "told\n");
 }
 
 TEST_F(NodeCommandsTest, UseAllDevices) {

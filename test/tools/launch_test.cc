@@ -217,6 +217,23 @@ TEST_F(LaunchBySsh, TrainsToTheEnd) {
   }
 }
 
+TEST_F(LaunchBySsh, StartsTheNodesOfAnElasticRun) {
+  const std::string reason = EtcdServer::WhyNot();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  EtcdServer etcd("127.0.0.1", FreePort());
+  etcd.Start();
+  WriteFile(work_ / "segments",
+            StrCat("segment { name: 'lan' transport: 'udp' port: ", FreePort(), " }"));
+  const CommandResult result = test::Run(WithSsh(
+      Command({"launch", StrCat("--rendezvous=etcd://", etcd.endpoint(), "/run"), "--nodes=2:2",
+               "--hosts=127.0.0.1,127.0.0.2", "--by=ssh", "--topology=" + (work_ / "segments"),
+               "--", "train", "--solver=" + work_.Write("run", Workspace::Solver(300))})));
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.output, " | model saved: ");
+  EXPECT_EQ(Matches(result.errors, "(127.0.0.[12]) [|] .*Registered as node n. at \\1").size(), 2u)
+      << result.errors;
+}
+
 // A node that is killed on its machine is started again there; a stop reaches all nodes, and what
 // they say at their end comes back.
 TEST_F(LaunchBySsh, StartsAgainWhatIsKilledAndStopsAllTogether) {

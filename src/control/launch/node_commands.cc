@@ -44,13 +44,15 @@ std::vector<std::string> WithAllDevices(const std::vector<std::string>& command)
 }
 
 // On the other machine the program gets SIGTERM when the standard input of ssh ends, or the
-// connection. Its output and exit status come back in the former case.
+// connection, and SIGKILL after `stop_seconds`. Its output and exit status come back in the former
+// case.
 std::vector<std::string> OverSsh(const std::string& host, const std::string& folder,
-                                 const std::vector<std::string>& command) {
+                                 double stop_seconds, const std::vector<std::string>& command) {
   const std::string line = StrCat(
       "cd ", Quoted(folder), " || exit 1; exec 3<&0; ", ShellLine(command),
-      " 3<&- </dev/null & child=$!; { cat <&3 >/dev/null; kill -TERM $child; } 2>/dev/null & ",
-      "watch=$!; wait $child; status=$?; kill $watch 2>/dev/null; exit $status");
+      " 3<&- </dev/null & child=$!; { trap 'kill $!; exit' TERM; cat <&3 & wait $!; ",
+      "kill -TERM $child; sleep ", stop_seconds, " 3<&- & wait $!; kill -KILL $child; } ",
+      ">/dev/null 2>&1 & watch=$!; wait $child; status=$?; kill $watch 2>/dev/null; exit $status");
   return {"ssh", "-o", "BatchMode=yes", host, StrCat("sh -c ", Quoted(line))};
 }
 
@@ -191,7 +193,7 @@ std::vector<NodeCommand> NodeCommands(const LaunchRequest& request, const std::s
                          : Error(request.topology, ": node \"", place.name,
                                  "\" has no address, expected one for ssh");
       }
-      command = OverSsh(place.host, request.folder, command);
+      command = OverSsh(place.host, request.folder, request.stop_seconds, command);
     } else if (method == LaunchMethod::kNamespaces) {
       command.insert(command.begin(), {"ip", "netns", "exec", NamespaceOf(lab, place.name)});
     }

@@ -39,6 +39,7 @@ struct LaunchRequest {
   bool all_devices = false;  // each node uses its GPUs, else its processors but one
   std::string program = "";  // path of millrace
   std::string folder = "";   // working directory
+  double stop_seconds = 60;  // over ssh: from a stop, or the end of the connection, to SIGKILL
   // With a rendezvous.url: its nodes, and `topology` has segments only; else those of the topology.
   ElasticNodes elastic = {};
 };
