@@ -263,7 +263,11 @@ std::optional<Registration::Action> Registration::Register(int64_t now_ns) {
       {Key("node", *id), RegisteredNodeText({config_.instance, config_.address})},
       {Key("used", *id), RegisteredNodeText({config_.instance, config_.address}), false},
   };
-  if (!config_.control.empty()) action.changes.push_back({Key("control", *id), config_.control});
+  if (config_.control.empty()) {
+    action.changes.push_back({Key("control", *id), {}, false});  // a former node's
+  } else {
+    action.changes.push_back({Key("control", *id), config_.control});
+  }
   action.done = [this, id] {
     node_ = id;
     is_registered_ = true;
@@ -295,7 +299,9 @@ std::optional<Registration::Action> Registration::RemoveDuplicate() {
   for (NodeId id = 0; id < config_.max_nodes; ++id) {
     const RegistryView::Node& node = view_.nodes[id];
     if (id == node_ || !IsMine(node)) continue;
-    return Action{{{Key("node", id), node.modified}}, {{Key("node", id), {}, false}}, nullptr};
+    return Action{{{Key("node", id), node.modified}},
+                  {{Key("node", id), {}, false}, {Key("control", id), {}, false}},
+                  nullptr};
   }
   return {};
 }

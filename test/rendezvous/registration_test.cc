@@ -153,6 +153,14 @@ TEST_F(Registrations, GiveTheIdOfADeadNodeToANewcomerAtAnotherAddress) {
   EXPECT_EQ(nodes_[0]->registration.addresses()[id], "host-c");
 }
 
+TEST_F(Registrations, RemoveTheControlServiceOfAFormerNodeWithItsId) {
+  registry_.keys["run/control/0"] = {"10.0.0.9:8400", 1, 0};
+  Start("a");
+  Run(5);
+  EXPECT_EQ(registry_.keys.count("run/node/0"), 1u);
+  EXPECT_EQ(registry_.keys.count("run/control/0"), 0u);
+}
+
 TEST_F(Registrations, HoldTheIdOfANodeThatLosesOnlyTheRegistry) {
   config_.max_nodes = 2;
   Start("a"), Start("b");
