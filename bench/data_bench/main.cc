@@ -4,9 +4,13 @@
 // medians of rounds that take turns. Then the same of one solver that takes its batches from a
 // minibatch service (docs/serve_data.md): in shared memory, over a connection on loopback, and over
 // a link of 1 Gbit/s between two namespaces (as root); and bodies of a batch's size by the control
-// service's HTTP. --seconds=S (0.5) of each measurement, --rounds=N (5).
+// service's HTTP. Beside them the processor time of all threads, of the service's too, for each
+// image.
+// --seconds=S (0.5) of each measurement, --rounds=N (5); --only=TEXT measures the records whose
+// name contains it, --near nothing but local reading and the service in shared memory.
 #include <gflags/gflags.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -29,6 +33,8 @@
 
 DEFINE_double(seconds, 0.5, "of each measurement");
 DEFINE_int32(rounds, 5, "the medians of so many");
+DEFINE_string(only, "", "measure the records whose name contains this");
+DEFINE_bool(near, false, "measure only local reading and the service in shared memory");
 
 namespace millrace::bench {
 namespace {
@@ -113,8 +119,8 @@ void Measure(const Row& row) {
     walk.push_back(WalkRate(row.path, FLAGS_seconds));
     if (!row.jpegs.empty()) decode.push_back(DecodeRate(row.jpegs, FLAGS_seconds));
     const caffe::LayerParameter param = LayerOver(row.path, row.transform);
-    one.push_back(BatchRate(param, 1, FLAGS_seconds));
-    two.push_back(BatchRate(param, 2, FLAGS_seconds));
+    one.push_back(BatchRate(param, 1, FLAGS_seconds).images);
+    two.push_back(BatchRate(param, 2, FLAGS_seconds).images);
   }
   std::printf("%-24s %12.0f %12s %12.0f %12.0f", row.name.c_str(), Median(walk),
               decode.empty() ? "-" : std::to_string(std::lround(Median(decode))).c_str(),
@@ -127,29 +133,45 @@ void MeasureService(const Row& row) {
   const caffe::LayerParameter param = LayerOver(row.path, row.transform);
   const uint64_t bytes = BatchBytes(param);
   const double images = param.data_param().batch_size();
-  std::vector<double> local, memory, loopback, http, link;
+  std::vector<double> local, memory, loopback, http, link, local_us, memory_us, ratio;
   for (int round = 0; round < FLAGS_rounds; ++round) {
-    local.push_back(BatchRate(param, 1, FLAGS_seconds));
-    memory.push_back(ServedRate(param, Path::kMemory, FLAGS_seconds));
-    loopback.push_back(ServedRate(param, Path::kLoopback, FLAGS_seconds));
+    const Rate alone = BatchRate(param, 1, FLAGS_seconds);
+    const Rate served = ServedRate(param, Path::kMemory, FLAGS_seconds);
+    local.push_back(alone.images);
+    memory.push_back(served.images);
+    local_us.push_back(alone.processor_us);
+    memory_us.push_back(served.processor_us);
+    ratio.push_back(served.images / alone.images);
+    if (FLAGS_near) continue;
+    loopback.push_back(ServedRate(param, Path::kLoopback, FLAGS_seconds).images);
     http.push_back(images * HttpRate(bytes, FLAGS_seconds));
-    if (WhyNoLink().empty()) link.push_back(ServedRate(param, Path::kLink, FLAGS_seconds));
+    if (WhyNoLink().empty()) link.push_back(ServedRate(param, Path::kLink, FLAGS_seconds).images);
   }
-  std::printf("%-24s %12.0f %12.0f %12.0f %12.0f", row.name.c_str(), Median(local), Median(memory),
-              Median(loopback), Median(http));
+  std::printf("%-24s %12.0f %12.0f", row.name.c_str(), Median(local), Median(memory));
+  if (!FLAGS_near) std::printf(" %12.0f %12.0f", Median(loopback), Median(http));
   if (!link.empty()) {
     std::printf(" %12.0f   %.2f of 1 Gbit/s", Median(link),
                 Median(link) / images * static_cast<double>(bytes) * 8 / 1e9);
   }
-  std::printf("   memory %.2f of local\n", Median(memory) / Median(local));
+  std::printf(
+      "   memory %.2f of local (rounds: %.2f to %.2f), processor us/image %.2f, local %.2f\n",
+      Median(ratio), *std::min_element(ratio.begin(), ratio.end()),
+      *std::max_element(ratio.begin(), ratio.end()), Median(memory_us), Median(local_us));
+  std::fflush(stdout);
 }
 
 void Main() {
   const Folder folder;
-  Row mnist{"MNIST 1x28x28", folder / "mnist", "scale: 0.00390625", {}};
-  WriteRecords(mnist.path, 60000, [](int i) { return RawDatum(1, 28, i); });
-  Row cifar{"CIFAR 3x32x32", folder / "cifar", "mean_value: 120 mirror: true", {}};
-  WriteRecords(cifar.path, 20000, [](int i) { return RawDatum(3, 32, i); });
+  std::vector<Row> rows;
+  const auto add = [&](const Row& row, int count, const std::function<caffe::Datum(int)>& datum) {
+    if (row.name.find(FLAGS_only) == std::string::npos) return;
+    WriteRecords(row.path, count, datum);
+    rows.push_back(row);
+  };
+  add({"MNIST 1x28x28", folder / "mnist", "scale: 0.00390625", {}}, 60000,
+      [](int i) { return RawDatum(1, 28, i); });
+  add({"CIFAR 3x32x32", folder / "cifar", "mean_value: 120 mirror: true", {}}, 20000,
+      [](int i) { return RawDatum(3, 32, i); });
   Row jpeg{"JPEG 3x256x256",
            folder / "jpeg",
            "crop_size: 227 mirror: true mean_value: 104 mean_value: 117 mean_value: 123",
@@ -157,20 +179,25 @@ void Main() {
   for (int i = 0; i < 64; ++i) {
     jpeg.jpegs.push_back(EncodeImage(Photograph(256, i), ImageFormat::kJpeg));
   }
-  WriteRecords(jpeg.path, 1000, [&](int i) {
+  add(jpeg, 1000, [&](int i) {
     caffe::Datum datum;
     datum.set_encoded(true);
     datum.set_data(jpeg.jpegs[i % jpeg.jpegs.size()]);
     return datum;
   });
-  std::printf("images/s%16s %12s %12s %12s %12s\n", "", "cursor walk", "decode", "1 solver",
-              "2 solvers");
-  for (const Row& row : {mnist, cifar, jpeg}) Measure(row);
-  std::printf("\nimages/s of a service%3s %12s %12s %12s %12s %12s\n", "", "local", "memory",
-              "loopback", "HTTP", "1 Gbit/s");
-  for (const Row& row : {mnist, cifar, jpeg}) MeasureService(row);
+  if (!FLAGS_near) {
+    std::printf("images/s%16s %12s %12s %12s %12s\n", "", "cursor walk", "decode", "1 solver",
+                "2 solvers");
+    for (const Row& row : rows) Measure(row);
+    std::printf("\n");
+  }
+  std::printf("images/s of a service%3s %12s %12s", "", "local", "memory");
+  if (!FLAGS_near) std::printf(" %12s %12s %12s", "loopback", "HTTP", "1 Gbit/s");
+  std::printf("\n");
+  for (const Row& row : rows) MeasureService(row);
   const std::string reason = WhyNoLink();
-  if (!reason.empty()) std::printf("the link was not measured: %s\n", reason.c_str());
+  if (!FLAGS_near && !reason.empty())
+    std::printf("the link was not measured: %s\n", reason.c_str());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "bench/data_bench/service.h"
 
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -94,11 +95,18 @@ class Service {
   std::unique_ptr<BatchServer> server_;
 };
 
+// Of all threads of the process.
+double ProcessorSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
 }  // namespace
 
-double BatchRate(const caffe::LayerParameter& param, int solvers, double seconds) {
+Rate BatchRate(const caffe::LayerParameter& param, int solvers, double seconds) {
   DataService service{DataOptions()};
-  std::vector<double> images(static_cast<size_t>(solvers));
+  std::vector<Rate> rates(static_cast<size_t>(solvers));
   std::vector<std::jthread> threads;
   for (int i = 0; i < solvers; ++i) {
     threads.emplace_back([&, i] {
@@ -112,24 +120,29 @@ double BatchRate(const caffe::LayerParameter& param, int solvers, double seconds
       layer->SetUp({}, tops);
       layer->Reshape({}, tops);
       for (int pass = 0; pass < 10; ++pass) layer->Forward({}, tops);
-      const double begin = Seconds();
+      const double begin = Seconds(), processor_begin = ProcessorSeconds();
       double taken = 0, passes = 0;
       for (; (taken = Seconds() - begin) < seconds; ++passes) {
         layer->Forward({}, tops);
         layer->EndIteration();
       }
-      images[static_cast<size_t>(i)] = passes * static_cast<double>(layer->batch_size()) / taken;
+      const double images = passes * static_cast<double>(layer->batch_size());
+      rates[static_cast<size_t>(i)] = {images / taken,
+                                       (ProcessorSeconds() - processor_begin) / images * 1e6};
     });
   }
   threads.clear();  // joins
-  double sum = 0;
-  for (const double each : images) sum += each;
+  Rate sum;
+  for (const Rate& each : rates) {
+    sum.images += each.images;
+    sum.processor_us += each.processor_us / (solvers * solvers);
+  }
   return sum;
 }
 
-double ServedRate(const caffe::LayerParameter& param, Path path, double seconds) {
+Rate ServedRate(const caffe::LayerParameter& param, Path path, double seconds) {
   const Service service(param, path);
-  double rate = 0;
+  Rate rate;
   service.AtWorkers([&] { rate = BatchRate(service.Layer(param, path), 1, seconds); });
   return rate;
 }

@@ -9,8 +9,12 @@
 
 namespace millrace::bench {
 
-// Images a second that so many solvers take together from the layer.
-double BatchRate(const caffe::LayerParameter& param, int solvers, double seconds);
+struct Rate {
+  double images = 0;        // a second
+  double processor_us = 0;  // of all threads of the process, for each image
+};
+// That so many solvers take together from the layer.
+Rate BatchRate(const caffe::LayerParameter& param, int solvers, double seconds);
 
 enum class Path {
   kMemory,    // the service's shared memory
@@ -18,7 +22,7 @@ enum class Path {
   kLink,      // one between two network namespaces, at 1 Gbit/s; needs root
 };
 // The same of one solver that takes them from a service with one thread per processor.
-double ServedRate(const caffe::LayerParameter& param, Path path, double seconds);
+Rate ServedRate(const caffe::LayerParameter& param, Path path, double seconds);
 // Why kLink cannot be measured here; "" if it can.
 std::string WhyNoLink();
 

@@ -1,13 +1,10 @@
 #include "batches/batch_client.h"
 
-#include <fcntl.h>
 #include <glog/logging.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -16,81 +13,15 @@
 #include "base/clock.h"
 #include "base/wire_bytes.h"
 #include "segment/auth/key_file.h"
-#include "transport/inet_address.h"
 
 namespace millrace::inline batches {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-constexpr int kAgreeMs = 5000;             // for each step of a connection
+constexpr int64_t kTogetherNs = 1 * kMs;   // within which frames wait for others to be sent with
 constexpr size_t kKeptConsumed = 1 << 13;  // more than a worker can have in work
 
 int64_t NowNs() { return SteadyClock().NowNs(); }
-
-void SetTimeout(int fd, int option, int64_t ms) {
-  const timeval time{ms / 1000, (ms % 1000) * 1000};
-  setsockopt(fd, SOL_SOCKET, option, &time, sizeof(time));
-}
-
-// Throws Error if the bytes do not come.
-void ReadAll(int fd, void* to, size_t bytes) {
-  auto* at = static_cast<char*>(to);
-  while (bytes > 0) {
-    const ssize_t got = recv(fd, at, bytes, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) throw Error("it is silent");
-    if (got < 0) throw Error(ErrnoText(errno));
-    if (got == 0) throw Error("it has closed the connection");
-    at += got;
-    bytes -= static_cast<size_t>(got);
-  }
-}
-
-FrameHeader ReadHeader(int fd, uint64_t max_batch_bytes) {
-  std::byte bytes[kFrameHeaderBytes];
-  ReadAll(fd, bytes, sizeof(bytes));
-  const auto header = ParseFrameHeader(bytes, max_batch_bytes);
-  if (!header) throw Error("it is no minibatch service");
-  return *header;
-}
-
-std::string ReadPayload(int fd, const FrameHeader& header) {
-  std::string payload(header.bytes, '\0');
-  ReadAll(fd, payload.data(), payload.size());
-  return payload;
-}
-
-FileDescriptor ConnectTo(const std::string& host_and_port) {
-  const InetAddress address = ResolveUdpAddress("the service", host_and_port);
-  FileDescriptor socket(
-      ::socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (socket.get() < 0) throw Error(ErrnoText(errno));
-  int error = 0;
-  if (connect(socket.get(), &address.any, address.length()) != 0) {
-    if (errno != EINPROGRESS) throw Error(ErrnoText(errno));
-    pollfd polled{socket.get(), POLLOUT, 0};
-    socklen_t length = sizeof(error);
-    if (poll(&polled, 1, kAgreeMs) <= 0) throw Error("no answer");
-    getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error != 0) throw Error(ErrnoText(error));
-  }
-  fcntl(socket.get(), F_SETFL, fcntl(socket.get(), F_GETFL) & ~O_NONBLOCK);
-  const int one = 1;
-  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-  SetTimeout(socket.get(), SO_RCVTIMEO, kAgreeMs);
-  SetTimeout(socket.get(), SO_SNDTIMEO, kAgreeMs);
-  return socket;
-}
-
-bool SendAll(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(sent));
-  }
-  return true;
-}
 
 bool GiveSameBatches(const batch_api::Welcome& a, const batch_api::Welcome& b) {
   if (a.top_size() != b.top_size() || a.batch_size() != b.batch_size() || a.same() != b.same() ||
@@ -137,10 +68,10 @@ std::string BatchClient::place() const {
 
 BatchClient::Session BatchClient::Agree() {
   Session session;
-  session.socket = ConnectTo(address_.host_and_port);
-  const int fd = session.socket.get();
-  FrameHeader header = ReadHeader(fd, 0);
-  const std::string first = ReadPayload(fd, header);
+  session.socket = WorkerSocket(address_.host_and_port);
+  WorkerSocket& socket = session.socket;
+  FrameHeader header = socket.ReadHeader(0);
+  const std::string first = socket.ReadPayload(header);
   const auto challenge =
       header.kind == FrameKind::kChallenge ? ParseChallenge(first) : std::optional<Challenge>();
   if (!challenge) throw Error("it is no minibatch service");
@@ -162,12 +93,12 @@ BatchClient::Session BatchClient::Agree() {
   hello.set_layer(address_.layer);
   hello.set_nonce(nonce.data(), nonce.size());
   hello.set_wants_memory(address_.memory);
-  if (!SendAll(fd, MakeFrame(FrameKind::kHello, MakeTagged(key, Speaker::kWorker, challenge->nonce,
+  if (!socket.Send(MakeFrame(FrameKind::kHello, MakeTagged(key, Speaker::kWorker, challenge->nonce,
                                                            hello.SerializeAsString())))) {
     throw Error(ErrnoText(errno));
   }
-  header = ReadHeader(fd, 0);
-  const std::string answer = ReadPayload(fd, header);
+  header = socket.ReadHeader(0);
+  const std::string answer = socket.ReadPayload(header);
   if (header.kind == FrameKind::kRefusal) {
     batch_api::Refusal refusal;
     refusal.ParseFromString(answer);
@@ -184,11 +115,12 @@ BatchClient::Session BatchClient::Agree() {
   if (session.welcome.memory().empty()) return session;
   FileDescriptor link = ConnectLocally(session.welcome.memory());
   if (link.get() < 0) return session;  // on another machine
-  SetTimeout(link.get(), SO_RCVTIMEO, kAgreeMs);
   std::string id(sizeof(uint64_t), '\0');
   Put(reinterpret_cast<std::byte*>(id.data()), 0, session.welcome.link());
   FileDescriptor file;
-  if (SendAll(link.get(), id)) file = ReceiveDescriptor(link.get());
+  if (send(link.get(), id.data(), id.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(id.size())) {
+    file = ReceiveDescriptor(link.get());
+  }
   if (file.get() < 0) return session;  // of another user
   session.mapping =
       std::make_shared<const Mapping>(std::move(file), session.welcome, std::move(link));
@@ -231,7 +163,7 @@ void BatchClient::Pause(int64_t ms) const {
 
 void BatchClient::Use(Session session) {
   boost::unique_lock<boost::mutex> lock(mutex_);
-  SetTimeout(session.socket.get(), SO_RCVTIMEO, std::max<int64_t>(timeout_ns_ / kMs, 1));
+  session.socket.SetReadTimeout(std::max<int64_t>(timeout_ns_ / kMs, 1));
   socket_ = std::move(session.socket);
   mapping_ = std::move(session.mapping);
   ++generation_;
@@ -239,6 +171,7 @@ void BatchClient::Use(Session session) {
   unreleased_.clear();
   arrived_.clear();
   queued_.clear();
+  queued_wants_ = 0;
   sent_ns_ = NowNs();
   if (has_sequence_) SendBegin();
 }
@@ -267,13 +200,19 @@ void BatchClient::SendLocked(const std::string& frame) {
   FlushLocked();
 }
 
+void BatchClient::SendSoonLocked() {
+  const bool is_enough = 2 * queued_wants_ >= welcome_.credit();
+  if (is_enough || NowNs() - sent_ns_ > kTogetherNs) FlushLocked();
+}
+
 void BatchClient::FlushLocked() {
+  queued_wants_ = 0;
   const std::string frames = std::exchange(queued_, "");
   if (frames.empty()) return;
   sent_ns_ = NowNs();
-  if (broken_ || SendAll(socket_.get(), frames)) return;
+  if (broken_ || socket_.Send(frames)) return;
   broken_ = true;
-  shutdown(socket_.get(), SHUT_RDWR);  // Follow notices
+  shutdown(socket_.fd(), SHUT_RDWR);  // Follow notices
 }
 
 void BatchClient::Run() {
@@ -320,23 +259,25 @@ void BatchClient::Fail(const std::string& reason) {
 
 std::string BatchClient::Follow() {
   const int tick_ms = static_cast<int>(std::clamp<int64_t>(timeout_ns_ / (8 * kMs), 1, 100));
+  const uint64_t max_batch_bytes = kBatchHeaderBytes + ValuesBytes(welcome_);
   int64_t heard_ns = NowNs();
   try {
     while (true) {
-      {
-        boost::unique_lock<boost::mutex> lock(mutex_);
-        if (stopped_) return "";
+      if (!socket_.has_input()) {
+        pollfd polled{socket_.fd(), POLLIN, 0};
+        const int ready = poll(&polled, 1, HasQueued() ? 1 : tick_ms);
+        Tick();
+        if (ready <= 0) {
+          boost::unique_lock<boost::mutex> lock(mutex_);
+          if (stopped_) return "";
+          if (NowNs() - heard_ns > timeout_ns_) return "it is silent";
+          continue;
+        }
       }
-      pollfd polled{socket_.get(), POLLIN, 0};
-      const int ready = poll(&polled, 1, tick_ms);
-      Ping();
-      if (ready <= 0) {
-        if (NowNs() - heard_ns > timeout_ns_) return "it is silent";
-        continue;
-      }
-      OnFrame(ReadHeader(socket_.get(), kBatchHeaderBytes + ValuesBytes(welcome_)));
+      OnFrame(socket_.ReadHeader(max_batch_bytes));
       heard_ns = NowNs();
       boost::unique_lock<boost::mutex> lock(mutex_);
+      if (stopped_) return "";
       if (!error_.empty()) return error_;
     }
   } catch (const Error& error) {
@@ -344,14 +285,21 @@ std::string BatchClient::Follow() {
   }
 }
 
-void BatchClient::Ping() {
+bool BatchClient::HasQueued() const {
   boost::unique_lock<boost::mutex> lock(mutex_);
-  if (NowNs() - sent_ns_ > timeout_ns_ / 4) SendLocked(MakeFrame(FrameKind::kPing));
+  return !queued_.empty();
+}
+
+void BatchClient::Tick() {
+  boost::unique_lock<boost::mutex> lock(mutex_);
+  const int64_t silent_ns = NowNs() - sent_ns_;
+  if (silent_ns > timeout_ns_ / 4) return SendLocked(MakeFrame(FrameKind::kPing));
+  if (silent_ns > kTogetherNs) FlushLocked();
 }
 
 void BatchClient::OnFrame(const FrameHeader& header) {
   if (header.kind == FrameKind::kBatch) return OnBatch(header);
-  const std::string payload = ReadPayload(socket_.get(), header);
+  const std::string payload = socket_.ReadPayload(header);
   if (header.kind == FrameKind::kPing) return;
   boost::unique_lock<boost::mutex> lock(mutex_);
   if (header.kind == FrameKind::kRefusal) {
@@ -379,7 +327,7 @@ void BatchClient::OnFrame(const FrameHeader& header) {
 
 void BatchClient::OnBatch(const FrameHeader& header) {
   std::string start(std::min<size_t>(header.bytes, kBatchHeaderBytes), '\0');
-  ReadAll(socket_.get(), start.data(), start.size());
+  socket_.Read(start.data(), start.size());
   const auto batch = ParseBatchHeader(start);
   const uint64_t bytes = header.bytes - start.size();
   const bool in_memory = bytes == 0;
@@ -399,8 +347,8 @@ void BatchClient::OnBatch(const FrameHeader& header) {
     if (!arrived.values) arrived.values.reset(new char[bytes]);
     constexpr uint64_t kPart = 1 << 20;  // between which pings are sent
     for (uint64_t at = 0; at < bytes; at += kPart) {
-      ReadAll(socket_.get(), arrived.values.get() + at, std::min(kPart, bytes - at));
-      Ping();
+      socket_.Read(arrived.values.get() + at, std::min(kPart, bytes - at));
+      Tick();
     }
   }
   boost::unique_lock<boost::mutex> lock(mutex_);
@@ -413,6 +361,7 @@ void BatchClient::OnBatch(const FrameHeader& header) {
 void BatchClient::Want(uint64_t number) {
   unreleased_.insert(number);
   queued_ += MakeFrame(FrameKind::kWant, number);
+  ++queued_wants_;
 }
 
 void BatchClient::WantAhead() {
@@ -444,8 +393,8 @@ BatchClient::View BatchClient::Get(uint64_t number) {
     if (has_begun_ && !unreleased_.contains(number)) {
       MakeCredit(number);
       if (unreleased_.size() < welcome_.credit()) Want(number);
-      FlushLocked();
     }
+    FlushLocked();
     changed_.wait(lock);
   }
   if (!error_.empty()) throw Error(error_);
@@ -454,7 +403,7 @@ BatchClient::View BatchClient::Get(uint64_t number) {
   held_.insert(number);
   ahead_ = number + 1;
   WantAhead();
-  FlushLocked();
+  SendSoonLocked();
   const size_t bytes = ValuesBytes(welcome_);
   const auto release = [self = shared_from_this(), number, generation = generation_,
                         mapping = mapping_](char* values) {
@@ -475,7 +424,7 @@ void BatchClient::Release(uint64_t number, uint64_t generation, std::unique_ptr<
   if (generation != generation_ || unreleased_.erase(number) == 0) return;
   queued_ += MakeFrame(FrameKind::kRelease, number);
   WantAhead();
-  FlushLocked();
+  SendSoonLocked();
   changed_.notify_all();
 }
 
@@ -484,7 +433,9 @@ void BatchClient::MarkConsumed(uint64_t number) {
   held_.erase(number);
   consumed_.push_back(number);
   if (consumed_.size() > kKeptConsumed) consumed_.pop_front();
-  if (has_begun_) SendLocked(MakeFrame(FrameKind::kConsumed, number));
+  if (!has_begun_) return;
+  queued_ += MakeFrame(FrameKind::kConsumed, number);
+  SendSoonLocked();
 }
 
 bool BatchClient::uses_memory() const {

@@ -21,6 +21,7 @@
 #include "batches/frames.h"
 #include "batches/service_address.h"
 #include "batches/slot_memory.h"
+#include "batches/worker_socket.h"
 #include "millrace/file_descriptor.h"
 
 namespace millrace::inline batches {
@@ -62,7 +63,7 @@ class BatchClient : public std::enable_shared_from_this<BatchClient> {
   };
   // An agreed connection.
   struct Session {
-    FileDescriptor socket;
+    WorkerSocket socket;
     batch_api::Welcome welcome;
     std::shared_ptr<const Mapping> mapping;  // null: over the connection
   };
@@ -90,12 +91,17 @@ class BatchClient : public std::enable_shared_from_this<BatchClient> {
   std::string Follow();
   void OnFrame(const FrameHeader& header);
   void OnBatch(const FrameHeader& header);
-  void Ping();
+  bool HasQueued() const;
+  // Sends what has been queued for long, and a ping after silence.
+  void Tick();
   void Fail(const std::string& reason);
   std::string place() const;
 
   // The caller holds mutex_.
   void SendLocked(const std::string& frame);  // at once, with what is queued
+  // Sends what is queued, unless it may wait for more: half of the batches that a worker may hold
+  // are asked for in one message, and in a millisecond there is one at most.
+  void SendSoonLocked();
   void FlushLocked();
   void SendBegin();
   void Want(uint64_t number);
@@ -111,7 +117,7 @@ class BatchClient : public std::enable_shared_from_this<BatchClient> {
   mutable boost::mutex mutex_;  // guards the rest
   boost::condition_variable changed_;
   std::string layer_;
-  FileDescriptor socket_;
+  WorkerSocket socket_;
   std::shared_ptr<const Mapping> mapping_;
   uint64_t generation_ = 0;  // of the connection
   bool has_sequence_ = false, resumed_ = false;
@@ -119,6 +125,7 @@ class BatchClient : public std::enable_shared_from_this<BatchClient> {
   bool has_begun_ = false;  // the service has agreed to the sequence, on this connection
   bool stopped_ = false, broken_ = false;
   std::string queued_;  // frames to send
+  uint64_t queued_wants_ = 0;
   int64_t sent_ns_ = 0;
   std::string error_;
   std::set<uint64_t> unreleased_;        // asked for on this connection, and not released

@@ -8,7 +8,13 @@
 
 namespace millrace::inline batches {
 
-void Connection::Send(std::string frame) { out_.push_back({std::move(frame), {}, {}}); }
+void Connection::Send(std::string frame) {
+  if (!out_.empty() && out_.back().bytes.empty()) {
+    out_.back().frame += frame;  // one message for both
+    return;
+  }
+  out_.push_back({std::move(frame), {}, {}});
+}
 
 void Connection::Send(std::string frame, std::string_view bytes, std::function<void()> sent) {
   out_.push_back({std::move(frame), bytes, std::move(sent)});

@@ -74,6 +74,8 @@ class Dispatcher {
   };
   // A batch to send now. The slot keeps it until LeaveSlot, Release, Drop or Remove.
   std::optional<Delivery> NextDelivery();
+  // False: there is none.
+  bool may_deliver() const { return !deliverable_.empty(); }
 
   size_t consumers() const { return consumers_.size(); }
   // Slots that hold a batch, or will.

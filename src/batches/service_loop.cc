@@ -129,11 +129,14 @@ void ServiceLoop::Produce() {
         if (stopped_) return;
       }
       worker.Make(job->batch, memory_.slot(job->slot));
+      bool wakes = false;
       {
         boost::unique_lock<boost::mutex> lock(mutex_);
         dispatcher_.Done(job->slot);
+        // A batch that nobody has asked for wakes nobody.
+        wakes = dispatcher_.may_deliver() && !std::exchange(is_woken_, true);
       }
-      Wake();
+      if (wakes) Wake();
     }
   } catch (const Error& error) {
     {
@@ -261,6 +264,7 @@ void ServiceLoop::Deliver() {
   std::vector<Dispatcher::Delivery> deliveries;
   {
     boost::unique_lock<boost::mutex> lock(mutex_);
+    is_woken_ = false;
     while (auto delivery = dispatcher_.NextDelivery()) deliveries.push_back(*delivery);
     counts_.sent += deliveries.size();
   }

@@ -106,6 +106,7 @@ class ServiceLoop {
   BatchServerCounts counts_;
   std::string failure_;  // why no more batches are made
   bool stopped_ = false;
+  bool is_woken_ = false;  // there are batches to deliver, and the thread that serves will look
 
   // The rest belongs to the thread that serves.
   bool may_have_work_ = false;  // for the others

@@ -18,6 +18,7 @@ namespace millrace::inline batches {
 namespace {
 
 constexpr uint64_t kPage = 4096;
+constexpr timeval kAnswer{5, 0};  // within which the service sends the descriptor
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 uint64_t WholePages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
@@ -139,6 +140,7 @@ FileDescriptor ConnectLocally(const std::string& name) {
       connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
     return FileDescriptor();
   }
+  setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kAnswer, sizeof(kAnswer));
   return socket;
 }
 
