@@ -99,8 +99,8 @@ class BatchClient : public std::enable_shared_from_this<BatchClient> {
 
   // The caller holds mutex_.
   void SendLocked(const std::string& frame);  // at once, with what is queued
-  // Sends what is queued, unless it may wait for more: half of the batches that a worker may hold
-  // are asked for in one message, and in a millisecond there is one at most.
+  // Sends what is queued, unless it may wait for more: until half of the batches that a worker may
+  // hold are asked for, or a millisecond has passed since the last message.
   void SendSoonLocked();
   void FlushLocked();
   void SendBegin();
