@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/hex.h"
 #include "base/parse_number.h"
+#include "segment/auth/key_file.h"
 #include "transport/network_names.h"
 
 namespace millrace::inline control {
@@ -58,6 +59,13 @@ SecretKey ControlKey(const SecretKey& cluster) {
   return DeriveKey(cluster, BytesOf("millrace control 1"));
 }
 
+SecretKey ControlKeyOf(const std::string& key_file) {
+  if (!key_file.empty()) return ControlKey(ReadKeyFile(key_file));
+  SecretKey key;
+  SystemRandom(key.bytes());
+  return key;
+}
+
 std::string ControlToken(const SecretKey& control) {
   return TokenOf(control, "millrace control token 1");
 }
@@ -73,6 +81,23 @@ void Sign(const SecretKey& control, int64_t unix_seconds, const Nonce& nonce,
   request->headers["millrace-signature"] = SignatureOf(&mac, *request, time, digits);
   request->headers["millrace-time"] = time;
   request->headers["millrace-nonce"] = digits;
+}
+
+HttpResponse RefusalResponse(const Refusal& refusal) {
+  HttpResponse response = ProblemResponse(refusal.status, refusal.reason);
+  if (refusal.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
+AccessCheck::Address AccessCheck::AddressOf(const HttpAddress& listens_at, bool is_encrypted,
+                                            bool has_cluster_key) {
+  if (!has_cluster_key && !listens_at.is_loopback()) {
+    throw Error("control service at ", listens_at.text(), ": other machines can reach this ",
+                "address, expected a key_file, or an address such as 127.0.0.1:8400");
+  }
+  return {.host_and_port = listens_at.text(),
+          .is_loopback = listens_at.is_loopback(),
+          .is_encrypted = is_encrypted};
 }
 
 AccessCheck::AccessCheck(const SecretKey& control, Address address)

@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 
+#include "control/http_address.h"
 #include "control/http_message.h"
 #include "segment/auth/nonce.h"
 #include "segment/auth/openssl_mac.h"
@@ -25,6 +26,9 @@ namespace millrace::inline control {
 
 // The key of the control services of a cluster, from the secret that its nodes share.
 SecretKey ControlKey(const SecretKey& cluster);
+
+// That of the secret in a file; "": a key drawn at random.
+SecretKey ControlKeyOf(const std::string& key_file);
 
 // Tokens of this key: for everything, and for reading only, as scrapers of metrics need it.
 std::string ControlToken(const SecretKey& control);
@@ -44,6 +48,9 @@ struct Refusal {
   std::string reason = "";  // one line, without secrets
 };
 
+// With status and reason.
+HttpResponse RefusalResponse(const Refusal& refusal);
+
 // Decides about requests to one address. Not thread-safe.
 class AccessCheck {
  public:
@@ -58,6 +65,9 @@ class AccessCheck {
     bool is_encrypted = false;
   };
   AccessCheck(const SecretKey& control, Address address);
+  // Of a service that listens there. Throws Error if other machines can reach it, and it has no key
+  // of the cluster.
+  static Address AddressOf(const HttpAddress& listens_at, bool is_encrypted, bool has_cluster_key);
 
   // None: the request may do this.
   std::optional<Refusal> Check(const HttpRequest& request, Access access, int64_t unix_seconds);

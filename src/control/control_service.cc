@@ -20,16 +20,9 @@
 #include "control/endpoint_file.h"
 #include "control/http_server.h"
 #include "millrace/run.h"
-#include "segment/auth/key_file.h"
 
 namespace millrace {
 namespace {
-
-SecretKey RandomKey() {
-  SecretKey key;
-  SystemRandom(key.bytes());
-  return key;
-}
 
 using Task = std::function<void()>;
 
@@ -88,21 +81,17 @@ class ControlService::Impl {
     CheckFiles();
     const std::string key_file = options.key_file.empty() ? from_.key_file : options.key_file;
     const bool has_cluster_key = !key_file.empty();
-    const SecretKey key = has_cluster_key ? ControlKey(ReadKeyFile(key_file)) : RandomKey();
+    const SecretKey key = ControlKeyOf(key_file);
     if (has_cluster_key) cluster_key_ = SharedKey(key);
     std::string given = options.address;
     if (given.empty() && !from_.nodes.empty()) given = from_.AddressOf(from_.node);
     if (given.empty()) given = "127.0.0.1:0";
     HttpServerConfig server{.address = ExpectHttpAddress(given),
                             .certificate = options.certificate,
-                            .private_key = options.private_key};
-    if (!has_cluster_key && !server.address.is_loopback()) {
-      throw Error("control service at ", server.address.text(), ": other machines can reach this ",
-                  "address, expected a key_file, or an address such as 127.0.0.1:8400");
-    }
-    access_.emplace(key, AccessCheck::Address{.host_and_port = server.address.text(),
-                                              .is_loopback = server.address.is_loopback(),
-                                              .is_encrypted = !options.certificate.empty()});
+                            .private_key = options.private_key,
+                            .metrics = options.metrics};
+    access_.emplace(
+        key, AccessCheck::AddressOf(server.address, !options.certificate.empty(), has_cluster_key));
     identity_ = {.node = from_.node, .cluster = from_.cluster, .solver = options.solver};
     api_.emplace(ApiConfig(), &run_, &*access_);
     server_.emplace(

@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <list>
 #include <optional>
 #include <thread>
 #include <unordered_set>
@@ -27,6 +28,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "metrics/registry.h"
 
 namespace millrace::inline control {
 namespace {
@@ -85,6 +87,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
     Limit();
     if (!config_.certificate.empty()) LoadCertificate();
     Listen();
+    AddMetrics();
   }
 
   void Start() {
@@ -108,7 +111,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   HttpAddress address() const { return address_; }
-  HttpCounters counters() const { return {connections_, too_many_, malformed_}; }
+  HttpCounters counters() const { return {connections_, replaced_, too_many_, malformed_}; }
 
  private:
   // Lets the streams send the last events, for a moment.
@@ -139,11 +142,55 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
     beast::tcp_stream* const stream_;
   };
 
+  // A connection that waits for a request, as long as this object exists.
+  struct Idle {
+    Idle(Impl* server, beast::tcp_stream* of)
+        : impl(*server), stream(*of), place(impl.idle_.insert(impl.idle_.end(), this)) {}
+    ~Idle() {
+      Leave();
+      if (is_closing) --impl.closing_;
+    }
+    Idle(const Idle&) = delete;
+    Idle& operator=(const Idle&) = delete;
+    void Leave() {
+      if (place) impl.idle_.erase(*place);
+      place.reset();
+    }
+
+    Impl& impl;
+    beast::tcp_stream& stream;
+    std::optional<std::list<Idle*>::iterator> place;
+    bool is_closing = false;
+  };
+
   void Limit() {
     rlimit limit{};
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
     config_.max_connections =
         std::min<size_t>(config_.max_connections, std::max<size_t>(limit.rlim_cur / 2, 1));
+  }
+
+  void AddMetrics() {
+    if (config_.metrics == nullptr) return;
+    const MetricScope scope(config_.metrics, "control", {});
+    const auto add = [&](const char* reason) {
+      return scope.AddCounter(
+          {"connections_closed_total", "Connections that the control service closed, by reason."},
+          {{"reason", reason}});
+    };
+    connections_gauge_ =
+        scope.AddGauge({"connections", "Open connections of the control service."});
+    replaced_counter_ = add("replaced");
+    too_many_counter_ = add("too_many");
+    malformed_counter_ = add("malformed");
+  }
+
+  void UpdateMetrics() {
+    if (config_.metrics == nullptr) return;
+    connections_gauge_->Set(static_cast<double>(connections_));
+    replaced_counter_->Set(replaced_);
+    too_many_counter_->Set(too_many_);
+    malformed_counter_->Set(malformed_);
   }
 
   void LoadCertificate() {
@@ -205,7 +252,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
         co_await pause.async_wait(asio::redirect_error(use_awaitable, error));
         continue;
       }
-      if (connections_ >= config_.max_connections) {
+      if (connections_ - closing_ >= config_.max_connections && !CloseIdle()) {
         ++too_many_;
         continue;
       }
@@ -217,6 +264,19 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
         asio::co_spawn(io_, self->ServePlain(beast::tcp_stream(std::move(socket))), asio::detached);
       }
     }
+  }
+
+  // Closes the connection that has been without a request for longest. False: all have one.
+  bool CloseIdle() {
+    if (idle_.empty()) return false;
+    Idle* const idle = idle_.front();
+    idle->Leave();
+    idle->is_closing = true;
+    ++closing_;
+    ++replaced_;
+    error_code ignored;
+    idle->stream.socket().close(ignored);
+    return true;
   }
 
   awaitable<void> ServePlain(beast::tcp_stream stream) {
@@ -285,12 +345,14 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
   // are none.
   template <typename Stream>
   awaitable<void> AwaitData(Stream& stream, beast::flat_buffer& buffer, error_code* error) {
+    Idle idle(this, &beast::get_lowest_layer(stream));
     beast::get_lowest_layer(stream).expires_after(Milliseconds(config_.idle_seconds));
     buffer.clear();
     buffer.shrink_to_fit();
     const size_t read = co_await stream.async_read_some(
         buffer.prepare(512), asio::redirect_error(use_awaitable, *error));
     buffer.commit(read);
+    if (idle.is_closing) *error = asio::error::operation_aborted;
   }
 
   static bool IsFaultOfRequest(const error_code& error) {
@@ -370,6 +432,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
     const auto [status, json] = status_();
     status_json_ = json;
     events_.Add(status, json);
+    UpdateMetrics();
   }
 
   static double Seconds() {
@@ -384,9 +447,13 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
   HttpAddress address_;
   std::thread thread_;
   std::atomic<bool> stopped_{false};
-  std::atomic<size_t> event_streams_{0}, connections_{0}, too_many_{0}, malformed_{0};
+  std::atomic<size_t> event_streams_{0}, connections_{0}, replaced_{0}, too_many_{0}, malformed_{0};
+  Gauge* connections_gauge_ = nullptr;
+  Counter *replaced_counter_ = nullptr, *too_many_counter_ = nullptr, *malformed_counter_ = nullptr;
   // The server's thread alone uses these.
   std::unordered_set<beast::tcp_stream*> streams_;
+  std::list<Idle*> idle_;  // the longest first
+  size_t closing_ = 0;     // of connections_, closed by CloseIdle
   EventLog events_;
   std::string status_json_ = "{}";
   bool ending_ = false;

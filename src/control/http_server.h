@@ -11,6 +11,7 @@
 #include "control/event_log.h"
 #include "control/http_address.h"
 #include "control/http_message.h"
+#include "millrace/metrics.h"
 
 namespace millrace::inline control {
 
@@ -18,18 +19,22 @@ struct HttpServerConfig {
   HttpAddress address = {};  // port 0: chosen by the system
   // PEM files of the certificate with its chain and of its private key; "": no TLS.
   std::string certificate = "", private_key = "";
-  // Further connections are closed at once. At most half of the process's file descriptors.
+  // For further ones, those that have been without a request for longest are closed; if none is,
+  // the new ones. At most half of the process's file descriptors.
   size_t max_connections = 12'000;
   size_t max_event_streams = 64;  // further ones are answered with status 503
   size_t max_body_bytes = 1 << 20;
   double request_seconds = 10;  // from the first byte of a request to its last, and for a response
   double idle_seconds = 120;    // between two requests of a connection
   double progress_seconds = 1;  // between two events "progress"
+  // Gets the counters as metrics, ten times a second; outlives the server. Null: none.
+  MetricsRegistry* metrics = nullptr;
 };
 
 struct HttpCounters {
   size_t connections = 0;  // open now
-  size_t too_many = 0;     // closed, because there were too many
+  size_t replaced = 0;     // closed without a request, because there were too many
+  size_t too_many = 0;     // refused, because there were too many and all had requests
   size_t malformed = 0;    // requests that are no HTTP, too large or too slow
 };
 

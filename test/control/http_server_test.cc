@@ -152,13 +152,54 @@ TEST(HttpServerTest, ServesBesideManyIdleConnections) {
     RawConnection last(server.port());
     last.Send(kGet);
     EXPECT_CONTAINS(last.Read("GET /x"), "HTTP/1.1 200");
-    RawConnection too_many(server.port());
-    EXPECT_EQ(too_many.Read(), "");
-    EXPECT_EQ(server->counters().too_many, 1u);
   }
   ASSERT_TRUE(Eventually([&] { return server->counters().connections == 100; }));
+  EXPECT_EQ(server->counters().replaced, 0u);
   idle.clear();
   ASSERT_TRUE(Eventually([&] { return server->counters().connections == 0; }));
+}
+
+// A further connection takes the place of the one that has been without a request for longest.
+TEST(HttpServerTest, ClosesTheLongestIdleOfTooManyConnections) {
+  MetricsRegistry metrics;
+  Server server({.max_connections = 3, .metrics = &metrics});
+  RawConnection first(server.port()), second(server.port()), third(server.port());
+  for (RawConnection* each : {&first, &second, &third}) {
+    each->Send(kGet);
+    EXPECT_CONTAINS(each->Read("GET /x"), "HTTP/1.1 200");
+  }
+  first.Send(kGet);  // now the second has waited for longest
+  EXPECT_CONTAINS(first.Read("GET /x"), "HTTP/1.1 200");
+  RawConnection fourth(server.port());
+  fourth.Send(kGet);
+  EXPECT_CONTAINS(fourth.Read("GET /x"), "HTTP/1.1 200");
+  EXPECT_EQ(second.Read(), "");
+  for (RawConnection* each : {&first, &third}) {
+    each->Send(kGet);
+    EXPECT_CONTAINS(each->Read("GET /x"), "HTTP/1.1 200");
+  }
+  EXPECT_EQ(server->counters().replaced, 1u);
+  EXPECT_EQ(server->counters().too_many, 0u);
+  EXPECT_TRUE(Eventually([&] {
+    const MetricsReading reading = metrics.Read();
+    return reading.Value("run", "connections") == 3 &&
+           reading.Value("run", "connections_closed") == 1;
+  }));
+}
+
+// Connections with a request in progress are not closed for others.
+TEST(HttpServerTest, RefusesConnectionsIfAllHaveRequests) {
+  Server server({.max_connections = 2});
+  RawConnection first(server.port()), second(server.port());
+  for (RawConnection* each : {&first, &second}) {
+    each->Send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n");
+    EXPECT_CONTAINS(each->Read("event: progress"), "HTTP/1.1 200");
+  }
+  RawConnection third(server.port());
+  EXPECT_EQ(third.Read(), "");
+  EXPECT_EQ(server->counters().too_many, 1u);
+  EXPECT_EQ(server->counters().replaced, 0u);
+  EXPECT_CONTAINS(first.Read("event: progress"), "event: progress");
 }
 
 TEST(HttpServerTest, StreamsEvents) {

@@ -1,4 +1,14 @@
 // A run that is controlled through its control service, as an operator does it.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "control/http_client.h"
+#include "millrace/file_descriptor.h"
 #include "test/tools/tools_support.h"
 
 namespace millrace::test {
@@ -111,6 +121,114 @@ TEST(Control, RefusesInOneLine) {
   ExpectOneLine(Millrace({"train", "--solver=" + work.Write("run", Workspace::Solver(5)),
                           "--control=0.0.0.0:0"}),
                 {"other machines can reach this address, expected a key_file"});
+}
+
+// The soft limit of file descriptors, of this process and those that it starts.
+class FileLimit {
+ public:
+  explicit FileLimit(rlim_t wanted) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    Set(wanted);
+  }
+  ~FileLimit() { setrlimit(RLIMIT_NOFILE, &before_); }
+  void Set(rlim_t wanted) {
+    limit_ = std::min(wanted, before_.rlim_max);
+    const rlimit limit{limit_, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  }
+  rlim_t limit() const { return limit_; }
+
+ private:
+  rlimit before_ = {};
+  rlim_t limit_ = 0;
+};
+
+constexpr size_t kIdle = 10'000;
+
+// Connections that never send anything.
+class IdleConnections {
+ public:
+  IdleConnections(const std::string& url, size_t count) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(std::stoi(url.substr(url.rfind(':') + 1))));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (size_t i = 0; i < count; ++i) {
+      FileDescriptor each(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      if (connect(each.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+        ADD_FAILURE() << "connection " << i << ": " << ErrnoText(errno);
+        return;
+      }
+      sockets_.push_back(std::move(each));
+    }
+  }
+  // Those that the other end has not closed.
+  size_t open() const {
+    return static_cast<size_t>(std::count_if(sockets_.begin(), sockets_.end(), [](auto& each) {
+      char byte = 0;
+      return recv(each.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+    }));
+  }
+
+ private:
+  std::vector<FileDescriptor> sockets_;
+};
+
+std::string MetricsText(const ControlledRun& run) {
+  return SendHttp({}, *ParseHttpAddress(run.url().substr(7)), {.target = "/metrics"}).body;
+}
+
+// A metric by its name, and labels as a regular expression; -1: there is none.
+double MetricOf(const ControlledRun& run, const std::string& name) {
+  const std::vector<std::string> values = Matches(MetricsText(run), "\\n" + name + " ([0-9.e+]+)");
+  return values.size() == 1 ? std::stod(values[0]) : -1;
+}
+
+// The run trains on, serves later clients, and has `held` of the connections, with those in use.
+void ExpectToHold(ControlledRun* run, const IdleConnections& idle, size_t held) {
+  constexpr size_t kInUse = 20;  // by the requests of this test
+  const std::string closed = "millrace_control_connections_closed_total\\{reason=\"replaced\"\\}";
+  EXPECT_TRUE(Eventually([&] {
+    const double open = MetricOf(*run, "millrace_control_connections");
+    const double replaced = MetricOf(*run, closed);
+    return open >= static_cast<double>(held - kInUse) && open <= static_cast<double>(held) + 1 &&
+           replaced >= static_cast<double>(kIdle - held);
+  })) << MetricsText(*run);
+  EXPECT_LE(idle.open(), held);
+  EXPECT_GE(idle.open(), held - kInUse);
+  const double before = MetricOf(*run, "millrace_run_iterations_here_total");
+  EXPECT_GE(before, 1);
+  EXPECT_TRUE(Eventually(
+      [&] { return MetricOf(*run, "millrace_run_iterations_here_total") > before + 20; }));
+  EXPECT_CONTAINS(run->Ctl({"status"}).output, "training");
+  EXPECT_EQ(run->Ctl({"rate", "0.125"}).status, 0);
+}
+
+TEST(Control, TrainsOnBesideTenThousandIdleConnections) {
+  FileLimit files(2 * kIdle + 4096);
+  if (files.limit() < 2 * kIdle) {
+    GTEST_SKIP() << "the limit of file descriptors is " << files.limit() << ", not " << 2 * kIdle;
+  }
+  ControlledRun run;
+  {
+    const IdleConnections idle(run.url(), kIdle);
+    ExpectToHold(&run, idle, kIdle);
+  }
+  EXPECT_TRUE(Eventually([&] { return MetricOf(run, "millrace_control_connections") < 10; }));
+  EXPECT_EQ(run.Ctl({"stop"}).status, 0);
+}
+
+// With the usual limit of file descriptors there are 512 connections.
+TEST(Control, HoldsAsManyConnectionsAsFileDescriptorsAllow) {
+  FileLimit files(1024);
+  ControlledRun run;
+  files.Set(kIdle + 4096);
+  if (files.limit() < kIdle + 500) {
+    GTEST_SKIP() << "the limit of file descriptors is " << files.limit() << ", not " << kIdle + 500;
+  }
+  const IdleConnections idle(run.url(), kIdle);
+  ExpectToHold(&run, idle, 512);
+  EXPECT_EQ(run.Ctl({"stop"}).status, 0);
 }
 
 }  // namespace
