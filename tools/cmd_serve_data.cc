@@ -1,20 +1,28 @@
 // millrace serve-data: makes batches once and gives them to the workers of several processes.
 #include <gflags/gflags.h>
 #include <glog/logging.h>
+#include <google/protobuf/struct.pb.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <thread>
 
 #include "base/error.h"
 #include "batches/batch_server.h"
 #include "batches/service_address.h"
+#include "control/metrics_service.h"
+#include "control/run_report.h"
+#include "millrace/metrics.h"
 #include "nn/net_text.h"
 #include "proto/parse.h"
 #include "tools/command.h"
 #include "tools/flags.h"
 #include "tools/signals.h"
 
+DECLARE_string(control);
+DECLARE_string(control_certificate);
+DECLARE_string(control_private_key);
 DECLARE_string(key_file);
 DECLARE_string(state);
 DECLARE_string(phase);
@@ -86,12 +94,58 @@ BatchServerConfig ConfigOfFlags() {
   return config;
 }
 
+// What GET /v1/status answers: JSON.
+std::string StatusOf(const BatchServer& server, const BatchMaker& maker) {
+  google::protobuf::Struct status;
+  const auto number = [](google::protobuf::Struct* to, const char* name, uint64_t value) {
+    (*to->mutable_fields())[name].set_number_value(static_cast<double>(value));
+  };
+  (*status.mutable_fields())["service"].set_string_value(FLAGS_name);
+  (*status.mutable_fields())["address"].set_string_value(server.address());
+  auto* const layers = (*status.mutable_fields())["layers"].mutable_list_value();
+  for (const BatchMaker::LayerInfo& layer : maker.layers()) {
+    google::protobuf::Struct* const to = layers->add_values()->mutable_struct_value();
+    (*to->mutable_fields())["name"].set_string_value(layer.name);
+    number(to, "records", layer.records);
+    number(to, "batch_size", layer.batch_size);
+  }
+  const BatchServerCounts counts = server.counts();
+  number(&status, "workers", counts.workers);
+  number(&status, "waiting_workers", counts.waiting);
+  number(&status, "wanted", counts.wanted);
+  number(&status, "made", counts.made);
+  number(&status, "sent", counts.sent);
+  number(&status, "consumed", counts.consumed);
+  number(&status, "returned", counts.returned);
+  number(&status, "twice", counts.twice);
+  number(&status, "slots", counts.used_slots);
+  number(&status, "max_memory_bytes", server.memory_bytes());
+  return JsonOf(status);
+}
+
+// Null: --control does not ask for one.
+std::unique_ptr<MetricsService> StartMetrics(const BatchServer& server, const BatchMaker& maker,
+                                             MetricsRegistry* registry) {
+  if (FLAGS_control.empty()) return nullptr;
+  auto service = std::make_unique<MetricsService>(
+      MetricsServiceOptions{.address = FLAGS_control,
+                            .key_file = FLAGS_key_file,
+                            .certificate = FLAGS_control_certificate,
+                            .private_key = FLAGS_control_private_key,
+                            .metrics = registry,
+                            .status = [&] { return StatusOf(server, maker); }});
+  LOG(INFO) << "Metrics and status: " << service->url();
+  return service;
+}
+
 int RunServeData(const std::vector<std::string>& arguments) {
   ExpectArguments(arguments, 0, "none");
   if (FLAGS_model.empty() == FLAGS_source.empty()) {
     throw Error("expected either --model or --source");
   }
-  const BatchServerConfig config = ConfigOfFlags();
+  BatchServerConfig config = ConfigOfFlags();
+  MetricsRegistry& registry = MetricsRegistry::OfProcess();
+  config.metrics = &registry;
   caffe::NetParameter net;
   SourceMap source;
   if (FLAGS_source.empty()) {
@@ -106,6 +160,7 @@ int RunServeData(const std::vector<std::string>& arguments) {
     LOG(INFO) << "Layer '" << layer.name << "': " << layer.records << " records, batches of "
               << layer.batch_size;
   }
+  const auto metrics = StartMetrics(server, maker, &registry);
   LOG(INFO) << "Uses at most " << server.memory_bytes() / (1 << 20) << " MiB for batches";
   LOG(INFO) << "Serves batch://" << server.address() << "/" << config.name;
   while (!server.has_failed() && signals.Next(200) != RunCommand::kStop) {
@@ -123,9 +178,28 @@ const RegisterCommand registered(
     {"serve_data",
      "",
      "makes the batches of data layers once, for the workers of several processes",
-     {"model", "phase", "level", "stage", "source", "batch_size", "transform", "listen", "name",
-      "same", "threads", "max_workers", "held", "worker_timeout", "state", "first_batch", "seed",
-      "key_file", "plugins"},
+     {"model",
+      "phase",
+      "level",
+      "stage",
+      "source",
+      "batch_size",
+      "transform",
+      "listen",
+      "name",
+      "same",
+      "threads",
+      "max_workers",
+      "held",
+      "worker_timeout",
+      "state",
+      "first_batch",
+      "seed",
+      "key_file",
+      "control",
+      "control_certificate",
+      "control_private_key",
+      "plugins"},
      RunServeData,
      {},
      "millrace serve-data --model=train.prototxt --listen=127.0.0.1:7700 --name=train"});

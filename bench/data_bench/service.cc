@@ -95,7 +95,7 @@ class Service {
   std::unique_ptr<BatchServer> server_;
 };
 
-// Of all threads of the process.
+// Returns the processor time of all threads of the process.
 double ProcessorSeconds() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);

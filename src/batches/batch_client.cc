@@ -210,6 +210,10 @@ void BatchClient::FlushLocked() {
   const std::string frames = std::exchange(queued_, "");
   if (frames.empty()) return;
   sent_ns_ = NowNs();
+  SendNowLocked(frames);
+}
+
+void BatchClient::SendNowLocked(const std::string& frames) {
   if (broken_ || socket_.Send(frames)) return;
   broken_ = true;
   shutdown(socket_.fd(), SHUT_RDWR);  // Follow notices
@@ -433,9 +437,8 @@ void BatchClient::MarkConsumed(uint64_t number) {
   held_.erase(number);
   consumed_.push_back(number);
   if (consumed_.size() > kKeptConsumed) consumed_.pop_front();
-  if (!has_begun_) return;
-  queued_ += MakeFrame(FrameKind::kConsumed, number);
-  SendSoonLocked();
+  // At once, so that no other worker gets the batch, whatever happens to this one.
+  if (has_begun_) SendNowLocked(MakeFrame(FrameKind::kConsumed, number));
 }
 
 bool BatchClient::uses_memory() const {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "batches/batch_maker.h"
+#include "millrace/metrics.h"
 #include "segment/auth/openssl_mac.h"
 
 namespace millrace::inline batches {
@@ -28,11 +29,15 @@ struct BatchServerConfig {
   // are taken as new ones; without it they are refused. Not with `same`.
   bool has_first_batch = false;
   uint64_t first_batch = 0;
+  // Gets the service's metrics, ten times a second; outlives it. Null: none.
+  MetricsRegistry* metrics = nullptr;
 };
 
 struct BatchServerCounts {
   uint64_t made = 0, sent = 0, consumed = 0;
   uint64_t workers = 0;     // connected now
+  uint64_t waiting = 0;     // of these, those that have no batch and want one
+  uint64_t wanted = 0;      // batches that workers asked for and have not got
   uint64_t returned = 0;    // batches of lost workers that others get
   uint64_t twice = 0;       // batches that two workers may have trained on
   uint64_t used_slots = 0;  // batches in memory

@@ -253,6 +253,18 @@ void Dispatcher::Done(size_t index) {
   FreeIfDone(index);
 }
 
+Dispatcher::Demand Dispatcher::demand() const {
+  Demand demand;
+  for (const auto& [id, consumer] : consumers_) {
+    if (consumer.is_abandoned) continue;
+    const auto wanted = std::count_if(consumer.wants.begin(), consumer.wants.end(),
+                                      [](const auto& want) { return !want.second.is_delivered; });
+    demand.wanted += static_cast<size_t>(wanted);
+    if (wanted > 0 && static_cast<size_t>(wanted) == consumer.wants.size()) ++demand.waiting;
+  }
+  return demand;
+}
+
 std::optional<Dispatcher::Delivery> Dispatcher::NextDelivery() {
   while (!deliverable_.empty()) {
     const auto [id, number] = deliverable_.front();

@@ -78,6 +78,11 @@ class Dispatcher {
   bool may_deliver() const { return !deliverable_.empty(); }
 
   size_t consumers() const { return consumers_.size(); }
+  struct Demand {
+    size_t waiting = 0;  // consumers that want batches and have none
+    size_t wanted = 0;   // batches that were asked for and not delivered, by all of them
+  };
+  Demand demand() const;
   // Slots that hold a batch, or will.
   size_t used_slots() const { return by_batch_.size(); }
   // Batches made so far.

@@ -21,6 +21,7 @@ namespace millrace::inline batches {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kMetricsNs = 100 * kMs;   // between two updates of the metrics
 constexpr int64_t kHelloNs = 10'000 * kMs;  // within which a new connection says what it wants
 
 DispatcherConfig DispatcherConfigOf(const BatchServerConfig& config) {
@@ -65,6 +66,9 @@ BatchServerCounts ServiceLoop::counts() const {
   BatchServerCounts counts = counts_;
   counts.made = dispatcher_.made();
   counts.workers = dispatcher_.consumers();
+  const Dispatcher::Demand demand = dispatcher_.demand();
+  counts.waiting = demand.waiting;
+  counts.wanted = demand.wanted;
   counts.used_slots = dispatcher_.used_slots();
   return counts;
 }
@@ -75,6 +79,7 @@ ServiceLoop::ServiceLoop(const BatchServerConfig& config, BatchMaker* maker, Err
       maker_(*maker),
       errors_(errors),
       timeout_ns_(static_cast<int64_t>(config.worker_timeout * 1e9)),
+      metrics_(config.metrics, config.name),
       key_(config.key_file.empty() ? std::optional<SecretKey>()
                                    : BatchKey(ReadKeyFile(config.key_file))),
       memory_(dispatcher_config_.slots, maker->bytes()),
@@ -128,7 +133,9 @@ void ServiceLoop::Produce() {
         while (!stopped_ && !(job = dispatcher_.NextJob())) work_.wait(lock);
         if (stopped_) return;
       }
+      const int64_t begin_ns = clock_.NowNs();
       worker.Make(job->batch, memory_.slot(job->slot));
+      metrics_.AddMade(clock_.NowNs() - begin_ns);
       bool wakes = false;
       {
         boost::unique_lock<boost::mutex> lock(mutex_);
@@ -187,7 +194,7 @@ void ServiceLoop::Wait() {
     polled.push_back({link.get(), POLLIN, 0});
     abandoned.push_back(id);
   }
-  const int tick_ms = static_cast<int>(std::clamp<int64_t>(timeout_ns_ / (8 * kMs), 1, 200));
+  const int tick_ms = static_cast<int>(std::clamp<int64_t>(timeout_ns_ / (8 * kMs), 1, 100));
   if (poll(polled.data(), polled.size(), tick_ms) < 0 && errno != EINTR) {
     throw Error("minibatch service: poll: ", ErrnoText(errno));
   }
@@ -271,11 +278,12 @@ void ServiceLoop::Deliver() {
   for (const Dispatcher::Delivery& each : deliveries) {
     Peer& peer = *peers_.at(each.to);
     BatchHeader header{each.number, each.batch, static_cast<uint32_t>(each.slot)};
+    const BatchMaker::LayerInfo& info = maker_.layers()[peer.layer];
+    metrics_.AddSent(peer.uses_memory, info.bytes);
     if (peer.uses_memory) {
       peer.connection.Send(MakeBatchFrame(header, 0));
       continue;
     }
-    const BatchMaker::LayerInfo& info = maker_.layers()[peer.layer];
     header.slot = kNoSlot;
     const auto* const values = reinterpret_cast<const char*>(memory_.slot(each.slot) + info.offset);
     const auto sent = [this, id = each.to, number = each.number] {
@@ -304,6 +312,9 @@ void ServiceLoop::Tick() {
   for (const auto& [id, why] : closed) Close(id, why);
   ReturnLost();
   RefuseAll();
+  if (now - metrics_ns_ < kMetricsNs) return;
+  metrics_ns_ = now;
+  metrics_.Update(counts());
 }
 
 void ServiceLoop::Close(uint64_t id, const char* why) {

@@ -20,6 +20,7 @@
 #include "batches/dispatcher.h"
 #include "batches/frames.h"
 #include "batches/ledger_file.h"
+#include "batches/service_metrics.h"
 #include "batches/slot_memory.h"
 
 namespace millrace::inline batches {
@@ -91,6 +92,7 @@ class ServiceLoop {
   ErrorSink* const errors_;
   const int64_t timeout_ns_;
   const SteadyClock clock_;
+  ServiceMetrics metrics_;
   std::optional<SecretKey> key_;
   SlotMemory memory_;
   std::unique_ptr<LedgerFile> file_;    // null: no file
@@ -110,6 +112,7 @@ class ServiceLoop {
 
   // The rest belongs to the thread that serves.
   bool may_have_work_ = false;  // for the others
+  int64_t metrics_ns_ = 0;      // when the metrics were updated last
   std::map<uint64_t, std::unique_ptr<Peer>> peers_;
   uint64_t next_id_ = 1;
   std::vector<NewLink> new_links_;

@@ -33,6 +33,7 @@ bool ServiceLoop::OnFrame(Peer* peer, uint64_t id, const FrameDecoder::Frame& fr
 }
 
 bool ServiceLoop::Refuse(Peer* peer, const std::string& reason, bool is_passing) {
+  metrics_.AddRefused();
   LOG(WARNING) << "Refuses " << peer->text << ": " << reason;
   batch_api::Refusal refusal;
   refusal.set_reason(reason);
@@ -159,6 +160,16 @@ bool ServiceLoop::OnBegin(Peer* peer, uint64_t id, std::string_view payload) {
 
 bool ServiceLoop::OnNumber(Peer* peer, uint64_t id, FrameKind kind, uint64_t number) {
   boost::unique_lock<boost::mutex> lock(mutex_);
+  if (kind == FrameKind::kConsumed) {
+    if (!ledger_ || ledger_->Consume(peer->sequence, number)) {
+      ++counts_.consumed;
+      return true;
+    }
+    ++counts_.twice;
+    LOG(WARNING) << "Worker " << peer->text << " has trained on its batch " << number
+                 << ", which was given to another one while it was lost";
+    return true;
+  }
   if (kind == FrameKind::kWant) {
     if (!dispatcher_.Want(id, number)) {
       return Refuse(peer, StrCat("batch ", number,
@@ -167,14 +178,8 @@ bool ServiceLoop::OnNumber(Peer* peer, uint64_t id, FrameKind kind, uint64_t num
     }
   } else if (kind == FrameKind::kRelease) {
     dispatcher_.Release(id, number);
-  } else if (kind == FrameKind::kDrop) {
-    dispatcher_.Drop(id, number);
-  } else if (ledger_ && !ledger_->Consume(peer->sequence, number)) {
-    ++counts_.twice;
-    LOG(WARNING) << "Worker " << peer->text << " has trained on its batch " << number
-                 << ", which was given to another one while it was lost";
   } else {
-    ++counts_.consumed;
+    dispatcher_.Drop(id, number);
   }
   may_have_work_ = true;
   return true;

@@ -65,8 +65,8 @@ class AccessCheck {
     bool is_encrypted = false;
   };
   AccessCheck(const SecretKey& control, Address address);
-  // Of a service that listens there. Throws Error if other machines can reach it, and it has no key
-  // of the cluster.
+  // Describes a service that listens there. Throws Error if other machines can reach it, and it has
+  // no key of the cluster.
   static Address AddressOf(const HttpAddress& listens_at, bool is_encrypted, bool has_cluster_key);
 
   // None: the request may do this.

@@ -11,7 +11,6 @@
 #include "control/commands.h"
 #include "control/page.h"
 #include "control/run_metrics.h"
-#include "metrics/openmetrics.h"
 #include "metrics/registry.h"
 
 namespace millrace::inline control {
@@ -127,9 +126,7 @@ void ControlApi::Handle(const HttpRequest& request, const HttpDone& done) {
       continue;
     }
     if (const auto refusal = access_.Check(request, route.access, unix_seconds)) {
-      HttpResponse response = ProblemResponse(refusal->status, refusal->reason);
-      if (refusal->status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
-      return counted(std::move(response));
+      return counted(RefusalResponse(*refusal));
     }
     try {
       return (this->*route.answer)(request, rest, counted);
@@ -176,11 +173,7 @@ void ControlApi::Metrics(const HttpRequest&, const std::string&, const HttpDone&
 }
 
 void ControlApi::OpenMetrics(const HttpRequest& request, const std::string&, const HttpDone& done) {
-  const bool open =
-      request.Header("accept").find("application/openmetrics-text") != std::string_view::npos;
-  const MetricsReading reading = ReadRunMetrics(config_.metrics, config_.identity, run_.status());
-  const MetricsFormat format = open ? MetricsFormat::kOpenMetrics : MetricsFormat::kPrometheus;
-  done({.type = ContentType(format), .body = FormatMetrics(reading, format)});
+  done(ScrapeResponse(request, ReadRunMetrics(config_.metrics, config_.identity, run_.status())));
 }
 
 void ControlApi::Events(const HttpRequest& request, const std::string&, const HttpDone& done) {

@@ -87,9 +87,12 @@ void AddProcess(Adder* to) {
       .Add(static_cast<double>(virtual_pages) * page_bytes);
 }
 
-void AddRun(const RunIdentity& identity, const RunStatus& status, Adder* to) {
+void AddBuild(Adder* to) {
   to->Family("millrace_build_info", "1, with the version of Millrace.")
       .Add(1, {{"version", Version()}});
+}
+
+void AddRun(const RunIdentity& identity, const RunStatus& status, Adder* to) {
   if (!identity.node.empty()) {
     to->Family("millrace_node_info", "1, with the node's name and its cluster.")
         .Add(1, {{"cluster", identity.cluster}, {"node", identity.node}});
@@ -132,10 +135,19 @@ void AddRun(const RunIdentity& identity, const RunStatus& status, Adder* to) {
 
 }  // namespace
 
+MetricsReading ReadProcessMetrics(const MetricsRegistry* registry) {
+  MetricsReading reading = registry != nullptr ? registry->Read() : MetricsReading();
+  Adder to(&reading);
+  AddBuild(&to);
+  AddProcess(&to);
+  return reading;
+}
+
 MetricsReading ReadRunMetrics(const MetricsRegistry* registry, const RunIdentity& identity,
                               const RunStatus& status) {
   MetricsReading reading = registry != nullptr ? registry->Read() : MetricsReading();
   Adder to(&reading);
+  AddBuild(&to);
   AddRun(identity, status, &to);
   AddProcess(&to);
   return reading;

@@ -8,6 +8,9 @@
 
 namespace millrace::inline control {
 
+// Returns the metrics of `registry`, which may be null, and those of the process and its version.
+MetricsReading ReadProcessMetrics(const MetricsRegistry* registry);
+
 // Returns them and the metrics of `registry`, which may be null.
 MetricsReading ReadRunMetrics(const MetricsRegistry* registry, const RunIdentity& identity,
                               const RunStatus& status);

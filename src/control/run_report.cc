@@ -118,6 +118,13 @@ control_api::Metrics MetricsMessage(const MetricsReading& reading) {
   return message;
 }
 
+HttpResponse ScrapeResponse(const HttpRequest& request, const MetricsReading& reading) {
+  const bool open =
+      request.Header("accept").find("application/openmetrics-text") != std::string_view::npos;
+  const MetricsFormat format = open ? MetricsFormat::kOpenMetrics : MetricsFormat::kPrometheus;
+  return {.type = ContentType(format), .body = FormatMetrics(reading, format)};
+}
+
 std::string JsonOf(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "control/http_message.h"
 #include "millrace/metrics.h"
 #include "millrace/run.h"
 #include "proto/control.pb.h"
@@ -27,6 +28,9 @@ std::optional<double> RemainingSeconds(const RunStatus& status);
 control_api::TrainerStatus TrainerStatusMessage(const RunStatus& status, double unix_seconds);
 
 control_api::Metrics MetricsMessage(const MetricsReading& reading);
+
+// What a scraper gets: OpenMetrics if it accepts that, else Prometheus' text format.
+HttpResponse ScrapeResponse(const HttpRequest& request, const MetricsReading& reading);
 
 // `message` in protobuf's JSON form, with all fields that are set and the names of the file.
 std::string JsonOf(const google::protobuf::Message& message);

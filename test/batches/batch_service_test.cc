@@ -76,6 +76,7 @@ class BatchService : public testing::TestWithParam<Way> {
 
   TempDir folder_;
   std::string net_text_;
+  MetricsRegistry metrics_;
   BatchServerConfig config_;
   std::unique_ptr<BatchMaker> maker_;
   std::unique_ptr<BatchServer> server_;
@@ -156,6 +157,33 @@ TEST_P(BatchService, GivesOneWorkerTheBatchesOfLocalReading) {
   Worker worker(Address());
   for (int i = 0; i < 50; ++i) ASSERT_EQ(worker.Next(), local.Next()) << i;
   EXPECT_GE(counts().sent, 50u);
+}
+
+TEST_P(BatchService, CountsInItsMetrics) {
+  config_.metrics = &metrics_;
+  Start();
+  const bool in_memory = GetParam() == Way::kMemory;
+  const double bytes = static_cast<double>(maker_->layers()[0].bytes);
+  const auto value = [&](const std::string& number) {
+    return metrics_.Read().Value("run", number);
+  };
+  {
+    Worker worker(Address());
+    for (int i = 0; i < 10; ++i) worker.Next();
+    EXPECT_TRUE(Eventually([&] { return value("consumed") == 10 && value("workers") == 1; }));
+    EXPECT_GE(value("sent"), 10);
+    EXPECT_GE(value("made"), 10);
+    EXPECT_GT(value("make_seconds"), 0);
+    EXPECT_GE(value("slots"), 1);
+    EXPECT_TRUE(Eventually([&] { return value("sent_bytes") == bytes * value("sent"); }));
+    const MetricsReading reading = metrics_.Read();
+    for (const MetricsReading::Metric& metric : reading.metrics) {
+      if (reading.NumberOf(metric) != "sent") continue;
+      const bool is_way = metric.labels.back().second == (in_memory ? "memory" : "connection");
+      EXPECT_EQ(metric.value > 0, is_way) << metric.labels.back().second;
+    }
+  }
+  EXPECT_TRUE(Eventually([&] { return value("workers") == 0; }));
 }
 
 TEST_P(BatchService, GivesEachBatchToOneOfThreeWorkers) {

@@ -55,6 +55,22 @@ class DispatcherHarness {
 
 constexpr DispatcherConfig kConfig{.slots = 12, .credit = 3, .ahead = 2};
 
+TEST(DispatcherOfDifferentBatches, SaysWhoWaitsAndForHowMuch) {
+  DispatcherHarness harness(false, kConfig);
+  ASSERT_TRUE(harness->Add(1, 100));
+  ASSERT_TRUE(harness->Add(2, 200));
+  ASSERT_TRUE(harness->Want(1, 0));
+  ASSERT_TRUE(harness->Want(1, 1));
+  EXPECT_EQ(harness->demand().waiting, 1u);
+  EXPECT_EQ(harness->demand().wanted, 2u);
+  harness.Pump();
+  EXPECT_EQ(harness->demand().waiting, 0u);
+  EXPECT_EQ(harness->demand().wanted, 0u);
+  ASSERT_TRUE(harness->Want(1, 2));  // it has two others
+  EXPECT_EQ(harness->demand().waiting, 0u);
+  EXPECT_EQ(harness->demand().wanted, 1u);
+}
+
 TEST(DispatcherOfDifferentBatches, MakesEachBatchOnceForOneConsumer) {
   DispatcherHarness harness(false, kConfig);
   ASSERT_TRUE(harness->Add(1, 100));

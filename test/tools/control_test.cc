@@ -162,7 +162,7 @@ class IdleConnections {
       sockets_.push_back(std::move(each));
     }
   }
-  // Those that the other end has not closed.
+  // Returns how many the other end has not closed.
   size_t open() const {
     return static_cast<size_t>(std::count_if(sockets_.begin(), sockets_.end(), [](auto& each) {
       char byte = 0;

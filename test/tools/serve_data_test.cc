@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "control/http_client.h"
 #include "data/data_service.h"
 #include "proto/parse.h"
 #include "test/data/layer_instance.h"
@@ -17,6 +18,7 @@
 #include "test/support/eventually.h"
 #include "test/support/problem.h"
 #include "test/support/support.h"
+#include "test/tools/tools_support.h"
 
 namespace millrace::test {
 namespace {
@@ -144,6 +146,39 @@ TEST_F(ServeData, TakesASourceWithoutANet) {
   EXPECT_EQ(PlainLines(trained.errors).size(), 1u) << trained.errors;
 }
 
+TEST_F(ServeData, TellsItsMetricsAndStatusByHttp) {
+  served_.push_back("--control=0");
+  ServeDataProcess service(served_);
+  const CommandResult trained = Train(Served("served", service.Address(), 10));
+  ASSERT_EQ(trained.status, 0) << trained.errors;
+  const std::string before = "Metrics and status: http://";
+  ASSERT_TRUE(WaitForLog(service.process(), before));
+  const std::string url = Matches(service.process().ErrorsSoFar(), before + "([^\\s]*)").at(0);
+  const auto get = [&](HttpRequest request) {
+    return SendHttp({}, *ParseHttpAddress(url), std::move(request));
+  };
+  const auto text = [&] { return get({.target = "/metrics"}).body; };
+  const auto consumed = [&] {
+    return Matches(text(), "millrace_batches_consumed_total\\{service=\"train\"\\} ([0-9]+)\n");
+  };
+  EXPECT_TRUE(Eventually([&] { return std::stoi(consumed().at(0)) >= 10; })) << text();
+  EXPECT_CONTAINS(text(), "millrace_batches_sent_total{service=\"train\",way=\"memory\"} ");
+  EXPECT_CONTAINS(text(), "millrace_build_info{version=");
+  EXPECT_CONTAINS(text(), "process_cpu_seconds_total ");
+  EXPECT_CONTAINS(
+      get({.target = "/metrics", .headers = {{"accept", "application/openmetrics-text"}}}).body,
+      "# EOF");
+  EXPECT_CONTAINS(get({.target = "/v1/metrics"}).body, "millrace_batches_workers");
+  const std::string status = get({.target = "/v1/status"}).body;
+  for (const char* part : {"\"service\":\"train\"", "\"consumed\":1", "\"name\":\"images\"",
+                           "\"waiting_workers\":0"}) {
+    EXPECT_CONTAINS(status, part);
+  }
+  EXPECT_EQ(get({.method = "POST", .target = "/v1/status"}).status, 405);
+  EXPECT_EQ(get({.target = "/v1/pause"}).status, 404);
+  EXPECT_EQ(service.Finish().status, 0);
+}
+
 TEST_F(ServeData, RefusesWhatCannotBeServedInOneLine) {
   const auto error_of = [&](const std::vector<std::string>& flags) {
     std::vector<std::string> command = {Binary(), "serve-data"};
@@ -159,6 +194,8 @@ TEST_F(ServeData, RefusesWhatCannotBeServedInOneLine) {
   EXPECT_CONTAINS(error_of({"--source=none", "--batch_size=1"}), "none");
   EXPECT_CONTAINS(error_of({model, "--listen=0.0.0.0:0"}), "expected --key_file");
   EXPECT_CONTAINS(error_of({model, "--listen=here"}), "--listen=here: expected HOST:PORT");
+  EXPECT_CONTAINS(error_of({model, "--listen=127.0.0.1:0", "--control=0.0.0.0:0"}),
+                  "expected a key_file");
   EXPECT_CONTAINS(error_of({model, "--name=a/b"}), "--name=a/b: expected a name");
   EXPECT_CONTAINS(error_of({model, "--same", "--state=s"}), "expected neither --state");
   EXPECT_CONTAINS(error_of({model, "--worker_timeout=0"}), "--worker_timeout=0");
