@@ -27,7 +27,7 @@
 #   make mutants      planted bugs, each of which the tests must notice
 #   make chaos        clusters under every kind of fault, 30 minutes: MINUTES= SEED= ONLY= EXCEPT= (root)
 #   make nightly      what make test leaves out, hours: NIGHTLY="soak chaos" SEEDS= MINUTES=
-# Settings: V=1 (show commands)  BUILD=dir  WERROR=on|off (warnings are errors)  PCH=on|off  TEST_BATCH=n  CUDA=auto|on|off  VERBS=auto|on|off  ONNX=auto|on|off
+# Settings: V=1 (show commands)  BUILD=dir  WERROR=on|off (warnings are errors)  PCH=on|off  SRC_BATCH=n  TEST_BATCH=n  CUDA=auto|on|off  VERBS=auto|on|off  ONNX=auto|on|off
 #   MPI=auto|on|off  OPENCV=auto|on|off  PYTHON=auto|on|off  PYTHON3=/usr/bin/python3 (the interpreter to build for)
 #   CUDA_ARCHS="sm_80 sm_90"  (the GPUs to compile for; those of this machine, or sm_90)
 # For arm64 on another machine: BUILD=build-arm64 CUDA=off CXX="aarch64-linux-gnu-g++ --sysroot=DIR"
@@ -183,27 +183,35 @@ $(hdf5_objects): CXXFLAGS += $(shell pkg-config --cflags hdf5-serial 2>/dev/null
 contrib_layers := $(BUILD)/gen/nn/contrib_layers.inc
 protos := $(wildcard src/proto/*.proto)
 generated := $(protos:src/%.proto=$(BUILD)/gen/%.pb.cc)
-objects := $(sources:%.cc=$(BUILD)/obj/%.o)
-module_objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(module_sources_$(1))) $(if $(filter cuda,$(1)),$(cuda_kernels:%.cu=$(BUILD)/obj/%.cu.o))
+# Files of one folder are compiled in batches of so many, at most 9 (tools/compile-batch): less than half
+# the time of a build from nothing. 1: each on its own, to work on them.
+SRC_BATCH ?= 6
+TEST_BATCH ?= 5
+# $(1): files of one folder, $(2): how many a batch has; their objects, named for the files in them, and a
+# rule for each batch.
+in_batches = $(if $(1),$(call batch,$(wordlist 1,$(2),$(1))) $(call in_batches,$(wordlist $(words x $(wordlist 1,$(2),1 2 3 4 5 6 7 8 9)),$(words $(1)),$(1)),$(2)))
+batch = $(if $(word 2,$(1)),$(call batch_rule,$(call batch_object,$(1)),$(1)),$(1:%.cc=$(BUILD)/obj/%.o))
+batch_object = $(BUILD)/obj/$(dir $(firstword $(1)))$(subst _test,,$(subst $() ,+,$(basename $(notdir $(1))))).o
+batch_rule = $(eval $(1): $(2))$(eval batches += $(1))$(1)
+# Files that are compiled singly: they need flags of their own, other programs link them, their loops are
+# compiled for several processors, or GCC 12 gives lambdas of C functions of several files one name.
+single := $(wildcard test/*/*hdf5*.cc test/device/*.cc test/onnx/*.cc test/segment/device_segment_test.cc) \
+  $(filter src/exchange/kernels/% src/capi/% src/control/page.cc src/nn/onednn/% %_kernel.cc src/solver/hogwild_update.cc,$(all_sources)) \
+  $(filter $(shell find src -name '*hdf5*.cc'),$(all_sources))
+# $(1): files of any folders; their objects.
+src_objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter $(single),$(1))) \
+  $(foreach d,$(sort $(dir $(1))),$(call in_batches,$(filter-out $(single),$(filter $(wildcard $(d)*.cc),$(1))),$(SRC_BATCH)))
+objects := $(call src_objects,$(sources))
+contrib_objects := $(call src_objects,$(module_sources_contrib))
+module_objects = $(if $(filter contrib,$(1)),$(contrib_objects),$(patsubst %.cc,$(BUILD)/obj/%.o,$(module_sources_$(1)))) $(if $(filter cuda,$(1)),$(cuda_kernels:%.cu=$(BUILD)/obj/%.cu.o))
 module_files := $(modules:%=$(BUILD)/modules/%.so)
 generated_objects := $(generated:%.cc=%.o)
 tool_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard tools/*.cc))
 
-# Tests of one folder are compiled in batches of so many files, at most 9 (tools/compile-batch): half the
-# time of a build from nothing. 1: each on its own, to work on them.
-TEST_BATCH ?= 5
-# Tests that are compiled singly: they need flags of their own, or other programs link them.
-unbatched := $(wildcard test/*/*hdf5*.cc test/device/*.cc test/onnx/*.cc test/segment/device_segment_test.cc)
-after_batch := $(words $(wordlist 1,$(TEST_BATCH),1 2 3 4 5 6 7 8 9) next)
-# $(1): files of one folder; their objects, named for the files in them, and a rule for each batch.
-in_batches = $(if $(1),$(call batch,$(wordlist 1,$(TEST_BATCH),$(1))) $(call in_batches,$(wordlist $(after_batch),$(words $(1)),$(1))))
-batch = $(if $(word 2,$(1)),$(call batch_rule,$(call batch_object,$(1)),$(1)),$(1:%.cc=$(BUILD)/obj/%.o))
-batch_object = $(BUILD)/obj/$(dir $(firstword $(1)))$(subst _test,,$(subst $() ,+,$(basename $(notdir $(1))))).o
-batch_rule = $(eval $(1): $(2))$(eval batches += $(1))$(1)
 # The objects of a test program's own folder.
 own_files = $(filter-out $(sim_objects:$(BUILD)/obj/%.o=%.cc),$(sort $(wildcard test/$(1)/*.cc)))
-own_objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter $(unbatched),$(call own_files,$(1))) $(filter-out %_test.cc $(unbatched),$(call own_files,$(1)))) \
-  $(call in_batches,$(filter-out $(unbatched),$(filter %_test.cc,$(call own_files,$(1)))))
+own_objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter $(single),$(call own_files,$(1))) $(filter-out %_test.cc $(single),$(call own_files,$(1)))) \
+  $(call in_batches,$(filter-out $(single),$(filter %_test.cc,$(call own_files,$(1)))),$(TEST_BATCH))
 
 test_support := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/support/*.cc))
 # The simulation library: an archive, of which each program takes what it uses.
@@ -244,8 +252,8 @@ backends:
 	@echo "backend  mpi            $(if $(use_mpi),on   (strategy allreduce between processes),off  ($(if $(filter off 0,$(MPI)),MPI=$(MPI),pkg-config finds no ompi-c: install libopenmpi-dev)))"
 	@echo "backend  python         $(if $(use_python),on   (make python: modules millrace and caffe, $(PYTHON3)),off  ($(strip $(why_no_python))))"
 
-# Other flags: compile everything anew. Another list of sources: archive anew.
-remember = $(shell mkdir -p $(BUILD); echo '$(2)' | cmp -s - $(BUILD)/$(1) || echo '$(2)' > $(BUILD)/$(1))
+# Other flags: compile everything anew. Another list of sources: link anew. Not for goals that build nothing.
+remember = $(if $(filter-out layers links pictures format clean,$(or $(MAKECMDGOALS),all)),$(shell mkdir -p $(BUILD); echo '$(2)' | cmp -s - $(BUILD)/$(1) || echo '$(2)' > $(BUILD)/$(1)))
 $(call remember,flags.list,$(CXXFLAGS) $(CXXFLAGS_CUDA) $(test_flags) $(PCH))
 $(call remember,archs.list,$(CUDA_ARCHS))
 $(call remember,sources.list,$(sort $(objects)))
@@ -406,11 +414,10 @@ $(BUILD)/test/$(1)_test: $(objects_of_$(1)) $(test_support) $(BUILD)/libsim.a $(
 	$$(Q)$$(CXX) $$(LDFLAGS) -rdynamic $$(filter %.o,$$^) $(BUILD)/libsim.a $$(link_library) -lgtest $$(LDLIBS) -o $$@
 endef
 $(foreach name,$(test_names) rdma_vm,$(eval $(call test_binary,$(name))))
-$(if $(filter-out off,$(PCH)),$(eval $(batches): $(BUILD)/pch/test.h.gch))
-$(batches): $(BUILD)/flags.list tools/compile-batch | $(generated) $(contrib_layers) backends
+$(batches): $(BUILD)/flags.list tools/compile-batch $$(pch_header) | $(generated) $(contrib_layers) backends
 	@mkdir -p $(@D)
 	$(call say,CXX,$(@:$(BUILD)/obj/%.o=%))
-	$(Q)tools/compile-batch $@ $(filter test/%.cc,$^) -- $(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(pch_flags) $(listed)
+	$(Q)tools/compile-batch $@ $(filter-out $(BUILD)/%,$(filter %.cc,$^)) -- $(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(pch_flags) $(listed)
 
 # Tests of the C API are C files, each compiled as C99 and as C++.
 CC := $(subst g++,gcc,$(subst clang++,clang,$(CXX)))
