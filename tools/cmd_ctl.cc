@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/parse_number.h"
+#include "base/text/parse_number.h"
 #include "control/control_client.h"
 #include "control/run_report.h"
 #include "rendezvous/rendezvous.h"

@@ -3,7 +3,7 @@
 #include <glog/logging.h>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "metrics/figure.h"
 #include "metrics/metrics_writer.h"
 #include "metrics/plot.h"

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/parse_number.h"
+#include "base/text/parse_number.h"
 #include "exchange/kernels/codec_config.h"
-#include "exchange/kernels/default_merge_rule.h"
+#include "exchange/kernels/rules/default_merge_rule.h"
 #include "metrics/metrics_writer.h"
 #include "simulate/simulation.h"
 #include "solver/solver_config.h"

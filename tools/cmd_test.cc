@@ -12,7 +12,7 @@
 #include "tools/command.h"
 #include "tools/flags.h"
 #include "train/choose_gpus.h"
-#include "train/evaluator.h"
+#include "train/evaluation/evaluator.h"
 #include "weights/device_weights.h"
 #include "weights/weight_buffer.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/registration.h"
-#include "base/split.h"
+#include "base/text/split.h"
 #include "capi/load_plugin.h"
 #include "nn/gpu/gpu_settings.h"
 

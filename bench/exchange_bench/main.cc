@@ -21,9 +21,9 @@
 #include <string>
 #include <vector>
 
-#include "base/range_lock.h"
 #include "base/rng.h"
 #include "base/simd.h"
+#include "base/threads/range_lock.h"
 #include "bench/exchange_bench/bounds.h"
 #include "bench/measure.h"
 #include "exchange/kernels/host_executor.h"

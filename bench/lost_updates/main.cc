@@ -26,7 +26,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/range_lock.h"
+#include "base/threads/range_lock.h"
 #include "cluster/start.h"
 #include "linktest/bench_phase.h"
 #include "linktest/reading.h"

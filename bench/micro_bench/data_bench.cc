@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "data/batch_stream.h"
 #include "data/datum_view.h"
-#include "data/image_transform.h"
+#include "data/images/image_transform.h"
 #include "data/lmdb_database.h"
 #include "data/prefetcher.h"
 #include "data/transformer.h"

@@ -9,7 +9,7 @@
 #include <iostream>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "bench/measure.h"
 #include "bench/scale/figure.h"
 #include "bench/scale/row.h"

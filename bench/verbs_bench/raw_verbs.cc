@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/cache_line.h"
 #include "base/error.h"
+#include "base/threads/cache_line.h"
 
 namespace millrace::bench {
 namespace {

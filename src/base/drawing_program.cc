@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "millrace/file_descriptor.h"
 
 namespace millrace::inline base {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/names.h"
-#include "base/split.h"
+#include "base/files/file.h"
+#include "base/text/names.h"
+#include "base/text/split.h"
 
 namespace millrace::inline base {
 namespace {

@@ -6,7 +6,7 @@
 
 namespace millrace::inline base {
 
-std::string BitsOf(const std::vector<NodeId>& nodes) {
+std::string BitsOfNodes(const std::vector<NodeId>& nodes) {
   std::string bits;
   for (const NodeId node : nodes) {
     bits.resize(std::max<size_t>(bits.size(), node / 8 + 1));

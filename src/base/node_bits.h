@@ -11,7 +11,7 @@
 
 namespace millrace::inline base {
 
-std::string BitsOf(const std::vector<NodeId>& nodes);
+std::string BitsOfNodes(const std::vector<NodeId>& nodes);
 // In ascending order.
 std::vector<NodeId> NodesOf(const std::string& bits);
 

@@ -17,7 +17,7 @@
 #include <boost/thread/condition_variable.hpp>
 
 #include "base/error.h"
-#include "base/thread.h"
+#include "base/threads/thread.h"
 #include "batches/frames.h"
 #include "batches/service_address.h"
 #include "batches/slot_memory.h"

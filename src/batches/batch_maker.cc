@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/cache_line.h"
 #include "base/error.h"
 #include "base/fnv1a.h"
+#include "base/threads/cache_line.h"
 #include "batches/frames.h"
 #include "nn/net_param.h"
 

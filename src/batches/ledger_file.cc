@@ -13,7 +13,7 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/wire_bytes.h"
 
 namespace millrace::inline batches {

@@ -14,7 +14,7 @@
 #include <boost/thread/condition_variable.hpp>
 
 #include "base/clock.h"
-#include "base/thread.h"
+#include "base/threads/thread.h"
 #include "batches/batch_server.h"
 #include "batches/connection.h"
 #include "batches/dispatcher.h"

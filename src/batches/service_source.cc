@@ -50,7 +50,7 @@ class ServiceSource : public BatchSource {
   std::vector<Shape> shapes_;
 };
 
-const RegisterDataSource registered("batch", [](const std::string& path) {
+const RegisterDataSource service_source("batch", [](const std::string& path) {
   return std::make_shared<ServiceSource>(ParseServiceAddress(path));
 });
 

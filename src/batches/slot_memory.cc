@@ -11,8 +11,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/cache_line.h"
 #include "base/error.h"
+#include "base/threads/cache_line.h"
 
 namespace millrace::inline batches {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/thread_load.h"
+#include "base/threads/thread_load.h"
 #include "metrics/registry.h"
 #include "segment/net_segment.h"
 #include "segment/segment_thread.h"

@@ -1,5 +1,5 @@
 // How a node leaves its cluster: for which peers it waits, how long, and which node writes the
-// final snapshot. Pure logic on injected peers and time; train/cluster_session.h drives it.
+// final snapshot. Pure logic on injected peers and time; train/cluster/cluster_session.h drives it.
 //
 // A node that is the gateway of other members, or their leader, waits until those have left. Then
 // it hands over the progress that the others lack, and leaves. The last member writes the final

@@ -1,6 +1,6 @@
 // A node's life in a cluster as one state machine: it joins the run, trains, ends the schedule
 // together with the others or is stopped, leaves, and answers for a moment. Pure logic on injected
-// peers and time; the caller polls it (train/cluster_session.h).
+// peers and time; the caller polls it (train/cluster/cluster_session.h).
 //
 //   kJoining ---> kTraining ---> kEnding ---> kSaving
 //      |              |             |            |

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/names.h"
-#include "base/utf8.h"
+#include "base/text/names.h"
+#include "base/text/utf8.h"
 #include "proto/run_end.pb.h"
 
 namespace millrace::inline cluster {

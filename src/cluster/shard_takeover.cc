@@ -53,7 +53,7 @@ void ShardTakeover::Poll() {
   const bool first = !polled_ns_;
   polled_ns_ = now;
 
-  std::string bits = BitsOf(peers_.ResponsivePeers(Recency::kInTime));
+  std::string bits = BitsOfNodes(peers_.ResponsivePeers(Recency::kInTime));
   if (bits != published_) {
     peers_.Publish(GossipKey::kPresence, std::as_bytes(std::span(bits)));
     published_ = std::move(bits);

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/thread_load.h"
+#include "base/threads/thread_load.h"
 #include "cluster/cluster.h"
 #include "segment/replica_device.h"
 #include "topology/plan.h"

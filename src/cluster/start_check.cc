@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "cluster/sweep_estimate.h"
 #include "exchange/kernels/codec_config.h"
-#include "exchange/kernels/default_merge_rule.h"
+#include "exchange/kernels/rules/default_merge_rule.h"
 #include "exchange/protocol/damping.h"
 
 namespace millrace::inline cluster {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "cluster/link_speed.h"
 #include "exchange/kernels/codec.h"
 #include "exchange/kernels/codec_config.h"

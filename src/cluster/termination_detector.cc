@@ -7,7 +7,7 @@
 
 #include "base/crc32c.h"
 #include "base/node_bits.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "cluster/peer_failures.h"
 
 namespace millrace::inline cluster {
@@ -40,7 +40,7 @@ uint32_t TerminationDetector::Checksum(const WeightReader& weights) {
 
 void TerminationDetector::PublishTraining(int64_t longest_ns) {
   own_.set_iteration_ns(static_cast<uint64_t>(longest_ns));
-  own_.set_responsive(BitsOf(peers_.ResponsivePeers(Recency::kInTime)));
+  own_.set_responsive(BitsOfNodes(peers_.ResponsivePeers(Recency::kInTime)));
   Publish(false);
 }
 
@@ -55,7 +55,7 @@ TerminationDetector::State TerminationDetector::Update() {
     merges_ = merges;  // the next Update sees merges that came meanwhile
   }
   own_.set_outstanding(!peers_.settled());
-  own_.set_responsive(BitsOf(peers_.ResponsivePeers(Recency::kInTime)));
+  own_.set_responsive(BitsOfNodes(peers_.ResponsivePeers(Recency::kInTime)));
   Publish(false);
   ReadPeers(false);
   const State state = Evaluate();
@@ -83,7 +83,7 @@ TerminationDetector::FinalSnapshotOwner TerminationDetector::UpdateStopped(bool 
   if (ended) own_.clear_iteration_ns();
   own_.set_priority(is_leader ? 2 : 1);
   const std::vector<NodeId> responsive = peers_.ResponsivePeers(Recency::kLately);
-  own_.set_responsive(BitsOf(responsive));
+  own_.set_responsive(BitsOfNodes(responsive));
   Publish(false);
   std::vector<NodeId> unresponsive, all;
   std::set_difference(responsive_nodes_.begin(), responsive_nodes_.end(), responsive.begin(),
@@ -187,7 +187,7 @@ void TerminationDetector::PublishPeerFailures(
   *own_.mutable_failed_peer() = failed.failed_peer();
   // Without it, the message would say that this node's solvers have ended.
   if (!ended_ && !own_.has_iteration_ns()) own_.set_iteration_ns(0);
-  own_.set_responsive(BitsOf(peers_.ResponsivePeers(Recency::kInTime)));
+  own_.set_responsive(BitsOfNodes(peers_.ResponsivePeers(Recency::kInTime)));
   Publish(true);
 }
 
@@ -211,7 +211,7 @@ void TerminationDetector::ReadPeers(bool stopped) {
   for (const auto& [node, end] : statements_) {
     if (end.gone() && (!stopped || end.priority() == 0)) leaving.push_back(node);
   }
-  reachable_ = ReachableNodes(peers_.self(), BitsOf(leaving), [&](NodeId node) {
+  reachable_ = ReachableNodes(peers_.self(), BitsOfNodes(leaving), [&](NodeId node) {
     const auto found = statements_.find(node);
     return found == statements_.end() ? std::string() : found->second.responsive();
   });

@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 #include "base/module.h"
-#include "base/parse_number.h"
 #include "base/registration.h"
+#include "base/text/parse_number.h"
 
 namespace millrace::inline collective {
 namespace {

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/barrier.h"
+#include "base/threads/barrier.h"
 #include "collective/collective.h"
 
 namespace millrace::inline collective {

@@ -21,7 +21,7 @@ HttpResponse JsonResponse(const google::protobuf::Message& message) {
 }
 
 // Reads a body in JSON; an empty one is an empty message. Throws Error.
-void ReadJson(const std::string& body, google::protobuf::Message* message) {
+void ReadBody(const std::string& body, google::protobuf::Message* message) {
   if (body.empty()) return;
   const auto status = google::protobuf::util::JsonStringToMessage(body, message);
   if (!status.ok()) {
@@ -294,7 +294,7 @@ void ControlApi::Stop(const HttpRequest&, const std::string&, const HttpDone& do
 void ControlApi::LearningRate(const HttpRequest& request, const std::string&,
                               const HttpDone& done) {
   control_api::LearningRate message;
-  ReadJson(request.body, &message);
+  ReadBody(request.body, &message);
   if (!message.has_rate()) throw Error("rate: missing, expected a number of at least 0");
   if (!std::isfinite(message.rate()) || message.rate() < 0) {
     throw Error("rate: ", message.rate(), ", expected a finite number of at least 0");

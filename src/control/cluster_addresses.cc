@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "topology/choose_node.h"
 #include "topology/topology.h"
 

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <utility>
 
-#include "base/names.h"
 #include "base/registration.h"
+#include "base/text/names.h"
 
 namespace millrace {
 namespace {

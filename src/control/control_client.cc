@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/unix_time.h"
+#include "base/text/unix_time.h"
 #include "control/access.h"
 #include "control/cluster_addresses.h"
 #include "control/run_report.h"

@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "base/queue.h"
 #include "base/registration.h"
-#include "base/thread.h"
-#include "base/unix_time.h"
+#include "base/text/unix_time.h"
+#include "base/threads/queue.h"
+#include "base/threads/thread.h"
 #include "control/access.h"
 #include "control/api.h"
 #include "control/cluster_addresses.h"

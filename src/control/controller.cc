@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "control/cluster_addresses.h"
 #include "control/control_client.h"
 #include "control/run_report.h"

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/hex.h"
-#include "base/private_file.h"
+#include "base/files/private_file.h"
 #include "base/process_identity.h"
+#include "base/text/hex.h"
 #include "control/access.h"
 #include "control/run_report.h"
 #include "proto/control_files.pb.h"

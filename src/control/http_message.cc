@@ -1,7 +1,7 @@
 #include "control/http_message.h"
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace millrace::inline control {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/unix_time.h"
+#include "base/text/unix_time.h"
 #include "control/cluster_addresses.h"
 #include "control/run_metrics.h"
 #include "control/run_report.h"

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/posix_clock.h"
 #include "base/process_identity.h"
 #include "millrace/version.h"

@@ -30,7 +30,7 @@
 #include <boost/thread/condition_variable.hpp>
 
 #include "base/error.h"
-#include "base/thread.h"
+#include "base/threads/thread.h"
 #include "data/batch_sequence.h"
 #include "data/batch_source.h"
 #include "data/schedule.h"

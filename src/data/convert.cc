@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "data/database.h"
 #include "data/datum_view.h"
-#include "data/pixel_reader.h"
+#include "data/images/pixel_reader.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 

@@ -35,7 +35,7 @@ struct ImageMean {
 };
 
 // Computes the mean of all images of a database of either kind (raw or encoded, see
-// data/pixel_reader.h), which must have one size, and writes it as a BlobProto of shape 1 x
+// data/images/pixel_reader.h), which must have one size, and writes it as a BlobProto of shape 1 x
 // channels x height x width, the format of `mean_file`; "": writes no file.
 ImageMean ComputeImageMean(const std::string& database, const std::string& output_file);
 

@@ -4,8 +4,8 @@
 #include <mutex>
 #include <utility>
 
-#include "base/names.h"
 #include "base/registration.h"
+#include "base/text/names.h"
 
 namespace millrace {
 

@@ -8,7 +8,7 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "data/leveldb/leveldb_database.h"
 #include "data/lmdb_database.h"
 

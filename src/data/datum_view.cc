@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/quoted.h"
+#include "base/text/quoted.h"
 
 namespace millrace::inline data {
 namespace {

@@ -31,7 +31,7 @@ void CopyFloats(const DatumView& view, float* out);
 
 // Throws Error, without naming the record, unless the datum holds exactly channels x height x width
 // values, as bytes or (only if there are no bytes) as floats, or is marked as an encoded image and
-// holds bytes (see data/pixel_reader.h).
+// holds bytes (see data/images/pixel_reader.h).
 void CheckDatum(const DatumView& view);
 
 // The name of a record in errors: "db: record '00000012'". One line, even if the key is

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/quoted.h"
-#include "base/thread.h"
+#include "base/files/file.h"
+#include "base/text/quoted.h"
+#include "base/threads/thread.h"
 #include "data/open_once.h"
 #include "millrace/file_descriptor.h"
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/mapping_watch.h"
+#include "base/files/mapping_watch.h"
 #include "data/database.h"
 #include "millrace/data_source.h"
 
@@ -22,9 +22,9 @@ namespace millrace::inline data {
 // process keep views of the mapped file valid as long as the database object exists, whatever
 // writers do.
 //
-// The file may be truncated while it is in use: the process goes on (base/mapping_watch.h), views
-// stay readable, with zeros for missing bytes, and ThrowIfDamaged() reports it. Opening checks the
-// two meta pages and the size of the file. LMDB trusts all other pages.
+// The file may be truncated while it is in use: the process goes on (base/files/mapping_watch.h),
+// views stay readable, with zeros for missing bytes, and ThrowIfDamaged() reports it. Opening
+// checks the two meta pages and the size of the file. LMDB trusts all other pages.
 
 // Records refer to the mapped file. Thread-safe.
 class LmdbDatabase : public DataSource, public std::enable_shared_from_this<LmdbDatabase> {

@@ -9,9 +9,9 @@
 #include <memory>
 #include <vector>
 
-#include "base/cache_line.h"
-#include "base/queue.h"
-#include "base/thread.h"
+#include "base/threads/cache_line.h"
+#include "base/threads/queue.h"
+#include "base/threads/thread.h"
 #include "data/batch_stream.h"
 #include "data/batch_transform.h"
 #include "millrace/memory_space.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/pixel_rule.h"
+#include "data/images/pixel_rule.h"
 #include "millrace/blob.h"
 #include "millrace/data_source.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "data/mean_image.h"
+#include "data/images/mean_image.h"
 #include "proto/parse.h"
 
 namespace millrace::inline data {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "data/datum_view.h"
-#include "data/pixel_rule.h"
+#include "data/images/pixel_rule.h"
 #include "proto/caffe.pb.h"
 
 namespace millrace::inline data {

@@ -172,7 +172,7 @@ class CudaDriver final : public DeviceDriver {
   std::map<int, std::unique_ptr<CudaDevice>> devices_;
 };
 
-const RegisterDevice registered(std::make_unique<CudaDriver>());
+const RegisterDevice cuda_device(std::make_unique<CudaDriver>());
 
 }  // namespace
 }  // namespace millrace::inline device

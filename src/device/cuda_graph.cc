@@ -132,7 +132,7 @@ std::unique_ptr<WorkGraph> RecordCuda(Queue& generic,
   return nullptr;
 }
 
-const RegisterGraphRecorder registered(DeviceType::kCuda, &RecordCuda);
+const RegisterGraphRecorder cuda_graph(DeviceType::kCuda, &RecordCuda);
 
 }  // namespace
 }  // namespace millrace::inline device

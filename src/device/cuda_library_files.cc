@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/split.h"
+#include "base/text/split.h"
 
 namespace millrace::inline device {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <thread>
 
-#include "base/cache_line.h"
 #include "base/error.h"
+#include "base/threads/cache_line.h"
 #include "millrace/device.h"
 
 namespace millrace {
@@ -99,7 +99,7 @@ class CpuDriver final : public DeviceDriver {
   }
 };
 
-const RegisterDevice registered(std::make_unique<CpuDriver>());
+const RegisterDevice host_device(std::make_unique<CpuDriver>());
 
 }  // namespace
 

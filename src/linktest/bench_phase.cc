@@ -54,7 +54,7 @@ BenchStatus BenchPhases::status() const {
   status.set_version(kBenchVersion);
   status.set_phase(phase_);
   if (!is_leader()) return status;
-  status.set_participants(BitsOf(participants_));
+  status.set_participants(BitsOfNodes(participants_));
   status.set_warm_up_seconds(static_cast<float>(warm_up_seconds_));
   status.set_seconds(static_cast<float>(seconds_));
   return status;

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/cache_line.h"
 #include "base/posix_clock.h"
+#include "base/threads/cache_line.h"
 #include "exchange/kernels/kernel_op.h"
 
 namespace millrace::inline linktest {

@@ -25,7 +25,7 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "base/thread.h"
+#include "base/threads/thread.h"
 #include "segment/replica_device.h"
 #include "weights/iteration_clock.h"
 

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/private_file.h"
+#include "base/files/private_file.h"
 #include "base/process_identity.h"
 #include "metrics/counter_file_layout.h"
 #include "metrics/metrics_reading.h"

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "metrics/metrics_reading.h"
 
 namespace millrace::inline metrics {

@@ -10,7 +10,7 @@
 #include <cerrno>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace millrace::inline metrics {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 namespace millrace::inline metrics {
 namespace {

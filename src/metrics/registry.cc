@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/private_file.h"
+#include "base/files/private_file.h"
 #include "base/process_identity.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "metrics/counter_file_layout.h"
 #include "metrics/metrics_reading.h"
 #include "millrace/file_descriptor.h"

@@ -10,8 +10,8 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/unix_time.h"
+#include "base/files/file.h"
+#include "base/text/unix_time.h"
 #include "proto/tensorboard.pb.h"
 
 namespace millrace::inline metrics {

@@ -5,7 +5,7 @@
 
 #include "base/drawing_program.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "model/layer_text.h"
 #include "nn/net_param.h"
 

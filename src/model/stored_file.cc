@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/hdf5_file.h"
+#include "base/files/hdf5_file.h"
 #include "proto/parse.h"
 #include "proto/upgrade_net.h"
 #include "solver/hdf5_snapshot.h"

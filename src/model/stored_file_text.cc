@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "model/layer_text.h"
 #include "model/stored_file.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/module.h"
-#include "base/names.h"
-#include "base/quoted.h"
 #include "base/registration.h"
+#include "base/text/names.h"
+#include "base/text/quoted.h"
 #include "proto/custom_param.h"
 
 namespace millrace {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "base/names.h"
+#include "base/text/names.h"
 #include "nn/layers/layer_interfaces.h"
 #include "nn/layout_choice.h"
 #include "nn/net.h"

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "base/quoted.h"
+#include "base/text/quoted.h"
 #include "proto/upgrade_net.h"
 
 namespace millrace::inline nn {

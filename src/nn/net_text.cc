@@ -1,6 +1,6 @@
 #include "nn/net_text.h"
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "millrace/layer.h"
 #include "nn/net_param.h"
 #include "proto/unknown_fields.h"

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
-#include "base/utf8.h"
+#include "base/files/file.h"
+#include "base/text/utf8.h"
 #include "proto/caffe.pb.h"
 #include "proto/ignored_fields.h"
 #include "proto/unknown_fields.h"

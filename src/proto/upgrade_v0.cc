@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/quoted.h"
+#include "base/text/quoted.h"
 
 namespace millrace::inline proto {
 namespace {

@@ -9,11 +9,11 @@
 #include <chrono>
 #include <map>
 
-#include "base/hex.h"
-#include "base/names.h"
-#include "base/parse_number.h"
 #include "base/registration.h"
-#include "base/split.h"
+#include "base/text/hex.h"
+#include "base/text/names.h"
+#include "base/text/parse_number.h"
+#include "base/text/split.h"
 #include "millrace/file_descriptor.h"
 #include "transport/inet_address.h"
 #include "transport/network_names.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/thread.h"
+#include "base/threads/thread.h"
 #include "millrace/node_id.h"
 #include "rendezvous/registration.h"
 #include "rendezvous/registry_store.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/names.h"
+#include "base/text/names.h"
 
 namespace millrace::inline segment {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/names.h"
+#include "base/text/names.h"
 
 namespace millrace::inline segment {
 

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "exchange/kernels/merge_rule_registry.h"
+#include "exchange/kernels/rules/merge_rule_registry.h"
 #include "exchange/protocol/exchange.h"
 #include "millrace/transport.h"
 #include "segment/divergence_sampler.h"

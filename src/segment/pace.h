@@ -25,7 +25,7 @@
 
 #include <cstdint>
 
-#include "base/thread_load.h"
+#include "base/threads/thread_load.h"
 
 namespace millrace::inline segment {
 
@@ -64,8 +64,8 @@ class Pace {
   // time so far. Neither argument may decrease.
   int64_t RestNs(int64_t now_ns, int64_t cpu_ns);
 
-  // True once: the system does not count the times of the solvers (base/thread_load.h), so there is
-  // no limit.
+  // True once: the system does not count the times of the solvers (base/threads/thread_load.h), so
+  // there is no limit.
   bool TakeUncounted();
 
   // Share of one processor's time that the thread may use; 1: no limit.

@@ -6,10 +6,10 @@
 #include <functional>
 #include <memory>
 
-#include "base/range_lock.h"
+#include "base/threads/range_lock.h"
 #include "device/write_order.h"
 #include "exchange/kernels/chunk_op.h"
-#include "exchange/kernels/merge_rule_registry.h"
+#include "exchange/kernels/rules/merge_rule_registry.h"
 #include "millrace/device.h"
 
 namespace millrace::inline segment {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/posix_clock.h"
-#include "base/priority.h"
+#include "base/threads/priority.h"
 
 namespace millrace::inline segment {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/thread.h"
+#include "base/threads/thread.h"
 #include "segment/coalescing.h"
 #include "segment/net_segment.h"
 #include "segment/pace.h"

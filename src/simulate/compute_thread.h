@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/queue.h"
-#include "base/thread.h"
+#include "base/threads/queue.h"
+#include "base/threads/thread.h"
 #include "train/one_omp_thread.h"
 
 namespace millrace::inline simulate {

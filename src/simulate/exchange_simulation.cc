@@ -14,7 +14,6 @@ namespace {
 
 constexpr int64_t kLongestRestNs = 300'000'000'000;  // for forming and for coming to rest
 constexpr size_t kFramesAtOnce = 4;
-constexpr int kIpUdpBytes = 28;
 
 class ExchangeSimulation : public SimulationCore {
  public:

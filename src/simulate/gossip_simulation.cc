@@ -15,7 +15,6 @@ namespace millrace::inline simulate {
 namespace {
 
 constexpr uint64_t kPeerStream = 1002;
-constexpr int kIpUdpBytes = 28;
 
 class GossipSimulation : public SimulationCore {
  public:

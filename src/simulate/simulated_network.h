@@ -18,6 +18,9 @@ struct NetworkModel {
   double loss = 0;         // share of the frames that are lost, 0 to 1
 };
 
+// Bytes of the headers of IPv4 and UDP: what the payload of a packet leaves of the MTU.
+inline constexpr int kIpUdpBytes = 20 + 8;
+
 // Not thread-safe. Deterministic: behaviour depends on the model, the seed and the calls.
 class SimulatedNetwork {
  public:
@@ -28,7 +31,7 @@ class SimulatedNetwork {
   };
 
   // Bytes of a packet beside its own: Ethernet (preamble, header, checksum, gap), IP and UDP.
-  static constexpr size_t kOverheadBytes = 38 + 20 + 8;
+  static constexpr size_t kOverheadBytes = 38 + kIpUdpBytes;
 
   SimulatedNetwork(const NetworkModel& model, size_t workers, uint64_t seed);
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "exchange/kernels/default_merge_rule.h"
+#include "exchange/kernels/rules/default_merge_rule.h"
 #include "simulate/simulation_core.h"
 #include "train/train_nets.h"
 

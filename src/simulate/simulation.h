@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "exchange/kernels/chunk_op.h"
-#include "exchange/kernels/merge_rule_registry.h"
+#include "exchange/kernels/rules/merge_rule_registry.h"
 #include "simulate/simulated_network.h"
 #include "solver/solver_config.h"
-#include "train/evaluator.h"
+#include "train/evaluation/evaluator.h"
 
 namespace millrace::inline simulate {
 
@@ -31,7 +31,7 @@ struct SimulationOptions {
   NetworkModel network = {};
   int mtu = 9000;  // bytes of an IP packet, 576 to 65535
   // Without a name, and without damping: as a segment of so many nodes whose topology file names
-  // none (exchange/kernels/default_merge_rule.h).
+  // none (exchange/kernels/rules/default_merge_rule.h).
   MergeRuleConfig rule = {.name = "", .parameters = {}};
   bool scales = false;  // Topology.scaling is "linear"
   // Workers scale their learning rate (solver/rate_scale.h). The default rule sets it.

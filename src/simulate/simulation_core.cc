@@ -6,7 +6,7 @@
 #include <boost/thread/thread.hpp>
 #include <cmath>
 
-#include "train/evaluator.h"
+#include "train/evaluation/evaluator.h"
 #include "train/one_omp_thread.h"
 #include "train/resume.h"
 #include "train/train_nets.h"

@@ -170,8 +170,6 @@ class SynchronousSimulation : public SimulationCore {
     status->bytes_sent += static_cast<uint64_t>(bytes_sent_);
   }
 
-  static constexpr int kIpUdpBytes = 28;
-
   const std::optional<SynchronousMergeConfig> merge_;  // none: gradients are summed
   const bool averages_;                                // gradients; else their sum
   std::vector<int64_t> ready_ns_;                      // by worker: end of its last iteration

@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "base/hdf5_file.h"
+#include "base/files/hdf5_file.h"
 #include "millrace/blob.h"
 #include "proto/parse.h"
 #include "solver/run_state.h"

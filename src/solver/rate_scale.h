@@ -1,9 +1,9 @@
 // The factor by which the nodes of a cluster multiply the learning rate of the solver file where
-// they average their progress (exchange/kernels/average_rule.h): the mean of N nodes' progress at N
-// times the rate is the sum of their progress at the rate of the file. It rises from 1 during the
-// first iterations, in which large rates do harm (Goyal et al.: "Accurate, large minibatch SGD:
-// training ImageNet in 1 hour", 2017). It is smaller where exchanges are stale: the further nodes
-// move between two exchanges, the less their mean is worth.
+// they average their progress (exchange/kernels/rules/average_rule.h): the mean of N nodes'
+// progress at N times the rate is the sum of their progress at the rate of the file. It rises from
+// 1 during the first iterations, in which large rates do harm (Goyal et al.: "Accurate, large
+// minibatch SGD: training ImageNet in 1 hour", 2017). It is smaller where exchanges are stale: the
+// further nodes move between two exchanges, the less their mean is worth.
 #ifndef MILLRACE_SOLVER_RATE_SCALE_H_
 #define MILLRACE_SOLVER_RATE_SCALE_H_
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "base/file.h"
-#include "base/hdf5_file.h"
-#include "base/names.h"
+#include "base/files/file.h"
+#include "base/files/hdf5_file.h"
+#include "base/text/names.h"
 #include "nn/net.h"
 #include "proto/parse.h"
 #include "solver/hdf5_snapshot.h"

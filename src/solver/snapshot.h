@@ -66,7 +66,7 @@ std::string WriteState(const std::string& prefix, const Snapshot& snapshot,
                        size_t most_state_bytes = INT_MAX);
 
 // Removes the temporary files of processes that were killed while they wrote snapshots of this
-// prefix (RemoveStaleTemporaries in base/file.h). Returns the number of files.
+// prefix (RemoveStaleTemporaries in base/files/file.h). Returns the number of files.
 int RemoveStaleSnapshotFiles(const std::string& prefix);
 
 // "x.NODE.solverstate" for "x.solverstate", and with ".h5" at the end for that: a cluster node's

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/module.h"
 #include "data/sampler.h"
 #include "millrace/device.h"

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "base/locked_blocks.h"
 #include "base/registration.h"
+#include "base/threads/locked_blocks.h"
 #include "nn/net.h"
 #include "proto/custom_param.h"
 #include "solver/hogwild_update.h"

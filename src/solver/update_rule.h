@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "base/range_lock.h"
+#include "base/threads/range_lock.h"
 #include "millrace/update_rule.h"
 
 namespace millrace::inline nn {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/locked_blocks.h"
+#include "base/threads/locked_blocks.h"
 
 namespace millrace::inline strategy {
 namespace {

@@ -9,9 +9,10 @@
 // NIPS 2015, algorithm 1), where the shared weights are the center variable.
 //
 // s changes by atomic additions: several solvers, also of several processes, lose nothing of each
-// other. The caller holds the lock of the shared weights (base/locked_blocks.h), which keeps
-// exchanges with other machines apart. If nobody has changed s since it was fetched, Push makes it
-// equal to w, so that a single solver trains as on the shared weights themselves, bit for bit.
+// other. The caller holds the lock of the shared weights (base/threads/locked_blocks.h), which
+// keeps exchanges with other machines apart. If nobody has changed s since it was fetched, Push
+// makes it equal to w, so that a single solver trains as on the shared weights themselves, bit for
+// bit.
 #ifndef MILLRACE_STRATEGY_LOCAL_MERGE_H_
 #define MILLRACE_STRATEGY_LOCAL_MERGE_H_
 

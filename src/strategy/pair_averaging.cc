@@ -5,8 +5,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/locked_blocks.h"
 #include "base/rng.h"
+#include "base/threads/locked_blocks.h"
 #include "millrace/device.h"
 #include "strategy/local_merge.h"
 #include "weights/read_weights.h"
@@ -15,7 +15,7 @@ namespace millrace::inline strategy {
 namespace {
 
 constexpr uint64_t kPartnerStream = 2000;
-constexpr int64_t kBlock = 4096;  // floats that are averaged within some microseconds
+constexpr int64_t kAveragedBlock = 4096;  // floats that are averaged within some microseconds
 
 }  // namespace
 
@@ -85,8 +85,8 @@ void PairTeam::WithBlocks(int solver, const std::vector<int>& which, int64_t beg
 
 void PairTeam::Average(int solver, int partner) {
   const std::vector<int> both = {std::min(solver, partner), std::max(solver, partner)};
-  for (int64_t begin = 0; begin < run_.size(); begin += kBlock) {
-    const int64_t count = std::min(kBlock, run_.size() - begin);
+  for (int64_t begin = 0; begin < run_.size(); begin += kAveragedBlock) {
+    const int64_t count = std::min(kAveragedBlock, run_.size() - begin);
     WithBlocks(solver, both, begin, count, [&] {
       HogwildUpdateAverage(count, weights(solver) + begin, weights(partner) + begin);
     });
@@ -95,8 +95,8 @@ void PairTeam::Average(int solver, int partner) {
 
 void PairTeam::SetRunToMean(int solver, UpdateLock* holder) {
   std::vector<float*> parts(solvers());
-  for (int64_t begin = 0; begin < run_.size(); begin += kBlock) {
-    const int64_t count = std::min(kBlock, run_.size() - begin);
+  for (int64_t begin = 0; begin < run_.size(); begin += kAveragedBlock) {
+    const int64_t count = std::min(kAveragedBlock, run_.size() - begin);
     for (int i = 0; i < solvers(); ++i) parts[i] = weights(i) + begin;
     WithBlocks(solver, all_, begin, count, [&] {
       ForLockedBlocks(holder, run_.data(), begin, count, [&](int64_t first, int64_t size) {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/range_lock.h"
+#include "base/threads/range_lock.h"
 #include "millrace/memory_space.h"
 #include "solver/strategy.h"
 #include "strategy/replica_copy.h"

@@ -1,6 +1,6 @@
 #include "topology/machine.h"
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "segment/auth/key_file.h"
 #include "segment/replica_device.h"
 #include "transport/network_device.h"

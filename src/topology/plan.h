@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "exchange/kernels/merge_rule_registry.h"
+#include "exchange/kernels/rules/merge_rule_registry.h"
 #include "exchange/protocol/exchange_config.h"
 #include "millrace/transport_registry.h"
 #include "topology/machine.h"

@@ -2,7 +2,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "base/names.h"
+#include "base/text/names.h"
 #include "millrace/transport_registry.h"
 #include "topology/read_fields.h"
 #include "transport/network_names.h"

@@ -5,10 +5,10 @@
 #include <optional>
 #include <utility>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/fnv1a.h"
 #include "exchange/kernels/codec_config.h"
-#include "exchange/kernels/default_merge_rule.h"
+#include "exchange/kernels/rules/default_merge_rule.h"
 #include "millrace/transport_registry.h"
 #include "proto/parse.h"
 #include "proto/topology.pb.h"

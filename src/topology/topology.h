@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "exchange/kernels/chunk_op.h"
-#include "exchange/kernels/merge_rule_registry.h"
+#include "exchange/kernels/rules/merge_rule_registry.h"
 #include "millrace/device.h"
 #include "millrace/node_id.h"
 #include "millrace/transport_descriptor.h"
@@ -53,7 +53,7 @@ struct TopologySegment {
   CodecConfig codec;
   Codec position_codec = Codec::kFloat32;
   MergeRuleConfig rule;  // with all its parameters
-  // Why it has this rule, if the file names none (exchange/kernels/default_merge_rule.h).
+  // Why it has this rule, if the file names none (exchange/kernels/rules/default_merge_rule.h).
   std::string default_rule = {};
   bool names_rule = true, names_damping = true;  // whether the file does
   int mtu = 1500;                                // bytes
@@ -79,7 +79,8 @@ struct Topology {
   std::vector<TopologyNode> nodes;  // a node's id is its index
   std::vector<TopologySegment> segments;
   bool shard_data = true;
-  bool scales_rate = false;  // the nodes' learning rate (exchange/kernels/default_merge_rule.h)
+  bool scales_rate =
+      false;  // the nodes' learning rate (exchange/kernels/rules/default_merge_rule.h)
   bool distributed_evaluation = true;
   // Identifies the file's content, independent of its formatting, so that nodes with different
   // files detect the mismatch. 64-bit FNV-1a over the message in binary form.

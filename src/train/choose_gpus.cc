@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/split.h"
+#include "base/text/split.h"
 
 namespace millrace::inline train {
 namespace {

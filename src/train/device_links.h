@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/thread_load.h"
+#include "base/threads/thread_load.h"
 #include "cluster/cluster.h"
 #include "cluster/device_link.h"
 #include "metrics/registry.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/parse_number.h"
+#include "base/text/parse_number.h"
 #include "nn/net_param.h"
 #include "proto/part_values.h"
 #include "solver/strategy_registry.h"

@@ -22,7 +22,7 @@
 #include "solver/moving_average.h"
 #include "solver/solver.h"
 #include "solver/solver_config.h"
-#include "train/evaluator.h"
+#include "train/evaluation/evaluator.h"
 #include "train/options.h"
 
 namespace millrace::inline train {

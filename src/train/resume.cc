@@ -2,7 +2,7 @@
 
 #include <glog/logging.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace millrace::inline train {
 namespace {

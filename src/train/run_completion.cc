@@ -8,8 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "train/evaluation/score_check.h"
 #include "train/run_finalizer.h"
-#include "train/score_check.h"
 
 namespace millrace::inline train {
 namespace {

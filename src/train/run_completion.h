@@ -10,13 +10,13 @@
 #include "base/error.h"
 #include "solver/snapshot.h"
 #include "solver/stop_conditions.h"
-#include "train/cluster_training.h"
+#include "train/cluster/cluster_training.h"
+#include "train/evaluation/tester.h"
 #include "train/reporter.h"
 #include "train/run_setup.h"
 #include "train/run_stop.h"
 #include "train/snapshot_writer.h"
 #include "train/solver_worker.h"
-#include "train/tester.h"
 #include "train/train_run.h"
 
 namespace millrace::inline train {

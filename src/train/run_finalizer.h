@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "cluster/node_life.h"
-#include "train/distributed_evaluation.h"
-#include "train/tester.h"
+#include "train/evaluation/distributed_evaluation.h"
+#include "train/evaluation/tester.h"
 #include "weights/weight_buffer.h"
 #include "weights/weight_reader.h"
 

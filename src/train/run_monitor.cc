@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/unix_time.h"
+#include "base/text/unix_time.h"
 
 namespace millrace::inline train {
 

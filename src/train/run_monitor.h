@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "metrics/recent_rate.h"
 #include "millrace/run.h"
-#include "train/evaluator.h"
+#include "train/evaluation/evaluator.h"
 #include "train/run_control.h"
 
 namespace millrace::inline train {

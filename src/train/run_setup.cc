@@ -9,7 +9,7 @@
 #include "solver/solver.h"
 #include "solver/strategy_registry.h"
 #include "train/choose_gpus.h"
-#include "train/connect_ranks.h"
+#include "train/cluster/connect_ranks.h"
 #include "train/divide_batch.h"
 #include "train/resume.h"
 #include "train/train_nets.h"

@@ -14,7 +14,7 @@
 #include "solver/lr_policy.h"
 #include "solver/snapshot.h"
 #include "solver/solver_config.h"
-#include "train/cluster_session.h"
+#include "train/cluster/cluster_session.h"
 #include "train/options.h"
 #include "weights/device_weights.h"
 #include "weights/weight_buffer.h"

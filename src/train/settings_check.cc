@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "base/fnv1a.h"
-#include "base/names.h"
-#include "base/utf8.h"
+#include "base/text/names.h"
+#include "base/text/utf8.h"
 
 namespace millrace::inline train {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 
-#include "base/thread_load.h"
+#include "base/threads/thread_load.h"
 #include "cluster/cluster.h"
 #include "cluster/merged_weights.h"
 #include "cluster/snapshot_duty.h"
@@ -21,11 +21,11 @@
 #include "solver/solver_config.h"
 #include "solver/stop_conditions.h"
 #include "solver/strategy.h"
-#include "train/distributed_evaluation.h"
+#include "train/evaluation/distributed_evaluation.h"
+#include "train/evaluation/tester.h"
 #include "train/reporter.h"
 #include "train/run_control.h"
 #include "train/snapshot_writer.h"
-#include "train/tester.h"
 #include "weights/weight_buffer.h"
 
 namespace millrace::inline train {

@@ -9,7 +9,7 @@
 #include <glog/logging.h>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "data/data_service.h"
 #include "nn/net.h"
 #include "nn/net_param.h"

@@ -9,12 +9,12 @@
 #include <thread>
 #include <utility>
 
-#include "base/thread.h"
+#include "base/threads/thread.h"
 #include "collective/processes.h"
 #include "metrics/tensorboard_writer.h"
 #include "solver/strategy_registry.h"
-#include "train/cluster_training.h"
-#include "train/connect_ranks.h"
+#include "train/cluster/cluster_training.h"
+#include "train/cluster/connect_ranks.h"
 #include "train/device_links.h"
 #include "train/run_completion.h"
 #include "train/run_counters.h"

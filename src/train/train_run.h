@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "train/evaluator.h"
+#include "train/evaluation/evaluator.h"
 #include "train/options.h"
 
 namespace millrace::inline train {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <new>
 
-#include "base/cache_line.h"
+#include "base/threads/cache_line.h"
 
 namespace millrace::inline transport {
 

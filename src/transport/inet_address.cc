@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/parse_number.h"
+#include "base/text/parse_number.h"
 
 namespace millrace::inline transport {
 namespace {

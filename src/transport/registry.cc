@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/module.h"
-#include "base/names.h"
 #include "base/registration.h"
+#include "base/text/names.h"
 #include "transport/check_descriptor.h"
 
 namespace millrace {

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/private_file.h"
+#include "base/files/private_file.h"
 
 namespace millrace::inline weights {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "base/range_lock.h"
+#include "base/threads/range_lock.h"
 
 namespace millrace::inline weights {
 

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/thread.h"
+#include "base/threads/thread.h"
 
 namespace millrace::inline weights {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "base/process_identity.h"
-#include "base/range_lock.h"
+#include "base/threads/range_lock.h"
 #include "weights/iteration_clock.h"
 #include "weights/param_layout.h"
 #include "weights/shm_file.h"

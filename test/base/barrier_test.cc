@@ -1,4 +1,4 @@
-#include "base/barrier.h"
+#include "base/threads/barrier.h"
 
 #include <atomic>
 #include <memory>

@@ -1,10 +1,10 @@
-#include "base/hdf5_file.h"
+#include "base/files/hdf5_file.h"
 
 #include <hdf5.h>
 
 #include <thread>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/support/support.h"
 
 namespace millrace {

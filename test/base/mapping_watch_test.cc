@@ -1,4 +1,4 @@
-#include "base/mapping_watch.h"
+#include "base/files/mapping_watch.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "base/priority.h"
+#include "base/threads/priority.h"
 
 #include <gtest/gtest.h>
 #include <linux/capability.h>

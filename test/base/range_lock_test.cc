@@ -1,4 +1,4 @@
-#include "base/range_lock.h"
+#include "base/threads/range_lock.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/thread_load.h"
+#include "base/threads/thread_load.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

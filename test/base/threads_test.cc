@@ -3,8 +3,8 @@
 #include <chrono>
 #include <thread>
 
-#include "base/queue.h"
-#include "base/thread.h"
+#include "base/threads/queue.h"
+#include "base/threads/thread.h"
 #include "test/support/support.h"
 
 namespace millrace::test {

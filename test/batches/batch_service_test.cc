@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/rng.h"
 #include "batches/batch_client.h"
 #include "batches/batch_server.h"

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/rng.h"
 #include "batches/frames.h"
 #include "batches/ledger_file.h"

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/registration.h"
 #include "test/support/etcd_server.h"
 #include "test/support/free_port.h"

@@ -30,7 +30,7 @@ class QuiescenceWaits : public testing::Test {
   void Say(NodeId node, float weight, std::vector<NodeId> responsive) {
     RunEnd end;
     end.set_weights(TerminationDetector::Checksum({&weight, 1}));
-    end.set_responsive(BitsOf(responsive));
+    end.set_responsive(BitsOfNodes(responsive));
     Publish(node, end);
   }
   void Publish(NodeId node, const RunEnd& end) {
@@ -100,7 +100,7 @@ TEST_F(QuiescenceWaits, NameProgressThatIsStillUnderWayAsTheLikelyCause) {
   RunEnd end;
   const float weight = 7;
   end.set_weights(TerminationDetector::Checksum({&weight, 1}));
-  end.set_responsive(BitsOf({0, 2}));
+  end.set_responsive(BitsOfNodes({0, 2}));
   end.set_outstanding(true);
   Publish(1, end);
   EXPECT_GE(Await(Result::kDiverged), 60);
@@ -112,7 +112,7 @@ TEST_F(QuiescenceWaits, NameProgressThatIsStillUnderWayAsTheLikelyCause) {
 TEST_F(QuiescenceWaits, NameTheNodesThatDoNotEnd) {
   RunEnd training;
   training.set_iteration_ns(1);
-  training.set_responsive(BitsOf({0, 2}));
+  training.set_responsive(BitsOfNodes({0, 2}));
   Publish(1, training);
   EXPECT_GE(Await(Result::kDiverged), 30);
   EXPECT_EQ(wait_.failure(),

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "control/access.h"
 #include "control/control_client.h"
 #include "control/endpoint_file.h"

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/support/eventually.h"
 #include "test/support/support.h"
 

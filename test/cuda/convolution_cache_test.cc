@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/cuda/library_fixture.h"
 
 namespace millrace::test {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/support/support.h"
 
 namespace millrace::test {

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/support/support.h"
 
 namespace millrace::test {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/support/support.h"
 
 namespace millrace::test {

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "data/datum_view.h"
 #include "test/data/layer_instance.h"
 #include "test/support/encode_images.h"

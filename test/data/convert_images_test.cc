@@ -2,10 +2,10 @@
 
 #include <filesystem>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "data/datum_view.h"
 #include "data/images/image_encoder.h"
-#include "data/pixel_reader.h"
+#include "data/images/pixel_reader.h"
 #include "test/support/encode_images.h"
 #include "test/support/support.h"
 

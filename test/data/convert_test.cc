@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "data/lmdb_database.h"
 #include "proto/parse.h"
 #include "test/data/test_db.h"

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "data/data_service.h"
 #include "data/leveldb/leveldb_database.h"
 #include "data/lmdb_database.h"

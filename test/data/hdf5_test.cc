@@ -8,7 +8,7 @@
 #include <set>
 #include <thread>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "data/hdf5/hdf5_source.h"
 #include "data/hdf5/hdf5_writer.h"
 #include "test/data/layer_instance.h"

@@ -1,11 +1,11 @@
-#include "data/image_decoder.h"
+#include "data/images/image_decoder.h"
 
 #include <png.h>
 
 #include <algorithm>
 
 #include "base/error.h"
-#include "data/orientation.h"
+#include "data/images/orientation.h"
 #include "test/support/encode_images.h"
 #include "test/support/support.h"
 

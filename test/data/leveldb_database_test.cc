@@ -8,9 +8,9 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/rng.h"
-#include "base/thread.h"
+#include "base/threads/thread.h"
 #include "test/data/test_db.h"
 #include "test/support/support.h"
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/rng.h"
 #include "test/data/test_db.h"
 #include "test/support/support.h"

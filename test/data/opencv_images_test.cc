@@ -1,5 +1,5 @@
 // Images that OpenCV reads, and those that it need not read, against its own pixels.
-#include "data/opencv_images.h"
+#include "data/images/opencv_images.h"
 
 #include "base/error.h"
 #include "base/module.h"

@@ -1,4 +1,4 @@
-#include "data/pixel_reader.h"
+#include "data/images/pixel_reader.h"
 
 #include "proto/parse.h"
 #include "test/data/test_db.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "exchange/kernels/host_executor.h"
 #include "test/exchange/replica.h"
 

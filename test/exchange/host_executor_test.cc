@@ -5,10 +5,10 @@
 #include <limits>
 #include <thread>
 
-#include "base/range_lock.h"
-#include "exchange/kernels/additive_rule.h"
+#include "base/threads/range_lock.h"
 #include "exchange/kernels/codec.h"
 #include "exchange/kernels/host_rule_executor.h"
+#include "exchange/kernels/rules/additive_rule.h"
 #include "test/exchange/executor_pair.h"
 #include "test/support/support.h"
 

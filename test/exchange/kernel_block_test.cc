@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "exchange/kernels/additive_rule.h"
 #include "exchange/kernels/kernel_body.h"
+#include "exchange/kernels/rules/additive_rule.h"
 #include "test/support/support.h"
 #include "test/support/threaded_lanes.h"
 

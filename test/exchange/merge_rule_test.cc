@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "exchange/kernels/codec_config.h"
 #include "exchange/kernels/host_executor.h"
-#include "exchange/kernels/register_host_rule.h"
+#include "exchange/kernels/rules/register_host_rule.h"
 #include "test/exchange/replica.h"
 #include "test/support/support.h"
 #include "test/support/test_rules.h"

@@ -1,6 +1,6 @@
 // Merge rules over spans (millrace/merge_rule.h), registered as a plugin registers them: through
 // all codecs and instruction sets they must agree with the reference executor in every bit.
-#include "exchange/kernels/span_rule.h"
+#include "exchange/kernels/rules/span_rule.h"
 
 #include <gtest/gtest.h>
 

@@ -10,13 +10,13 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/utf8.h"
+#include "base/files/file.h"
+#include "base/text/utf8.h"
 #include "metrics/counter_file_layout.h"
-#include "millrace/metrics.h"
 #include "metrics/counter_table.h"
 #include "metrics/registry.h"
 #include "millrace/file_descriptor.h"
+#include "millrace/metrics.h"
 #include "test/fuzz/support/files.h"
 #include "test/fuzz/support/fuzz.h"
 

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "data/hdf5/hdf5_source.h"
 #include "nn/net.h"
 #include "proto/parse.h"

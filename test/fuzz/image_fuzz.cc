@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "data/image_decoder.h"
+#include "data/images/image_decoder.h"
 #include "test/fuzz/support/fuzz.h"
 #include "test/support/encode_images.h"
 

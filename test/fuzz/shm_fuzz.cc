@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/fuzz/support/fuzz.h"
 #include "test/support/fake_clock.h"
 #include "weights/weight_buffer.h"

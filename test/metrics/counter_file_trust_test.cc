@@ -16,7 +16,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "metrics/counter_file_layout.h"
 #include "metrics/registry.h"
 #include "millrace/metrics.h"

@@ -14,7 +14,7 @@
 #include <map>
 #include <set>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/rng.h"
 #include "metrics/plot.h"
 #include "test/metrics/rows.h"

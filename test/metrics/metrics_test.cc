@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/metrics/rows.h"
 #include "test/support/support.h"
 

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "proto/tensorboard.pb.h"
 #include "test/support/support.h"
 

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/file.h"
-#include "base/hdf5_file.h"
+#include "base/files/file.h"
+#include "base/files/hdf5_file.h"
 #include "data/database.h"
 #include "model/loaded_net.h"
 #include "nn/plain_values.h"

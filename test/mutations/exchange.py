@@ -17,12 +17,12 @@ CONTEXT, OUTBOX = "src/exchange/protocol/exchange_context.h", "src/exchange/prot
 DAMPING = "src/exchange/protocol/damping.h"
 PRIORITY = "src/exchange/protocol/send_priority.h"
 CONTEXT_CC, CYCLE = "src/exchange/protocol/exchange_context.cc", "src/exchange/protocol/diff_cycle.h"
-RULE, EXECUTOR = "src/exchange/kernels/additive_rule.h", "src/exchange/kernels/host_rule_executor.h"
-KERNEL, RULES = "src/exchange/kernels/kernel_body.h", "src/exchange/kernels/merge_rule_registry.cc"
+RULE, EXECUTOR = "src/exchange/kernels/rules/additive_rule.h", "src/exchange/kernels/host_rule_executor.h"
+KERNEL, RULES = "src/exchange/kernels/kernel_body.h", "src/exchange/kernels/rules/merge_rule_registry.cc"
 SPANS = "src/exchange/kernels/span_loops-inl.h"
-OUTER, CHOICE = "src/exchange/kernels/outer_rule.h", "src/exchange/kernels/sparse_choice.cc"
+OUTER, CHOICE = "src/exchange/kernels/rules/outer_rule.h", "src/exchange/kernels/sparse_choice.cc"
 HOST_TYPES = "src/exchange/kernels/host_types.h"
-OP_LOCK, RANGE_LOCK = "src/exchange/kernels/op_lock.h", "src/base/range_lock.cc"
+OP_LOCK, RANGE_LOCK = "src/exchange/kernels/op_lock.h", "src/base/threads/range_lock.cc"
 
 MUTANTS = [
     # ---- Positions that are rounded, and when they are sent -----------------

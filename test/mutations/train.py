@@ -5,15 +5,15 @@ LEAVE, QUIESCENCE = "src/cluster/graceful_leave.cc", "src/cluster/quiescence_wai
 DETECTOR = "src/cluster/failure_detector.cc"
 DUTY, WRITER = "src/cluster/snapshot_duty.cc", "src/train/snapshot_writer.cc"
 TAKEOVER = "src/cluster/shard_takeover.cc"
-EVALUATION, SHARES, TESTER = (f"src/train/{name}.cc" for name in ("distributed_evaluation",
-                                                             "evaluation_shards", "tester"))
+EVALUATION, SHARES, TESTER = (f"src/train/evaluation/{name}.cc" for name in (
+    "distributed_evaluation", "evaluation_shards", "tester"))
 WORKER, RUN = "src/train/solver_worker.cc", "src/train/train_run.cc"
 LR_POLICY = "src/solver/lr_policy.h"
-SETUP, TRAINING = "src/train/run_setup.cc", "src/train/cluster_training.cc"
+SETUP, TRAINING = "src/train/run_setup.cc", "src/train/cluster/cluster_training.cc"
 COMPLETION = "src/train/run_completion.cc"
 SOLVER, HOGWILD = "src/solver/solver.cc", "src/strategy/hogwild.h"
 REPORTER = "src/train/reporter.cc"
-FAILURES, SCORES = "src/cluster/peer_failures.cc", "src/train/score_check.cc"
+FAILURES, SCORES = "src/cluster/peer_failures.cc", "src/train/evaluation/score_check.cc"
 VIEW, PLAIN = "src/train/net_view.cc", "src/nn/plain_values.cc"
 
 MUTANTS = [

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "proto/parse.h"
 #include "test/netns/network.h"
 #include "test/support/eventually.h"

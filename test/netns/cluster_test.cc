@@ -13,7 +13,7 @@
 #include <set>
 #include <sstream>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "metrics/metrics_writer.h"
 #include "solver/snapshot.h"
 #include "test/netns/cluster_of_machines.h"

@@ -2,7 +2,7 @@
 #include <atomic>
 #include <thread>
 
-#include "base/range_lock.h"
+#include "base/threads/range_lock.h"
 #include "test/nn/channel_reference.h"
 #include "test/nn/layer_runner.h"
 #include "test/nn/net_support.h"

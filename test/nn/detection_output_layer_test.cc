@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/nn/loss_support.h"
 #include "test/nn/net_support.h"
 

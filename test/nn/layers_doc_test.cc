@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "millrace/layer.h"
 
 namespace millrace::test {

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "model/onnx/export.h"
 #include "nn/plain_values.h"
 #include "proto/parse.h"

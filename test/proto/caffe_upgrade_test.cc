@@ -1,5 +1,5 @@
 // Files in earlier formats, upgraded by Caffe's own tools (test/caffe/fixture/README.md).
-#include "base/file.h"
+#include "base/files/file.h"
 #include "proto/upgrade_net.h"
 #include "proto/upgrade_solver.h"
 #include "test/support/support.h"

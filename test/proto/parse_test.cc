@@ -1,6 +1,6 @@
 #include "proto/parse.h"
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "proto/caffe.pb.h"
 #include "proto/unknown_fields.h"
 #include "test/support/support.h"

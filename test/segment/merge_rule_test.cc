@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 #include "cluster/start.h"
-#include "exchange/kernels/register_host_rule.h"
+#include "exchange/kernels/rules/register_host_rule.h"
 #include "exchange/kernels/stream_executor.h"
 #include "exchange/protocol/ownership.h"
 #include "test/sim/segment_cluster.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/range_lock.h"
-#include "exchange/kernels/merge_rule_registry.h"
+#include "base/threads/range_lock.h"
+#include "exchange/kernels/rules/merge_rule_registry.h"
 #include "exchange/protocol/exchange.h"
 #include "test/sim/network.h"
 #include "test/support/fake_executor.h"

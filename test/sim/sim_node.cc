@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "exchange/kernels/additive_rule.h"
 #include "exchange/kernels/codec.h"
-#include "exchange/kernels/register_host_rule.h"
+#include "exchange/kernels/rules/additive_rule.h"
+#include "exchange/kernels/rules/register_host_rule.h"
 
 namespace millrace::sim {
 namespace {

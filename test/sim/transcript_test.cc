@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/sim/cluster.h"
 #include "test/support/support.h"
 

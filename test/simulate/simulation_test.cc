@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "exchange/kernels/codec_config.h"
-#include "exchange/kernels/default_merge_rule.h"
+#include "exchange/kernels/rules/default_merge_rule.h"
 #include "proto/parse.h"
 #include "solver/rate_scale.h"
 #include "test/simulate/simulate_support.h"
@@ -109,11 +109,11 @@ TEST_F(SimulationTest, MergesAsASegmentOfAsManyNodesThatNamesNoRule) {
   const auto weights = [&](int workers, const MergeRuleConfig& rule, std::optional<bool> damping,
                            bool scales = false, bool scales_rate = false) {
     return Simulate(Config(120), {.workers = workers,
-                                 .mtu = 600,
-                                 .rule = rule,
-                                 .scales = scales,
-                                 .scales_rate = scales_rate,
-                                 .damping = damping})
+                                  .mtu = 600,
+                                  .rule = rule,
+                                  .scales = scales,
+                                  .scales_rate = scales_rate,
+                                  .damping = damping})
         .weights;
   };
   const MergeRuleConfig none = {.name = "", .parameters = {}};

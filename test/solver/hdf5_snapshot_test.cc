@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <map>
 
-#include "base/file.h"
-#include "base/hdf5_file.h"
+#include "base/files/file.h"
+#include "base/files/hdf5_file.h"
 #include "base/rng.h"
 #include "nn/net.h"
 #include "proto/parse.h"

@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/rng.h"
 #include "nn/net.h"
 #include "proto/parse.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/range_lock.h"
+#include "base/threads/range_lock.h"
 #include "cluster/cluster.h"
 
 namespace millrace::test {

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace millrace::test {
 namespace {

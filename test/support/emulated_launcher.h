@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "exchange/kernels/additive_rule.h"
 #include "exchange/kernels/kernel_body.h"
 #include "exchange/kernels/kernel_launcher.h"
+#include "exchange/kernels/rules/additive_rule.h"
 #include "test/support/fake_device.h"
 
 namespace millrace::test {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/cache_line.h"
+#include "base/threads/cache_line.h"
 #include "millrace/device.h"
 #include "millrace/transport.h"
 #include "test/support/fake_device.h"

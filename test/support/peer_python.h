@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/support/support.h"
 
 namespace millrace::test {

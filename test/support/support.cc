@@ -18,7 +18,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace millrace::test {
 namespace {

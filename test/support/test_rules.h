@@ -8,10 +8,10 @@
 #include <span>
 
 #include "base/host_device.h"
-#include "exchange/kernels/additive_rule.h"
-#include "exchange/kernels/easgd_rule.h"
-#include "exchange/kernels/merge_rule.h"
-#include "exchange/kernels/merge_rule_registry.h"
+#include "exchange/kernels/rules/additive_rule.h"
+#include "exchange/kernels/rules/easgd_rule.h"
+#include "exchange/kernels/rules/merge_rule.h"
+#include "exchange/kernels/rules/merge_rule_registry.h"
 #include "millrace/merge_rule.h"
 
 namespace millrace::test {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/support/eventually.h"
 #include "test/support/problem.h"
 #include "test/support/support.h"

@@ -1,7 +1,7 @@
 // The merge rule of segments whose file names none.
 #include <gtest/gtest.h>
 
-#include "exchange/kernels/default_merge_rule.h"
+#include "exchange/kernels/rules/default_merge_rule.h"
 #include "test/support/support.h"
 #include "topology/plan.h"
 #include "topology/topology.h"

@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/topology/topology_support.h"
 #include "topology/plan.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/names.h"
+#include "base/text/names.h"
 #include "exchange/protocol/exchange.h"
 #include "test/topology/topology_support.h"
 #include "topology/read_fields.h"

@@ -10,7 +10,7 @@
 #include "nn/net.h"
 #include "proto/parse.h"
 #include "test/train/train_support.h"
-#include "train/evaluator.h"
+#include "train/evaluation/evaluator.h"
 #include "weights/weight_buffer.h"
 
 namespace millrace::test {

@@ -5,8 +5,8 @@
 #include "test/nn/net_support.h"
 #include "test/support/log_watch.h"
 #include "test/train/train_support.h"
-#include "train/distributed_evaluation.h"
-#include "train/evaluator.h"
+#include "train/evaluation/distributed_evaluation.h"
+#include "train/evaluation/evaluator.h"
 #include "weights/weight_buffer.h"
 
 namespace millrace::test {

@@ -1,4 +1,4 @@
-#include "train/distributed_evaluation.h"
+#include "train/evaluation/distributed_evaluation.h"
 
 #include <gtest/gtest.h>
 
@@ -306,7 +306,7 @@ TEST_F(DistributedEvaluations, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   const uint32_t checksum = TerminationDetector::Checksum(weights);
   RunEnd leader;
   leader.set_weights(checksum);
-  leader.set_responsive(BitsOf(std::vector<NodeId>{1}));
+  leader.set_responsive(BitsOfNodes(std::vector<NodeId>{1}));
   // Node 0, as it has published its end; the cluster of this node never forms, so it does not lead.
   sim::GossipBoard gossip;
   const auto say = [&] {
@@ -359,7 +359,7 @@ TEST_F(DistributedEvaluations, FollowAnEndOfTheRunThatFails) {
   const std::span<const float> weights(weights_->data(), static_cast<size_t>(weights_->size()));
   RunEnd other;
   other.set_weights(TerminationDetector::Checksum(weights) + 1);
-  other.set_responsive(BitsOf(std::vector<NodeId>{0}));
+  other.set_responsive(BitsOfNodes(std::vector<NodeId>{0}));
   sim::GossipBoard gossip;
   const std::string text = other.SerializeAsString();
   gossip.Publish(1, std::as_bytes(std::span(text)), 1, GossipKey::kEnd);

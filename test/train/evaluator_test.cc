@@ -1,4 +1,4 @@
-#include "train/evaluator.h"
+#include "train/evaluation/evaluator.h"
 
 #include "data/data_service.h"
 #include "test/support/problem.h"

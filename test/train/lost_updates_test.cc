@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/range_lock.h"
+#include "base/threads/range_lock.h"
 #include "exchange/kernels/host_executor.h"
 #include "exchange/kernels/host_payload.h"
 #include "solver/update_rule.h"

@@ -13,7 +13,7 @@
 #include "test/support/cluster_node.h"
 #include "test/support/eventually.h"
 #include "test/train/train_support.h"
-#include "train/distributed_evaluation.h"
+#include "train/evaluation/distributed_evaluation.h"
 #include "train/solver_worker.h"
 #include "transport/loopback/transport.h"
 

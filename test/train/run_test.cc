@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/support/problem.h"
 #include "test/support/support.h"
 #include "test/train/train_support.h"

@@ -1,4 +1,4 @@
-#include "train/score_check.h"
+#include "train/evaluation/score_check.h"
 
 #include <gtest/gtest.h>
 

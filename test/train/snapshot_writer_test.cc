@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/support/fake_clock.h"
 #include "test/support/log_watch.h"
 #include "test/support/support.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "metrics/metrics_writer.h"
 #include "solver/snapshot.h"
 #include "test/support/problem.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/support/free_port.h"
 #include "test/support/support.h"
 

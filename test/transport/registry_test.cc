@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/registration.h"
 #include "test/transport/create_error.h"
 #include "transport/check_descriptor.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/support/support.h"
 #include "test/weights/shm_support.h"
 #include "weights/shm_header.h"

@@ -17,7 +17,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/process_identity.h"
 #include "test/support/support.h"
 #include "weights/shm_header.h"

@@ -208,7 +208,7 @@ std::unique_ptr<Processes> ConnectByMpi(double peer_timeout) {
   return std::make_unique<MpiProcesses>(peer_timeout);
 }
 
-const RegisterConnect registered(ConnectByMpi);
+const RegisterConnect mpi_processes(ConnectByMpi);
 
 }  // namespace
 }  // namespace millrace::inline collective

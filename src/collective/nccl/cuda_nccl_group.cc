@@ -111,10 +111,10 @@ DeviceGroup MakeNcclGroup(const NcclApi& api, std::span<Device* const> devices,
 
 namespace {
 
-const RegisterDeviceGroup registered(DeviceType::kCuda,
-                                     [](std::span<Device* const> devices, Collective* between) {
-                                       return MakeNcclGroup(Nccl(), devices, between);
-                                     });
+const RegisterDeviceGroup cuda_nccl_group(DeviceType::kCuda, [](std::span<Device* const> devices,
+                                                                Collective* between) {
+  return MakeNcclGroup(Nccl(), devices, between);
+});
 
 }  // namespace
 }  // namespace millrace::inline collective

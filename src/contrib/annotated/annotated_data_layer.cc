@@ -16,7 +16,7 @@ std::unique_ptr<BatchTransform> AnnotatedDataLayer::MakeTransform(const BatchStr
 }
 
 namespace {
-const RegisterLayer<AnnotatedDataLayer> registered("AnnotatedData");
+const RegisterLayer<AnnotatedDataLayer> annotated_data_layer("AnnotatedData");
 }  // namespace
 
 }  // namespace millrace::inline contrib

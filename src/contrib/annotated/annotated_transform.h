@@ -23,8 +23,8 @@
 #include "contrib/annotated/object.h"
 #include "data/batch_transform.h"
 #include "data/images/noise.h"
+#include "data/images/pixel_reader.h"
 #include "data/images/resize_policy.h"
-#include "data/pixel_reader.h"
 #include "data/transformer.h"
 #include "proto/caffe.pb.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "contrib/annotated/annotation_file.h"
 #include "data/images/convert_records.h"
 #include "data/images/image_list.h"
@@ -136,7 +136,7 @@ ConvertImagesResult ConvertAnnotated(const std::string& root_folder, const std::
 
 namespace {
 
-const RegisterAnnotatedConverter registered(ConvertAnnotated);
+const RegisterAnnotatedConverter convert_annotated(ConvertAnnotated);
 
 }  // namespace
 }  // namespace millrace::inline contrib

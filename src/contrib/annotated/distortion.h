@@ -5,7 +5,7 @@
 #define MILLRACE_CONTRIB_ANNOTATED_DISTORTION_H_
 
 #include "base/rng.h"
-#include "data/image_decoder.h"
+#include "data/images/image_decoder.h"
 #include "proto/caffe.pb.h"
 
 namespace millrace::inline contrib {

@@ -68,7 +68,7 @@ class InsanityLayer : public Layer, public PreparesPass {
   RandomKey key_;
 };
 
-const RegisterLayer<InsanityLayer> registered("Insanity");
+const RegisterLayer<InsanityLayer> insanity_layer("Insanity");
 
 }  // namespace
 }  // namespace millrace::inline contrib

@@ -130,7 +130,7 @@ void SpatialTransformerLayer::Backward(const Blobs& top, const std::vector<bool>
   }
 }
 
-const RegisterLayer<SpatialTransformerLayer> registered("SpatialTransformer");
+const RegisterLayer<SpatialTransformerLayer> spatial_transformer_layer("SpatialTransformer");
 
 }  // namespace
 }  // namespace millrace::inline contrib

@@ -67,7 +67,7 @@ void BoxAnnotatorOhemLayer::Forward(const Blobs& bottom, const Blobs& top) {
                          bottom[kWeights]->data(), top[0]->data(), top[1]->data()});
 }
 
-const RegisterLayer<BoxAnnotatorOhemLayer> registered("BoxAnnotatorOHEM");
+const RegisterLayer<BoxAnnotatorOhemLayer> box_annotator_ohem_layer("BoxAnnotatorOHEM");
 
 }  // namespace
 }  // namespace millrace::inline contrib

@@ -192,7 +192,7 @@ void DetectionEvaluateLayer::Forward(const Blobs&, const Blobs& top) {
   if (!images_.empty()) first_ = (first_ + batch_) % images_.size();
 }
 
-const RegisterLayer<DetectionEvaluateLayer> registered("DetectionEvaluate");
+const RegisterLayer<DetectionEvaluateLayer> detection_evaluate_layer("DetectionEvaluate");
 
 }  // namespace
 }  // namespace millrace::inline contrib

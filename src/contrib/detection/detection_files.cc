@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "proto/parse.h"
 
 namespace millrace::inline contrib {

@@ -185,7 +185,7 @@ void DetectionOutputLayer::Forward(const Blobs&, const Blobs& top) {
   for (const std::vector<Detection>& image : found_) files_->Add(image);
 }
 
-const RegisterLayer<DetectionOutputLayer> registered("DetectionOutput");
+const RegisterLayer<DetectionOutputLayer> detection_output_layer("DetectionOutput");
 
 }  // namespace
 }  // namespace millrace::inline contrib

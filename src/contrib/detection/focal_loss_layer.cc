@@ -98,7 +98,7 @@ void FocalLossLayer::Backward(const Blobs& top, const std::vector<bool>& propaga
                        bottom[0]->diff()});
 }
 
-const RegisterLayer<FocalLossLayer> registered("FocalLoss");
+const RegisterLayer<FocalLossLayer> focal_loss_layer("FocalLoss");
 
 }  // namespace
 }  // namespace millrace::inline contrib

@@ -256,7 +256,7 @@ void MultiBoxLossLayer::Backward(const Blobs& top, const std::vector<bool>& prop
   bottom[1]->CopyDiffFromHost(gradient.data());
 }
 
-const RegisterLayer<MultiBoxLossLayer> registered("MultiBoxLoss");
+const RegisterLayer<MultiBoxLossLayer> multibox_loss_layer("MultiBoxLoss");
 
 }  // namespace
 }  // namespace millrace::inline contrib

@@ -119,7 +119,7 @@ void NormalizeLayer::Backward(const Blobs& top, const std::vector<bool>& propaga
          L2NormBackward{view, x, diff, product_.data(), bottom[0]->diff()});
 }
 
-const RegisterLayer<NormalizeLayer> registered("Normalize");
+const RegisterLayer<NormalizeLayer> normalize_layer("Normalize");
 
 }  // namespace
 }  // namespace millrace::inline contrib

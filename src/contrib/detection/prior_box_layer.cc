@@ -211,7 +211,7 @@ void PriorBoxLayer::Forward(const Blobs&, const Blobs& top) {
   context_.queue->Copy(top[0]->data(), boxes_.data(), boxes_.count() * sizeof(float));
 }
 
-const RegisterLayer<PriorBoxLayer> registered("PriorBox");
+const RegisterLayer<PriorBoxLayer> prior_box_layer("PriorBox");
 
 }  // namespace
 }  // namespace millrace::inline contrib

@@ -23,11 +23,11 @@ struct RegionProposal {
 
 // What an image is and what the net says of it; pointers to host memory.
 struct ProposalInputs {
-  float height, width;              // of the image
+  float height, width;          // of the image
   float min_height, min_width;  // of a proposal
-  int64_t rows, columns;            // of the map
-  const float* scores;              // {anchors, rows, columns}, of objects
-  const float* changes;             // {anchors, 4, rows, columns}
+  int64_t rows, columns;        // of the map
+  const float* scores;          // {anchors, rows, columns}, of objects
+  const float* changes;         // {anchors, 4, rows, columns}
 };
 
 class RegionProposals {
@@ -158,9 +158,9 @@ std::vector<RegionProposal> RegionProposals::Find(const ProposalInputs& in) cons
 //   images   N rows of at least 3 numbers: height, width, the factor that the image was resized by,
 //            and perhaps that of its width if it is another. Proposals have at least
 //            min_size * factor pixels on each side.
-// top[0] {R, 5}: image of the batch, x1, y1, x2, y2 (roi_pooling_layers.cc), by image, best first; R is at
-// most N post_nms_topn, and 0 if nothing is found. top[1] (optional) {R}: their scores. Forks that
-// fill the rest of N post_nms_topn rows with zeros are not followed.
+// top[0] {R, 5}: image of the batch, x1, y1, x2, y2 (roi_pooling_layers.cc), by image, best first;
+// R is at most N post_nms_topn, and 0 if nothing is found. top[1] (optional) {R}: their scores.
+// Forks that fill the rest of N post_nms_topn rows with zeros are not followed.
 //
 // The host computes. From other devices the bottoms are copied to it. No gradient flows.
 class ProposalLayer : public Layer {
@@ -277,7 +277,7 @@ void ProposalLayer::Forward(const Blobs&, const Blobs& top) {
   if (top.size() > 1) top[1]->CopyDataFromHost(scores_.data());
 }
 
-const RegisterLayer<ProposalLayer> registered("Proposal");
+const RegisterLayer<ProposalLayer> proposal_layer("Proposal");
 
 }  // namespace
 }  // namespace millrace::inline contrib

@@ -83,7 +83,7 @@ void CenterLossLayer::Backward(const Blobs& top, const std::vector<bool>& propag
          CenterLossBackward{sum_.Scale(top[0]->diff()), terms, bottom[0]->diff()});
 }
 
-const RegisterLayer<CenterLossLayer> registered("CenterLoss");
+const RegisterLayer<CenterLossLayer> center_loss_layer("CenterLoss");
 
 }  // namespace
 }  // namespace millrace::inline contrib

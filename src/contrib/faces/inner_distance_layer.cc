@@ -154,7 +154,7 @@ void InnerDistanceLayer::Backward(const Blobs& top, const std::vector<bool>& pro
                                  Centers(bottom), top[0]->diff(), bottom[0]->diff()});
 }
 
-const RegisterLayer<InnerDistanceLayer> registered("InnerDistance");
+const RegisterLayer<InnerDistanceLayer> inner_distance_layer("InnerDistance");
 
 }  // namespace
 }  // namespace millrace::inline contrib

@@ -195,7 +195,7 @@ void MarginInnerProductLayer::Backward(const Blobs& top, const std::vector<bool>
          MarginOfLength{scores, features_, top[0]->diff(), x, bottom[0]->diff()});
 }
 
-const RegisterLayer<MarginInnerProductLayer> registered("MarginInnerProduct");
+const RegisterLayer<MarginInnerProductLayer> margin_inner_product_layer("MarginInnerProduct");
 
 }  // namespace
 }  // namespace millrace::inline contrib

@@ -82,7 +82,7 @@ void TripletLossLayer::Backward(const Blobs& top, const std::vector<bool>& propa
   }
 }
 
-const RegisterLayer<TripletLossLayer> registered("TripletLoss");
+const RegisterLayer<TripletLossLayer> triplet_loss_layer("TripletLoss");
 
 }  // namespace
 }  // namespace millrace::inline contrib

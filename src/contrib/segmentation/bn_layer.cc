@@ -251,7 +251,7 @@ void BnLayer::EndIteration() {
   batches_ = 0;
 }
 
-const RegisterLayer<BnLayer> registered("BN");
+const RegisterLayer<BnLayer> bn_layer("BN");
 
 }  // namespace
 }  // namespace millrace::inline contrib

@@ -49,7 +49,7 @@ void DiceLossLayer::Backward(const Blobs& top, const std::vector<bool>& propagat
                       bottom[0]->diff()});
 }
 
-const RegisterLayer<DiceLossLayer> registered("DiceLoss");
+const RegisterLayer<DiceLossLayer> dice_loss_layer("DiceLoss");
 
 }  // namespace
 }  // namespace millrace::inline contrib

@@ -126,7 +126,7 @@ void SegAccuracyLayer::CheckForward(const Blobs& bottom) {
   }
 }
 
-const RegisterLayer<SegAccuracyLayer> registered("SegAccuracy");
+const RegisterLayer<SegAccuracyLayer> seg_accuracy_layer("SegAccuracy");
 
 }  // namespace
 }  // namespace millrace::inline contrib

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "control/run_report.h"
 #include "proto/parse.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "data/hdf5/hdf5_rows.h"
 
 namespace millrace::inline data {

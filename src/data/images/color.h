@@ -4,7 +4,7 @@
 #ifndef MILLRACE_DATA_IMAGES_COLOR_H_
 #define MILLRACE_DATA_IMAGES_COLOR_H_
 
-#include "data/image_decoder.h"
+#include "data/images/image_decoder.h"
 
 namespace millrace::inline data {
 

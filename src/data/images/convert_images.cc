@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/module.h"
 #include "base/registration.h"
 #include "data/images/convert_records.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "data/image_decoder.h"
+#include "data/images/image_decoder.h"
 
 namespace millrace::inline data {
 

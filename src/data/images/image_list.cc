@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/quoted.h"
-#include "base/utf8.h"
+#include "base/files/file.h"
+#include "base/text/quoted.h"
+#include "base/text/utf8.h"
 #include "proto/caffe.pb.h"
 
 namespace millrace::inline data {

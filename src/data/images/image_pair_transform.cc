@@ -6,8 +6,8 @@
 #include "base/rng.h"
 #include "data/datum_view.h"
 #include "data/images/image_pairs.h"
+#include "data/images/pixel_reader.h"
 #include "data/images/resize.h"
-#include "data/pixel_reader.h"
 #include "proto/parse.h"
 
 namespace millrace::inline data {
@@ -27,7 +27,7 @@ void CheckSizes(const char* height, uint32_t h, const char* width, uint32_t w) {
   }
 }
 
-void CheckParam(const caffe::LayerParameter& layer) {
+void CheckDenseParam(const caffe::LayerParameter& layer) {
   const caffe::DenseImageDataParameter& param = layer.dense_image_data_param();
   CheckSizes("new_height", param.new_height(), "new_width", param.new_width());
   CheckSizes("crop_height", param.crop_height(), "crop_width", param.crop_width());
@@ -83,7 +83,7 @@ ImagePairTransform::ImagePairTransform(const caffe::LayerParameter& layer, caffe
       varies_(param_.batch_size() == 1 && param_.new_height() == 0 && param_.crop_height() == 0 &&
               !layer.transform_param().has_mean_file()),
       reader_(ReaderSettings(param_)) {
-  CheckParam(layer);
+  CheckDenseParam(layer);
   try {
     reader_.Read(path, first);
   } catch (const Error& error) {

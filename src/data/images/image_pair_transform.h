@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/image_decoder.h"
+#include "data/images/image_decoder.h"
 #include "data/images/image_pairs.h"
 #include "data/record_transform.h"
 #include "data/transformer.h"

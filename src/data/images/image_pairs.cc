@@ -8,10 +8,10 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/quoted.h"
-#include "base/utf8.h"
-#include "data/pixel_reader.h"
+#include "base/files/file.h"
+#include "base/text/quoted.h"
+#include "base/text/utf8.h"
+#include "data/images/pixel_reader.h"
 
 namespace millrace::inline data {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/image_decoder.h"
+#include "data/images/image_decoder.h"
 #include "data/images/resample.h"
 #include "millrace/data_source.h"
 

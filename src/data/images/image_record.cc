@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "data/jpeg_decoder.h"
-#include "data/png_decoder.h"
+#include "base/files/file.h"
+#include "data/images/jpeg_decoder.h"
+#include "data/images/png_decoder.h"
 #include "proto/caffe.pb.h"
 
 namespace millrace::inline data {

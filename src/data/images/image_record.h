@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "data/image_decoder.h"
+#include "data/images/image_decoder.h"
 #include "data/images/image_encoder.h"
 #include "data/images/resize.h"
 

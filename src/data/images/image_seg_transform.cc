@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "data/datum_view.h"
+#include "data/images/pixel_reader.h"
 #include "data/images/resize.h"
-#include "data/pixel_reader.h"
 #include "proto/parse.h"
 
 namespace millrace::inline data {
@@ -32,7 +32,7 @@ void CheckSides(const std::string& height, uint32_t h, const std::string& width,
   CheckSide(width, w);
 }
 
-void CheckParam(const caffe::LayerParameter& layer) {
+void CheckSegParam(const caffe::LayerParameter& layer) {
   const ImageDataParameter& param = layer.image_data_param();
   CheckSides("image_data_param.new_height", param.new_height(), "image_data_param.new_width",
              param.new_width());
@@ -95,7 +95,7 @@ ImageSegTransform::ImageSegTransform(const caffe::LayerParameter& layer, caffe::
       mirror_(layer.transform_param().mirror()),
       binary_(layer.type() == kLabelmaps),
       reader_(ReaderSettings(layer)) {
-  CheckParam(layer);
+  CheckSegParam(layer);
   caffe::TransformationParameter values = layer.transform_param();
   const bool square = values.crop_size() > 0;
   crop_height_ = static_cast<int>(square ? values.crop_size() : values.crop_h());

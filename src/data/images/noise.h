@@ -6,7 +6,7 @@
 #define MILLRACE_DATA_IMAGES_NOISE_H_
 
 #include "base/rng.h"
-#include "data/image_decoder.h"
+#include "data/images/image_decoder.h"
 #include "proto/caffe.pb.h"
 
 namespace millrace::inline data {

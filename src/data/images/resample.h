@@ -13,7 +13,7 @@
 #ifndef MILLRACE_DATA_IMAGES_RESAMPLE_H_
 #define MILLRACE_DATA_IMAGES_RESAMPLE_H_
 
-#include "data/image_decoder.h"
+#include "data/images/image_decoder.h"
 #include "data/images/resize.h"
 
 namespace millrace::inline data {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/image_decoder.h"
+#include "data/images/image_decoder.h"
 
 namespace millrace::inline data {
 

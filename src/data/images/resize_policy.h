@@ -12,7 +12,7 @@
 
 #include "base/rng.h"
 #include "data/box.h"
-#include "data/image_decoder.h"
+#include "data/images/image_decoder.h"
 #include "data/images/resample.h"
 #include "proto/caffe.pb.h"
 

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/thread.h"
+#include "base/files/file.h"
+#include "base/threads/thread.h"
 #include "data/open_once.h"
 #include "millrace/file_descriptor.h"
 

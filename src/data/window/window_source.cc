@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/rng.h"
 #include "data/datum_view.h"
+#include "data/images/mean_image.h"
+#include "data/images/pixel_reader.h"
 #include "data/images/resize.h"
-#include "data/mean_image.h"
-#include "data/pixel_reader.h"
 #include "data/transformer.h"
 #include "data/window/window_file.h"
 #include "proto/parse.h"

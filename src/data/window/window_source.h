@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/image_decoder.h"
+#include "data/images/image_decoder.h"
 #include "data/images/resize.h"
 #include "data/record_transform.h"
 #include "data/window/window_file.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/parse_number.h"
+#include "base/text/parse_number.h"
 
 namespace millrace::inline exchange {
 namespace {

@@ -34,7 +34,7 @@ std::unique_ptr<ChunkExecutor> Make(Device& device, const ReplicaArrays& arrays,
                                           options.limits, options.order);
 }
 
-const RegisterExecutor registered(DeviceType::kCuda, Make);
+const RegisterExecutor cuda_executor(DeviceType::kCuda, Make);
 
 }  // namespace
 }  // namespace millrace::inline exchange

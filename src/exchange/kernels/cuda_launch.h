@@ -9,7 +9,7 @@
 #include <string>
 
 #include "exchange/kernels/kernel_op.h"
-#include "exchange/kernels/merge_rule_registry.h"
+#include "exchange/kernels/rules/merge_rule_registry.h"
 
 namespace millrace::inline exchange {
 

@@ -18,7 +18,7 @@ std::unique_ptr<ChunkExecutor> Make(Device&, const ReplicaArrays& arrays, const 
   return MakeHostExecutor(arrays, codec, rule, BestSimd(), options.lock);
 }
 
-const RegisterExecutor registered(DeviceType::kCpu, Make);
+const RegisterExecutor host_executor(DeviceType::kCpu, Make);
 
 }  // namespace
 }  // namespace millrace::inline exchange

@@ -16,10 +16,10 @@
 
 #include <memory>
 
-#include "base/range_lock.h"
 #include "base/simd.h"
+#include "base/threads/range_lock.h"
 #include "exchange/kernels/chunk_op.h"
-#include "exchange/kernels/merge_rule_registry.h"
+#include "exchange/kernels/rules/merge_rule_registry.h"
 
 namespace millrace::inline exchange {
 

@@ -24,7 +24,7 @@
 #include "exchange/kernels/host_codecs-inl.h"
 #include "exchange/kernels/host_types.h"
 #include "exchange/kernels/host_vectors-inl.h"
-#include "exchange/kernels/merge_rule.h"
+#include "exchange/kernels/rules/merge_rule.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace millrace::inline exchange::HWY_NAMESPACE {

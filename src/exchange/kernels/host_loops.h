@@ -6,7 +6,7 @@
 
 #include "base/simd.h"
 #include "exchange/kernels/host_types.h"
-#include "exchange/kernels/span_rule.h"
+#include "exchange/kernels/rules/span_rule.h"
 
 // All but those of base/simd.h.
 #define HWY_DISABLED_TARGETS \

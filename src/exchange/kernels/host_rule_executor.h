@@ -16,8 +16,8 @@
 #include "exchange/kernels/codec.h"
 #include "exchange/kernels/host_loops.h"
 #include "exchange/kernels/host_payload.h"
-#include "exchange/kernels/merge_rule.h"
 #include "exchange/kernels/op_lock.h"
+#include "exchange/kernels/rules/merge_rule.h"
 #include "exchange/kernels/sparse_choice.h"
 
 namespace millrace::inline exchange {

@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "exchange/kernels/codec.h"
-#include "exchange/kernels/merge_rule.h"
+#include "exchange/kernels/rules/merge_rule.h"
 
 namespace millrace::inline exchange {
 

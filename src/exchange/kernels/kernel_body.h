@@ -22,7 +22,7 @@
 #include "base/host_device.h"
 #include "exchange/kernels/alignment.h"
 #include "exchange/kernels/kernel_op.h"
-#include "exchange/kernels/merge_rule.h"
+#include "exchange/kernels/rules/merge_rule.h"
 #include "exchange/kernels/sparse_choice.h"
 
 namespace millrace::inline exchange {

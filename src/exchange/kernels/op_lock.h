@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "base/range_lock.h"
+#include "base/threads/range_lock.h"
 #include "exchange/kernels/chunk_op.h"
 
 namespace millrace::inline exchange {

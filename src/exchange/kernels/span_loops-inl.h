@@ -13,7 +13,7 @@
 #include <span>
 
 #include "exchange/kernels/host_loops-inl.h"
-#include "exchange/kernels/span_rule.h"
+#include "exchange/kernels/rules/span_rule.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace millrace::inline exchange::HWY_NAMESPACE {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/cache_line.h"
 #include "base/error.h"
+#include "base/threads/cache_line.h"
 #include "exchange/kernels/sparse_choice.h"
 
 namespace millrace::inline exchange {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/cache_line.h"
 #include "base/error.h"
+#include "base/threads/cache_line.h"
 #include "exchange/kernels/codec_config.h"
 #include "exchange/protocol/ownership.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/cache_line.h"
+#include "base/threads/cache_line.h"
 
 namespace millrace::inline exchange {
 

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/module.h"
 #include "base/registration.h"
 #include "model/arrays/zip.h"
@@ -13,7 +13,7 @@ namespace millrace::inline model {
 namespace {
 
 constexpr size_t kMaxAxes = 32;
-constexpr int64_t kMaxValues = int64_t{1} << 40;
+constexpr int64_t kMaxArrayValues = int64_t{1} << 40;
 
 ArrayParser& OnnxParser() {
   static ArrayParser parser = nullptr;
@@ -60,8 +60,8 @@ int64_t CountOf(const ArrayShape& shape, const std::string& what) {
   int64_t count = 1;
   for (const int64_t length : shape) {
     if (length < 0) throw Error(what, ": an axis of length ", length, ", expected 0 or more");
-    if (length > 0 && count > kMaxValues / length) {
-      throw Error(what, ": more than ", kMaxValues, " values");
+    if (length > 0 && count > kMaxArrayValues / length) {
+      throw Error(what, ": more than ", kMaxArrayValues, " values");
     }
     count *= length;
   }

@@ -13,7 +13,7 @@ using Kind = PickleValue::Kind;
 using Value = PickleValue;
 
 // Limit of memory: a state dict of a million tensors has this many objects.
-constexpr size_t kMaxValues = 64'000'000;
+constexpr size_t kMaxPickleValues = 64'000'000;
 
 // Opcodes of Lib/pickletools.py, by their names there.
 enum Opcode : uint8_t {
@@ -168,7 +168,7 @@ class Machine {
   }
 
   Value* Push(Kind kind) {
-    if (values_.size() >= kMaxValues) reader_.Fail("too many values");
+    if (values_.size() >= kMaxPickleValues) reader_.Fail("too many values");
     values_.emplace_back().kind = kind;
     stack_.push_back(&values_.back());
     return &values_.back();

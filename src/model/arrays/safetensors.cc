@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "model/arrays/array_file.h"
 #include "model/arrays/byte_reader.h"
 #include "model/arrays/text_reader.h"
@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kMetadata = "__metadata__";
 // That of the reference implementation.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
-constexpr size_t kAlignment = 8;
+constexpr size_t kHeaderAlignment = 8;
 
 const std::map<std::string, ElementType>& Types() {
   static const std::map<std::string, ElementType> types = {
@@ -146,7 +146,7 @@ std::string SafetensorsOf(const std::vector<NamedArray>& arrays, const std::stri
     data_bytes += array.bytes.size();
   }
   header += "}";
-  header.resize((header.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  header.resize((header.size() + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment, ' ');
   const uint64_t header_bytes = header.size();
   std::string bytes(reinterpret_cast<const char*>(&header_bytes), sizeof(header_bytes));
   bytes.reserve(bytes.size() + header.size() + data_bytes);

@@ -95,7 +95,7 @@ std::vector<NamedArray> ParseOnnx(const std::string& bytes, const std::string& p
   return arrays;
 }
 
-const RegisterOnnxArrays registered(ParseOnnx);
+const RegisterOnnxArrays arrays(ParseOnnx);
 
 }  // namespace
 }  // namespace millrace::inline model::onnx_export

@@ -3,7 +3,7 @@
 #include <climits>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "millrace/version.h"
 #include "model/loaded_net.h"
 #include "model/onnx/layer_export.h"
@@ -102,7 +102,7 @@ void WriteOnnx(const BuiltNet& net, const std::string& path) {
 
 namespace {
 
-const RegisterModelFormat registered("onnx", WriteOnnx);
+const RegisterModelFormat onnx_format("onnx", WriteOnnx);
 
 }  // namespace
 }  // namespace millrace::inline model::onnx_export

@@ -8,8 +8,8 @@
 #include <cerrno>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/parse_number.h"
+#include "base/files/file.h"
+#include "base/text/parse_number.h"
 
 namespace millrace::inline nn {
 namespace {

@@ -181,7 +181,7 @@ ConvolutionCache* CacheOfThisUser() {
   return cache.get();
 }
 
-const RegisterGpuLibrary registered(DeviceType::kCuda, [](Queue& queue) {
+const RegisterGpuLibrary cuda_library(DeviceType::kCuda, [](Queue& queue) {
   return MakeCudaLibrary(queue, Cublas(), Cudnn(), CurrentGpuSettings(), CacheOfThisUser());
 });
 

@@ -35,8 +35,8 @@ GpuSettings CurrentGpuSettings();
 // Where images become the values of a net on a GPU.
 
 // Whether nets that this process builds from now on copy images to GPUs as bytes, and mirror them,
-// subtract the mean and scale there (data/pixel_rule.h). At first they do. The values are the same
-// either way. Thread-safe.
+// subtract the mean and scale there (data/images/pixel_rule.h). At first they do. The values are
+// the same either way. Thread-safe.
 void SetGpuTransform(bool wanted);
 bool GpuTransform();
 

@@ -21,7 +21,7 @@ Layout ChooseForCpu(const std::vector<PlacedLayer>& layers) {
   return avx512 ? Layout::kBlocked16 : Layout::kBlocked8;
 }
 
-const RegisterLayoutChooser registered(DeviceType::kCpu, ChooseForCpu);
+const RegisterLayoutChooser layout_choice(DeviceType::kCpu, ChooseForCpu);
 
 }  // namespace
 }  // namespace millrace::inline nn

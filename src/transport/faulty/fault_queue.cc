@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/cache_line.h"
+#include "base/threads/cache_line.h"
 
 namespace millrace::inline transport {
 namespace {

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/cache_line.h"
+#include "base/threads/cache_line.h"
 
 namespace millrace::inline transport {
 namespace {

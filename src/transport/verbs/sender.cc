@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/cache_line.h"
+#include "base/threads/cache_line.h"
 #include "millrace/transport.h"
 #include "transport/verbs/gpu_memory.h"
 

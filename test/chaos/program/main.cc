@@ -28,7 +28,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/rng.h"
 #include "test/chaos/program/peer.h"
 #include "test/chaos/program/training.h"

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "weights/shm_file.h"
 
 namespace millrace::test {

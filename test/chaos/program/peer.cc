@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "test/chaos/program/injector.h"
 
 namespace millrace::test {

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "solver/snapshot.h"
 #include "test/chaos/program/training.h"
 

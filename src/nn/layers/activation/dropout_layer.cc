@@ -155,7 +155,7 @@ class DropoutLayerCpu : public DropoutLayer {
   Buffer mask_;  // one byte per value: 1 = kept
 };
 
-const RegisterLayer<DropoutLayerCpu> registered_cpu("Dropout", DeviceType::kCpu);
+const RegisterLayer<DropoutLayerCpu> dropout_layer_cpu("Dropout", DeviceType::kCpu);
 
 class DropoutGpu : public DropoutLayer, public PreparesPass {
  public:
@@ -193,7 +193,7 @@ class DropoutGpu : public DropoutLayer, public PreparesPass {
   RandomKey key_;
 };
 
-const RegisterGpuLayer<DropoutGpu> registered_gpu("Dropout");
+const RegisterGpuLayer<DropoutGpu> dropout_layer_gpu("Dropout");
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -75,7 +75,7 @@ void PreluLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_d
   LaunchMap(queue, view_, PreluBackward{x, slope.blob->data(), top_diff, bottom[0]->diff()});
 }
 
-const RegisterLayer<PreluLayer> registered("PReLU");
+const RegisterLayer<PreluLayer> prelu_layer("PReLU");
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -249,7 +249,7 @@ class ConvolutionCpu : public ConvolutionLayer {
   Buffer weights_, weights_for_data_;
 };
 
-const RegisterLayer<ConvolutionCpu> registered("Convolution", DeviceType::kCpu);
+const RegisterLayer<ConvolutionCpu> convolution_layer("Convolution", DeviceType::kCpu);
 const RegisterLayer<ConvolutionCpu> depthwise("DepthwiseConvolution", DeviceType::kCpu);
 const RegisterLayer<ConvolutionCpu> other_name("ConvolutionDepthwise", DeviceType::kCpu);
 

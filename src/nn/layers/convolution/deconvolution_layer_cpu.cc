@@ -144,7 +144,7 @@ class DeconvolutionCpu : public DeconvolutionLayer {
   Buffer weights_, weights_for_data_;
 };
 
-const RegisterLayer<DeconvolutionCpu> registered("Deconvolution", DeviceType::kCpu);
+const RegisterLayer<DeconvolutionCpu> deconvolution_layer("Deconvolution", DeviceType::kCpu);
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -48,7 +48,7 @@ void Im2colLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_
          ColumnsToImage{columns_, top[0]->diff(), bottom[0]->diff()});
 }
 
-const RegisterLayer<Im2colLayer> registered("Im2col");
+const RegisterLayer<Im2colLayer> im2col_layer("Im2col");
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "data/image_transform.h"
+#include "data/images/image_transform.h"
 #include "data/images/resize.h"
 #include "data/row_transform.h"
 #include "data/window/window_source.h"

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "data/pixel_reader.h"
+#include "data/images/pixel_reader.h"
 #include "nn/layers/data/batch_data_layer.h"
 
 namespace millrace::inline nn {

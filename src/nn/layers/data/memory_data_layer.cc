@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "data/datum_view.h"
-#include "data/image_transform.h"
+#include "data/images/image_transform.h"
 #include "nn/layers/fields.h"
 
 namespace millrace::inline nn {
@@ -110,7 +110,7 @@ void MemoryDataLayer::Forward(const Blobs&, const Blobs& top) {
 }
 
 namespace {
-const RegisterLayer<MemoryDataLayer> registered("MemoryData");
+const RegisterLayer<MemoryDataLayer> memory_data_layer("MemoryData");
 }  // namespace
 
 }  // namespace millrace::inline nn

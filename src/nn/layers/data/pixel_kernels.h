@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "base/host_device.h"
-#include "data/pixel_rule.h"
+#include "data/images/pixel_rule.h"
 
 namespace millrace::inline nn {
 

@@ -74,7 +74,7 @@ void BiasLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_do
   }
 }
 
-const RegisterLayer<BiasLayer> registered("Bias");
+const RegisterLayer<BiasLayer> bias_layer("Bias");
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -174,7 +174,7 @@ void EltwiseLayer::BackwardProduct(const Blob& top, size_t k, const Blobs& botto
   }
 }
 
-const RegisterLayer<EltwiseLayer> registered("Eltwise");
+const RegisterLayer<EltwiseLayer> eltwise_layer("Eltwise");
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -90,7 +90,7 @@ void ScaleLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_d
 
 namespace {
 
-const RegisterLayer<ScaleLayer> registered("Scale");
+const RegisterLayer<ScaleLayer> scale_layer("Scale");
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -84,7 +84,7 @@ void EmbedLayer::Backward(const Blobs& top, const std::vector<bool>&, const Blob
   }
 }
 
-const RegisterLayer<EmbedLayer> registered("Embed");
+const RegisterLayer<EmbedLayer> embed_layer("Embed");
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -206,7 +206,7 @@ class InnerProductCpu : public InnerProductLayer {
   onednn::GradientTarget weight_target_, bias_target_;
 };
 
-const RegisterLayer<InnerProductCpu> registered_cpu("InnerProduct", DeviceType::kCpu);
+const RegisterLayer<InnerProductCpu> inner_product_layer_cpu("InnerProduct", DeviceType::kCpu);
 
 // Takes in a ReLU.
 class InnerProductGpu : public InnerProductLayer, public FusesNext {
@@ -267,7 +267,7 @@ class InnerProductGpu : public InnerProductLayer, public FusesNext {
   BiasedTop output_;
 };
 
-const RegisterGpuLayer<InnerProductGpu> registered_gpu("InnerProduct");
+const RegisterGpuLayer<InnerProductGpu> inner_product_layer_gpu("InnerProduct");
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -110,7 +110,7 @@ class AccuracyLayerCpu : public AccuracyLayer {
   std::vector<int64_t> right_, counted_;  // per class
 };
 
-const RegisterLayer<AccuracyLayerCpu> registered_cpu("Accuracy", DeviceType::kCpu);
+const RegisterLayer<AccuracyLayerCpu> accuracy_layer_cpu("Accuracy", DeviceType::kCpu);
 
 class AccuracyGpu : public AccuracyLayer {
  public:
@@ -145,7 +145,7 @@ class AccuracyGpu : public AccuracyLayer {
   PositionResultsGpu results_;
 };
 
-const RegisterGpuLayer<AccuracyGpu> registered_gpu("Accuracy");
+const RegisterGpuLayer<AccuracyGpu> accuracy_layer_gpu("Accuracy");
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -148,7 +148,8 @@ class SoftmaxWithLossLayerCpu : public SoftmaxWithLossLayer {
   double normalizer_ = 1;  // of the last Forward
 };
 
-const RegisterLayer<SoftmaxWithLossLayerCpu> registered_cpu("SoftmaxWithLoss", DeviceType::kCpu);
+const RegisterLayer<SoftmaxWithLossLayerCpu> softmax_with_loss_layer_cpu("SoftmaxWithLoss",
+                                                                         DeviceType::kCpu);
 const RegisterLayer<SoftmaxWithLossLayerCpu> ohem_cpu("SoftmaxWithLossOHEM", DeviceType::kCpu);
 
 class SoftmaxWithLossGpu : public SoftmaxWithLossLayer {
@@ -196,7 +197,7 @@ class SoftmaxWithLossGpu : public SoftmaxWithLossLayer {
   PositionResultsGpu results_;
 };
 
-const RegisterGpuLayer<SoftmaxWithLossGpu> registered_gpu("SoftmaxWithLoss");
+const RegisterGpuLayer<SoftmaxWithLossGpu> softmax_with_loss_layer_gpu("SoftmaxWithLoss");
 const RegisterGpuLayer<SoftmaxWithLossGpu> ohem_gpu("SoftmaxWithLossOHEM");
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "base/locked_blocks.h"
+#include "base/threads/locked_blocks.h"
 #include "nn/layers/norm/normalize_kernels.h"
 
 namespace millrace::inline nn {

@@ -280,7 +280,7 @@ void BatchNormLayer::EndIteration() {
 
 namespace {
 
-const RegisterLayer<BatchNormLayer> registered("BatchNorm");
+const RegisterLayer<BatchNormLayer> batch_norm_layer("BatchNorm");
 
 }  // namespace
 }  // namespace millrace::inline nn

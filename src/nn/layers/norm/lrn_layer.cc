@@ -129,7 +129,7 @@ class LrnCpu : public LrnLayer {
   Buffer workspace_;
 };
 
-const RegisterLayer<LrnCpu> registered_cpu("LRN", DeviceType::kCpu);
+const RegisterLayer<LrnCpu> lrn_layer_cpu("LRN", DeviceType::kCpu);
 
 class LrnGpu : public LrnLayer {
  public:
@@ -171,7 +171,7 @@ class LrnGpu : public LrnLayer {
   Buffer scale_;
 };
 
-const RegisterGpuLayer<LrnGpu> registered_gpu("LRN");
+const RegisterGpuLayer<LrnGpu> lrn_layer_gpu("LRN");
 
 }  // namespace
 }  // namespace millrace::inline nn

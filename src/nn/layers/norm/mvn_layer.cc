@@ -98,7 +98,7 @@ void MvnLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_dow
                               product_mean_.data(), bottom[0]->diff()});
 }
 
-const RegisterLayer<MvnLayer> registered("MVN");
+const RegisterLayer<MvnLayer> mvn_layer("MVN");
 
 }  // namespace
 }  // namespace millrace::inline nn

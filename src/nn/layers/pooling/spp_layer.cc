@@ -156,7 +156,7 @@ void SppLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_dow
   }
 }
 
-const RegisterLayer<SppLayer> registered("SPP");
+const RegisterLayer<SppLayer> spp_layer("SPP");
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -85,7 +85,7 @@ const float* RnnLayer::OutputBackward(const Blob& top) {
   return hidden_diff_.data();
 }
 
-const RegisterLayer<RnnLayer> registered("RNN");
+const RegisterLayer<RnnLayer> rnn_layer("RNN");
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -49,7 +49,7 @@ void BatchReindexLayer::Backward(const Blobs& top, const std::vector<bool>& prop
   gather_.AddBackward(bottom[1]->data(), top[0]->diff(), diff);
 }
 
-const RegisterLayer<BatchReindexLayer> registered("BatchReindex");
+const RegisterLayer<BatchReindexLayer> batch_reindex_layer("BatchReindex");
 
 }  // namespace
 }  // namespace millrace::inline nn

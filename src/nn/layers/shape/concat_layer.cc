@@ -76,7 +76,7 @@ class ConcatCpu : public ConcatLayer {
   onednn::Parts parts_;
 };
 
-const RegisterLayer<ConcatCpu> registered_cpu("Concat", DeviceType::kCpu);
+const RegisterLayer<ConcatCpu> concat_layer_cpu("Concat", DeviceType::kCpu);
 
 class ConcatGpu : public ConcatLayer {
  public:
@@ -104,7 +104,7 @@ class ConcatGpu : public ConcatLayer {
   BlobParts parts_;
 };
 
-const RegisterGpuLayer<ConcatGpu> registered_gpu("Concat");
+const RegisterGpuLayer<ConcatGpu> concat_layer_gpu("Concat");
 
 }  // namespace
 }  // namespace millrace::inline nn

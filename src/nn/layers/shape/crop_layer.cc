@@ -75,7 +75,7 @@ void CropLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_do
   copy_.Reversed().Run(*context_.queue, top[0]->diff(), diff + begin_);
 }
 
-const RegisterLayer<CropLayer> registered("Crop");
+const RegisterLayer<CropLayer> crop_layer("Crop");
 
 }  // namespace
 }  // namespace millrace::inline nn

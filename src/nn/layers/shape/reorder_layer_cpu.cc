@@ -29,7 +29,7 @@ class ReorderCpu : public Layer {
   onednn::Reorder forward_, backward_;
 };
 
-const RegisterLayer<ReorderCpu> registered("Reorder", DeviceType::kCpu);
+const RegisterLayer<ReorderCpu> reorder_layer("Reorder", DeviceType::kCpu);
 
 }  // namespace
 }  // namespace millrace::inline nn

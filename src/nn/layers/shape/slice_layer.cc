@@ -120,7 +120,7 @@ class SliceCpu : public SliceLayer {
   onednn::Parts parts_;
 };
 
-const RegisterLayer<SliceCpu> registered_cpu("Slice", DeviceType::kCpu);
+const RegisterLayer<SliceCpu> slice_layer_cpu("Slice", DeviceType::kCpu);
 
 class SliceGpu : public SliceLayer {
  public:
@@ -147,7 +147,7 @@ class SliceGpu : public SliceLayer {
   BlobParts parts_;
 };
 
-const RegisterGpuLayer<SliceGpu> registered_gpu("Slice");
+const RegisterGpuLayer<SliceGpu> slice_layer_gpu("Slice");
 
 }  // namespace
 }  // namespace millrace::inline nn

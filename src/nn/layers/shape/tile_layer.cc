@@ -51,7 +51,7 @@ void TileLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_do
          TileGradient{param_.tile_param().tiles(), inner_, top[0]->diff(), bottom[0]->diff()});
 }
 
-const RegisterLayer<TileLayer> registered("Tile");
+const RegisterLayer<TileLayer> tile_layer("Tile");
 
 }  // namespace
 }  // namespace millrace::inline nn

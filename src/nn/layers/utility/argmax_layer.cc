@@ -73,7 +73,7 @@ void ArgMaxLayer::Forward(const Blobs& bottom, const Blobs& top) {
                        values});
 }
 
-const RegisterLayer<ArgMaxLayer> registered("ArgMax");
+const RegisterLayer<ArgMaxLayer> argmax_layer("ArgMax");
 
 }  // namespace
 }  // namespace millrace::inline nn

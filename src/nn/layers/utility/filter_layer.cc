@@ -108,7 +108,7 @@ void FilterLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_
   }
 }
 
-const RegisterLayer<FilterLayer> registered("Filter");
+const RegisterLayer<FilterLayer> filter_layer("Filter");
 
 }  // namespace
 }  // namespace millrace::inline nn

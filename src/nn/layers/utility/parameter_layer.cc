@@ -50,7 +50,7 @@ void ParameterLayer::Backward(const Blobs& top, const std::vector<bool>&, const 
   }
 }
 
-const RegisterLayer<ParameterLayer> registered("Parameter");
+const RegisterLayer<ParameterLayer> parameter_layer("Parameter");
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -56,7 +56,7 @@ void ReductionLayer::Backward(const Blobs& top, const std::vector<bool>& propaga
                            bottom[0]->diff()});
 }
 
-const RegisterLayer<ReductionLayer> registered("Reduction");
+const RegisterLayer<ReductionLayer> reduction_layer("Reduction");
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -26,7 +26,7 @@ class SilenceLayer : public Layer {
   }
 };
 
-const RegisterLayer<SilenceLayer> registered("Silence");
+const RegisterLayer<SilenceLayer> silence_layer("Silence");
 
 }  // namespace
 }  // namespace millrace::inline nn

@@ -71,7 +71,7 @@ class SplitLayerCpu : public SplitLayer {
   }
 };
 
-const RegisterLayer<SplitLayerCpu> registered_cpu("Split", DeviceType::kCpu);
+const RegisterLayer<SplitLayerCpu> split_layer_cpu("Split", DeviceType::kCpu);
 
 class SplitGpu : public SplitLayer {
  public:
@@ -96,7 +96,7 @@ class SplitGpu : public SplitLayer {
   }
 };
 
-const RegisterGpuLayer<SplitGpu> registered_gpu("Split");
+const RegisterGpuLayer<SplitGpu> split_layer_gpu("Split");
 
 }  // namespace
 }  // namespace millrace::inline nn
