@@ -6,7 +6,8 @@ training iterations on data already in memory.
     bench/torch_millrace.py --world=1 --plain
 
 Needs PYTHONPATH=build/python. Each process prints its own images/s as JSON, from the time when all
-are in sync. --plain: PyTorch without a cluster.
+are in sync. --plain: PyTorch without a cluster. --times: prints a line when the measurement begins; the
+JSON has, for each step, its begin by the machine's monotonic clock and its seconds.
 """
 import argparse
 import json
@@ -28,6 +29,7 @@ def main():
     flags.add_argument("--topology")
     flags.add_argument("--node", default="a")
     flags.add_argument("--plain", action="store_true")
+    flags.add_argument("--times", action="store_true")
     options = flags.parse_args()
 
     torch.set_num_threads(1)
@@ -43,18 +45,22 @@ def main():
             time.sleep(0.001)
     for _ in range(WARM_UP):
         trainer.step()
-    steps, start, spent = 0, time.perf_counter(), 0.0
+    if options.times:
+        print("begun", flush=True)
+    steps, start, spent, times = 0, time.perf_counter(), 0.0, []
     while spent < options.seconds:
+        before = spent
         trainer.step()
         steps += 1
         spent = time.perf_counter() - start
+        times.append((start + before, spent - before))
     total = run.iterations if run else steps + WARM_UP
     if run:
         run.finish()
     print(json.dumps({"net": options.net, "images_per_second": steps * trainer.batch / spent,
                       "own_steps": steps + WARM_UP, "all_steps": total,
                       "join_seconds": join_seconds,
-                      "torch": torch.__version__}))
+                      "torch": torch.__version__, **({"times": times} if options.times else {})}))
 
 
 if __name__ == "__main__":

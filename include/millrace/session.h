@@ -52,6 +52,11 @@ struct SessionOptions {
   MetricsRegistry* metrics = nullptr;
   // The nets have plain_blobs (NetOptions), for programs that read and write between layers.
   bool plain_blobs = false;
+  // The nets get plain_blobs with the first call that needs them: Net::blob of one that the net
+  // does not compute in row-major order, single layers, a change of shapes. Until then a step takes
+  // no longer than without. What a step has computed stays, but a backward pass of the program's
+  // needs a forward pass before it. Nets with layers of type Python have them from the beginning.
+  bool plain_blobs_on_use = false;
   // Step goes on after max_iter, which then only counts for the learning rate. Not in a cluster.
   bool past_max_iter = false;
   // Nodes join and leave by a registry, as ClusterOptions.rendezvous and nodes; `node` is then "",

@@ -1,6 +1,8 @@
 #include <pybind11/stl.h>
 
+#include <chrono>
 #include <limits>
+#include <thread>
 
 #include "owner.h"
 
@@ -37,11 +39,38 @@ struct Kept {
   Blob blob;
 };
 
+// Of a millisecond each, for a thread that waits for the end of another's call. A call that waits
+// for this thread, such as for data that it reads, would never end.
+constexpr int kMostWaits = 60000;
+
 }  // namespace
 
 Blob& PyBlob::Get() const {
   if (alive_ && !*alive_) throw Error("the layer of this blob no longer exists");
+  if (blob_ != nullptr) return *blob_;
+  // Nobody else changes the net: this thread computes on it, or has the interpreter's lock while no
+  // thread does.
+  for (int waits = 0; owner_->busy && CurrentOwner() != owner_; ++waits) {
+    if (waits == 0) owner_->wanted.emplace_back(net_, name_);
+    if (waits == kMostWaits) {
+      throw Error("blob '", name_, "': the net is in use by another call, expected an end of it");
+    }
+    {
+      const py::gil_scoped_release release;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    PollSignals();
+  }
+  blob_ = &net_->blob(name_);
   return *blob_;
+}
+
+Shape PyBlob::dims() const {
+  if (blob_ != nullptr) return Get().shape();
+  for (const NetBlob& blob : net_->blobs()) {
+    if (blob.name == name_) return blob.shape;
+  }
+  return Get().shape();
 }
 
 py::array PyBlob::View(float* values) const {
@@ -68,7 +97,7 @@ py::array PyBlob::diff() const {
 }
 
 py::tuple PyBlob::shape() const {
-  const Shape& shape = Get().shape();
+  const Shape shape = dims();
   py::tuple result(shape.size());
   for (size_t i = 0; i < shape.size(); ++i) result[i] = shape[i];
   return result;
@@ -105,6 +134,7 @@ void PyBlob::Reshape(const std::vector<int64_t>& shape) {
     throw Error("reshape: the net is in use by another call, expected none");
   }
   if (owner_) owner_->reshaped = true;
+  if (net_ != nullptr) net_->blob(net_->blobs()[0].name);  // other shapes need plain_blobs
   blob.Reshape(shape);
   blob.data();
 }
@@ -112,7 +142,7 @@ void PyBlob::Reshape(const std::vector<int64_t>& shape) {
 namespace {
 
 int64_t LegacyAxis(const PyBlob& blob, size_t axis) {
-  const Shape& shape = blob.dims();
+  const Shape shape = blob.dims();
   if (shape.size() > 4)
     throw Error("a blob of ", shape.size(), " axes has no such size: use shape");
   return axis < shape.size() ? shape[axis] : 1;

@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 
@@ -15,7 +16,10 @@ namespace {
 class PyNet {
  public:
   PyNet(std::shared_ptr<Owner> owner, Net* net)
-      : owner_(std::move(owner)), net_(*net), last_(net->layers().size() - 1) {}
+      : owner_(std::move(owner)), net_(*net), last_(net->layers().size() - 1) {
+    const std::vector<NetBlob> blobs = net_.blobs();
+    if (!blobs.empty()) first_ = blobs[0].name;
+  }
 
   const std::shared_ptr<Owner>& owner() const { return owner_; }
   Net& net() const { return net_; }
@@ -26,23 +30,34 @@ class PyNet {
     throw Error("net '", net_.name(), "': is of a session without live_blobs, expected ",
                 "live_blobs=True for blobs and passes");
   }
-  float Forward(size_t first, std::optional<size_t> last) {
+  // For a pass by layers: a blob of a data layer is one that needs plain_blobs.
+  void WantPlainBlobs() {
     ExpectLiveBlobs();
+    if (owner_->session && !first_.empty()) owner_->wanted.emplace_back(&net_, first_);
+  }
+  float Forward(size_t first, std::optional<size_t> last) {
+    WantPlainBlobs();
     return Compute(owner_, [&] { return net_.ForwardLayers(first, last.value_or(last_)); });
   }
   void Backward(std::optional<size_t> last, size_t first) {
-    ExpectLiveBlobs();
+    WantPlainBlobs();
     Compute(owner_, [&] { net_.BackwardLayers(last.value_or(last_), first); });
   }
   PyBlob BlobNamed(const std::string& name) {
     ExpectLiveBlobs();
-    return {owner_, &net_.blob(name), PyBlob::Kind::kActivation};
+    if (owner_->net != nullptr) return {owner_, &net_.blob(name), PyBlob::Kind::kActivation};
+    const std::vector<NetBlob> all = net_.blobs();
+    const bool known =
+        std::any_of(all.begin(), all.end(), [&](const NetBlob& each) { return each.name == name; });
+    if (!known) net_.blob(name);  // throws Error that lists the blobs
+    return {owner_, &net_, name};
   }
 
  private:
   const std::shared_ptr<Owner> owner_;
   Net& net_;
   const size_t last_;  // the index of the last layer
+  std::string first_;  // a blob of the first
 };
 
 // The learnable arrays of a layer.
@@ -218,7 +233,7 @@ void BindNet(py::module_* module) {
       .def(
           "backward",
           [](PyNet& net) {
-            net.ExpectLiveBlobs();
+            net.WantPlainBlobs();
             Compute(net.owner(), [&] { net.net().Backward(); });
           },
           "Computes the gradients of the last forward's loss, of all blobs and weights.")

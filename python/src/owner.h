@@ -43,6 +43,9 @@ struct Owner {
   // The objects of layers in Python, by their first top. The layers own them.
   std::map<const Blob*, PyObject*> python_layers;
   bool live_blobs = true;
+  // Blobs that the next call begins with, with the interpreter's lock: their nets get plain_blobs
+  // while no other thread looks at them.
+  std::vector<std::pair<Net*, std::string>> wanted;
   bool reshaped = false;  // a blob of the train net has another shape since the last step
 
   Owner() = default;
@@ -81,6 +84,7 @@ class Busy {
 template <typename Work>
 auto Compute(const std::shared_ptr<Owner>& owner, Work work) {
   const Busy busy(owner);
+  for (const auto& [net, name] : std::exchange(owner->wanted, {})) net->blob(name);
   const py::gil_scoped_release release;
   return work();
 }
@@ -93,6 +97,10 @@ class PyBlob {
   // A blob of a net, whose owner it shares.
   PyBlob(std::shared_ptr<Owner> owner, Blob* blob, Kind kind)
       : owner_(std::move(owner)), blob_(blob), kind_(kind) {}
+  // The blob `name` of `net`, which may have to be built anew before its values can be seen: with
+  // the first use of more than its shape.
+  PyBlob(std::shared_ptr<Owner> owner, Net* net, std::string name)
+      : owner_(std::move(owner)), net_(net), name_(std::move(name)), kind_(Kind::kActivation) {}
   // A blob that a layer in Python is called with; `alive` becomes false when the blob ends.
   PyBlob(std::weak_ptr<Owner> owner, Blob* blob, Kind kind, std::shared_ptr<const bool> alive)
       : of_layer_(std::move(owner)), blob_(blob), kind_(kind), alive_(std::move(alive)) {}
@@ -102,8 +110,8 @@ class PyBlob {
   py::array data() const;
   py::array diff() const;
   py::tuple shape() const;
-  const Shape& dims() const { return Get().shape(); }
-  int64_t count() const { return Get().count(); }
+  Shape dims() const;
+  int64_t count() const { return ShapeCount(dims()); }
   // Uses the memory of `other`, also a weight of a net, from now on. Throws Error if one of them is
   // none, or for another shape.
   void Share(const PyBlob& other);
@@ -116,7 +124,9 @@ class PyBlob {
 
   std::shared_ptr<Owner> owner_;
   std::weak_ptr<Owner> of_layer_;
-  Blob* blob_;
+  Net* net_ = nullptr;
+  std::string name_;
+  mutable Blob* blob_ = nullptr;  // null: net_ has not been asked for it
   Kind kind_;
   std::shared_ptr<const bool> alive_;  // null: the owner keeps the blob
 };

@@ -89,7 +89,7 @@ std::unique_ptr<PySession> Open(
   options.shard_index = given.shard.first;
   options.shard_count = given.shard.second;
   options.past_max_iter = given.past_max_iter;
-  options.plain_blobs = owner->live_blobs = given.live_blobs;
+  options.plain_blobs_on_use = owner->live_blobs = given.live_blobs;
   options.metrics = owner->metrics.get();
   Compute(owner, [&] { owner->session = open(options); });
   return std::make_unique<PySession>(owner);
@@ -129,8 +129,10 @@ Args:
   join_seconds: longest time to wait for the weights of a cluster's run.
   shard: (i, n) trains on the i-th of n parts of the records; (0, 0): the topology's, or all.
   past_max_iter: step goes on after max_iter, which then only counts for the learning rate.
-  live_blobs: false trains as fast as `millrace train`, with a net whose activations cannot be
-    seen: net.params, test and snapshot work, net.blobs and passes raise Error.
+  live_blobs: nets train as fast as in `millrace train` until the program reads or writes a blob
+    whose values lie in another order than the array's, or runs a pass of its own; from then on
+    they keep all values in that order, and steps may take longer. False: net.params, test and
+    snapshot work, net.blobs and passes raise Error.
 
 One call at a time uses a session; the interpreter's lock is released meanwhile. Raises
 millrace.Error with one line that names file, field and expectation.)";

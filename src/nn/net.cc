@@ -261,7 +261,7 @@ void BuiltNet::ForwardNode(size_t index) {
 }
 
 void BuiltNet::ForwardNodeWithoutLoss(size_t index) {
-  const Node& node = nodes_[index];
+  Node& node = nodes_[index];
   WithRoom(*node.layer, [&] {
     const bool keeps = options_.plain_blobs && node.bottom.empty();
     if (keeps) {
@@ -273,6 +273,8 @@ void BuiltNet::ForwardNodeWithoutLoss(size_t index) {
     node.layer->Forward(node.bottom, node.top);
     if (keeps) KeepBatch(node);
   });
+  node.ran = true;
+  node.is_anew = false;
 }
 
 void BuiltNet::KeepBatch(const Node& node) {

@@ -145,6 +145,14 @@ class BuiltNet {
   void ReshapeNode(size_t index) { ReshapeNode(&nodes_[index]); }
   void ForwardNodeWithoutLoss(size_t index);
   void BackwardNode(size_t index);
+  // Gives a net without plain_blobs, but with keep_activations, plain_blobs from now on, between
+  // two passes. `param` and `source`: those that it was made of. The arrays of parameters and the
+  // blobs that FindBlob returns stay the same objects and hold what they held, in plain order;
+  // those that HasPlainPlace in the same memory. After an Error only destruction is allowed.
+  void MakePlain(const caffe::NetParameter& param, const SourceMap& source);
+  // Whether MakePlain leaves this blob, of FindBlob, where it is: one between layers, or an output,
+  // in plain order, in memory that it shares with no other and that passes do not change.
+  bool HasPlainPlace(const Blob& blob) const;
   // Notifies the layers that an iteration is complete (Layer::EndIteration).
   void EndIteration();
   // Makes the next Backward overwrite the gradients instead of adding to them.
@@ -177,11 +185,17 @@ class BuiltNet {
     std::vector<int64_t> loss_room;  // and how many values have room there
     bool reshapes = false;           // shapes depend on values: Reshape before each Forward
     bool need_backward = false;
+    bool ran = false;      // a forward pass has run the layer
+    bool is_anew = false;  // MakePlain has made the layer since its last forward pass
     // Of the net file. The layer's own name is unique (GiveUniqueNames); this one may be empty.
     std::string name_in_file;
     std::string path;  // for SourceMap::Where; "" if inserted
   };
   const std::vector<Node>& nodes() const { return nodes_; }
+  // A conversion between memory orders that is not in the net description.
+  static bool IsInsertedReorder(const Node& node) {
+    return node.path.empty() && node.layer->type() == "Reorder";
+  }
   // Blobs that no layer consumes, by name, as in Caffe. A test reports them.
   struct Output {
     std::string name;
@@ -211,12 +225,14 @@ class BuiltNet {
   size_t activation_bytes() const;
 
  private:
+  void Build(const caffe::NetParameter& param, const SourceMap& source);
   void AddLayer(const PlacedLayer& placed, const SourceMap& source);
+  // With former_, these take parts of it.
+  std::unique_ptr<Layer> MakeLayer(const caffe::LayerParameter& param, const LayerContext& context);
+  void SetUpLayer(Node* node);
+  Blob* AddBlob(const std::string& name);
   void NoticeIgnoredFields(const PlacedLayer& placed, const Layer& layer, const SourceMap& source);
   void AddReorder(const std::string& blob_name, Layout layout);
-  static bool IsInsertedReorder(const Node& node) {
-    return node.path.empty() && node.layer->type() == "Reorder";
-  }
   void FinishLayer(Node* node);
   // A layer will work in place on `blob`.
   void StopSharing(const Blob* blob);
@@ -250,6 +266,8 @@ class BuiltNet {
   std::vector<std::string> notices_;
   bool debug_info_ = false;
   BuiltNetOptions options_;
+  struct Former;              // of MakePlain: the parts of the net as it was
+  Former* former_ = nullptr;  // during MakePlain
   LayerContext context_;
   std::optional<Scratchpad> scratch_;
   uint64_t pass_ = 0;

@@ -85,11 +85,6 @@ BuiltNet::BuiltNet(const caffe::NetParameter& param, const SourceMap& source,
       force_backward_(param.force_backward()),
       blob_memory_(options.device->memory()),
       queue_(options.device->MakeQueue(QueuePriority::kNormal)) {
-  if (options_.plain_blobs) {
-    options_.layout = Layout::kPlain;
-    options_.keep_activations = true;
-    options_.fuse = false;
-  }
   scratch_.emplace(*queue_);
   context_.device = options.device;
   context_.queue = queue_.get();
@@ -102,12 +97,21 @@ BuiltNet::BuiltNet(const caffe::NetParameter& param, const SourceMap& source,
   context_.pass = &pass_;
   context_.update_lock = &update_lock_;
   context_.collective = &collective_;
+  Build(param, source);
+}
+
+void BuiltNet::Build(const caffe::NetParameter& param, const SourceMap& source) {
+  if (options_.plain_blobs) {
+    options_.layout = Layout::kPlain;
+    options_.keep_activations = true;
+    options_.fuse = false;
+  }
   std::vector<PlacedLayer> layers =
-      InsertSplits(SelectLayers(param, options.state, source, &notices_), source);
+      InsertSplits(SelectLayers(param, options_.state, source, &notices_), source);
   GiveUniqueNames(&layers);
-  CheckTypes(layers, *options.device, source);
+  CheckTypes(layers, device(), source);
   context_.preferred_layout =
-      options_.layout ? *options_.layout : ChooseLayout(layers, options.device->type());
+      options_.layout ? *options_.layout : ChooseLayout(layers, device().type());
   multipliers_by_share_name_ = SharedMultipliers(layers);
   // Counts only the layers of the net description: random streams must not depend on the
   // conversions that this processor's memory orders need.
@@ -242,7 +246,7 @@ void BuiltNet::AddLayer(const PlacedLayer& placed, const SourceMap& source) {
     Node node;
     node.path = placed.path;
     node.name_in_file = placed.name_in_file;
-    node.layer = LayerRegistry::Get().Create(param, context);
+    node.layer = MakeLayer(param, context);
     Layer& layer = *node.layer;
     NoticeIgnoredFields(placed, layer, source);
     CheckCustomParams(param.custom_param(), layer.custom_params(),
@@ -285,8 +289,7 @@ void BuiltNet::AddLayer(const PlacedLayer& placed, const SourceMap& source) {
       if (blob_by_name_.count(name)) {
         throw FieldError(StrCat("top[", i, "]"), "blob '", name, "' is made by an earlier layer");
       }
-      blobs_.push_back(std::make_unique<Blob>(device().memory()));
-      node.top.push_back(blobs_.back().get());
+      node.top.push_back(AddBlob(name));
       blob_by_name_[name] = found_by_name_[name] = node.top.back();
     }
     if (param.loss_weight_size() > 0) {
@@ -294,8 +297,7 @@ void BuiltNet::AddLayer(const PlacedLayer& placed, const SourceMap& source) {
       CheckCount("loss_weight", param.loss_weight_size(), tops, tops);
     }
 
-    layer.SetUp(node.bottom, node.top);
-    layer.Reshape(node.bottom, node.top);
+    SetUpLayer(&node);
     for (size_t i = 0; i < node.top.size(); ++i) {
       node.loss_weight.push_back(static_cast<int>(i) < param.loss_weight_size()
                                      ? param.loss_weight(i)
@@ -348,7 +350,8 @@ NetParam& BuiltNet::AddOwnParam(Param* param, const std::string& entry_name,
     if (shared != multipliers_by_share_name_.end()) multipliers = shared->second;
   }
   NetParam net_param;
-  net_param.entry = layout_.Add(entry_name, param->blob->shape());
+  net_param.entry = former_ != nullptr ? layout_.Find(entry_name)  // others may read it meanwhile
+                                       : layout_.Add(entry_name, param->blob->shape());
   net_param.lr_mult = multipliers.lr;
   net_param.decay_mult = multipliers.decay;
   net_param.owner = param;

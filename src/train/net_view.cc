@@ -33,19 +33,27 @@ MemoryDataLayer& FindMemoryData(const BuiltNet& net, const std::string& layer) {
   throw Error("net '", net.name(), "': there is no layer '", layer, "' of type MemoryData");
 }
 
-NetView::NetView(BuiltNet* net, std::span<float> weights, bool plain_blobs)
-    : net_(*net), weights_(weights), plain_blobs_(plain_blobs) {
-  if (!plain_blobs_) return;
+NetView::NetView(BuiltNet* net, std::span<float> weights, bool plain_blobs,
+                 const SolverNet* made_of)
+    : net_(*net), weights_(weights), plain_blobs_(plain_blobs), made_of_(made_of) {
+  if (plain_blobs_ || made_of_ != nullptr) ShowBlobs();
+}
+
+void NetView::ShowBlobs() {
   net_.gradients();  // their memory stays from now on
+  shapes_.clear();
   for (const BuiltNet::Node& node : net_.nodes()) {
     shapes_.push_back(ShapesOf(node));
     for (size_t i = 0; i < node.top.size(); ++i) {
+      if (!plain_blobs_ && !net_.HasPlainPlace(*node.top[i])) continue;
       node.top[i]->data();
       // The gradient is set here only, as in Caffe: the program may change it.
       const float weight = node.need_backward ? LossWeight(node, i) : 0;
-      if (weight != 0) std::fill_n(node.top[i]->diff(), node.top[i]->count(), weight);
+      if (weight == 0 || node.top[i]->has_diff()) continue;
+      std::fill_n(node.top[i]->diff(), node.top[i]->count(), weight);
     }
   }
+  if (!plain_blobs_) return;
   for (const NetParam& param : net_.params()) *param.owner->has_gradient = true;
 }
 
@@ -130,6 +138,7 @@ void NetView::Backward() {
 std::vector<NetLayer> NetView::layers() const {
   std::vector<NetLayer> layers;
   for (const BuiltNet::Node& node : net_.nodes()) {
+    if (made_of_ != nullptr && BuiltNet::IsInsertedReorder(node)) continue;
     NetLayer& layer = layers.emplace_back();
     layer.name = node.layer->name();
     layer.type = node.layer->type();
@@ -147,14 +156,25 @@ float NetView::LossWeight(const BuiltNet::Node& node, size_t top) const {
   return index < given.size() ? given[index] : node.layer->DefaultLossWeight(index);
 }
 
-void NetView::NeedPlainBlobs(const char* what) const {
-  if (plain_blobs_) return;
+void NetView::ExpectBlobs(const char* what) const {
+  if (plain_blobs_ || made_of_ != nullptr) return;
   throw Error("net '", name(), "': ", what, ": expected a net with plain_blobs");
 }
 
+void NetView::NeedPlainBlobs(const char* what) {
+  ExpectBlobs(what);
+  if (plain_blobs_) return;
+  const OneOmpThread one;
+  net_.MakePlain(made_of_->param, made_of_->source);
+  plain_blobs_ = true;
+  ShowBlobs();
+}
+
 Blob& NetView::blob(const std::string& name) {
-  NeedPlainBlobs("blob");
-  return Find(name);
+  ExpectBlobs("blob");
+  Blob& found = Find(name);
+  if (!plain_blobs_ && !net_.HasPlainPlace(found)) NeedPlainBlobs("blob");
+  return found;
 }
 
 // Called for each layer of each pass: compares without copies.
@@ -174,6 +194,12 @@ void NetView::ReshapeNode(size_t node) {
 }
 
 void NetView::Reshape() {
+  ExpectBlobs("Reshape");
+  if (!plain_blobs_) {
+    size_t same = 0;
+    while (same < net_.nodes().size() && !IsReshaped(same)) ++same;
+    if (same == net_.nodes().size()) return;
+  }
   NeedPlainBlobs("Reshape");
   const OneOmpThread one;
   for (size_t n = 0; n < net_.nodes().size(); ++n) {
@@ -181,7 +207,7 @@ void NetView::Reshape() {
   }
 }
 
-void NetView::CheckRange(const char* what, size_t first, size_t last) const {
+void NetView::CheckRange(const char* what, size_t first, size_t last) {
   NeedPlainBlobs(what);
   if (first <= last && last < net_.nodes().size()) return;
   throw Error("net '", name(), "': ", what, ": layers ", first, " to ", last,
@@ -221,19 +247,23 @@ void NetView::BackwardLayers(size_t last, size_t first) {
       throw Error("net '", name(), "': BackwardLayers: layer '", node.layer->name(),
                   "' has blobs of new shapes: expected a forward pass or Reshape before it");
     }
+    if (node.is_anew) {
+      throw Error("net '", name(), "': BackwardLayers: layer '", node.layer->name(),
+                  "' has run in a session's step only: expected a forward pass before it");
+    }
     node.layer->Backward(node.top, node.propagate_down, node.bottom);
   }
 }
 
 void NetView::ClearGradients() {
-  NeedPlainBlobs("ClearGradients");
+  ExpectBlobs("ClearGradients");
   std::fill_n(net_.gradients(), net_.layout().size(), 0.0f);
   // Backward passes add to them from now on.
   for (const NetParam& param : net_.params()) *param.owner->has_gradient = true;
 }
 
 void NetView::ShareWeights(Net& other) {
-  NeedPlainBlobs("ShareWeights");
+  ExpectBlobs("ShareWeights");
   const std::vector<NetLayer> theirs = other.layers();
   for (const NetLayer& layer : layers()) {
     const auto found = std::find_if(theirs.begin(), theirs.end(),

@@ -8,6 +8,7 @@
 #include "millrace/net.h"
 #include "nn/layers/data/memory_data_layer.h"
 #include "nn/net.h"
+#include "solver/solver_config.h"
 
 namespace millrace::inline train {
 
@@ -17,8 +18,11 @@ MemoryDataLayer& FindMemoryData(const BuiltNet& net, const std::string& layer);
 class NetView : public Net {
  public:
   // `net`: on the host, and bound to the `weights`; both outlive this object.
-  // `weights` is empty for a net whose weights are those of another.
-  NetView(BuiltNet* net, std::span<float> weights, bool plain_blobs = false);
+  // `weights` is empty for a net whose weights are those of another. `made_of`, which outlives this
+  // object, is the description of a net with keep_activations that gets plain_blobs with the first
+  // call that needs them; null: a net that stays as it is.
+  NetView(BuiltNet* net, std::span<float> weights, bool plain_blobs = false,
+          const SolverNet* made_of = nullptr);
 
   const std::string& name() const override { return net_.name(); }
   std::span<float> weights() override { return weights_; }
@@ -48,9 +52,13 @@ class NetView : public Net {
 
  private:
   Blob& Find(const std::string& blob) const;
-  // Throws Error unless the net has plain_blobs.
-  void NeedPlainBlobs(const char* what) const;
-  void CheckRange(const char* what, size_t first, size_t last) const;
+  // Throws Error unless the net has plain_blobs or can get them.
+  void ExpectBlobs(const char* what) const;
+  // The same; then the net has them.
+  void NeedPlainBlobs(const char* what);
+  // Prepares a net with plain_blobs for programs that read and write its blobs.
+  void ShowBlobs();
+  void CheckRange(const char* what, size_t first, size_t last);
   // Whether the shapes of a layer's blobs have changed since its last Reshape.
   bool IsReshaped(size_t node) const;
   void ReshapeNode(size_t node);
@@ -60,9 +68,11 @@ class NetView : public Net {
 
   BuiltNet& net_;
   const std::span<float> weights_;
-  const bool plain_blobs_;
+  bool plain_blobs_;
+  const SolverNet* const made_of_;
   uint64_t passes_ = 0;  // by this object
-  // With plain_blobs, per layer: the shapes of its bottoms and tops after its last Reshape.
+  // If ExpectBlobs allows them, per layer: the shapes of its bottoms and tops after its last
+  // Reshape.
   std::vector<std::vector<Shape>> shapes_;
 };
 

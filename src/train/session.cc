@@ -236,7 +236,7 @@ class SolverSession : public Session {
     CheckNetTypes(config_);
     BuiltNetOptions net_options = TrainNetOptions(config_, data_.get());
     net_options.keep_activations = true;  // net() shows them
-    net_options.plain_blobs = options.plain_blobs;
+    net_options.plain_blobs = BeginsPlain(config_.train, options);
     auto net = std::make_unique<BuiltNet>(config_.train.param, config_.train.source, net_options);
     net->LogNotices();
     CheckSampled(config_, *data_);
@@ -248,8 +248,9 @@ class SolverSession : public Session {
     solver_ =
         std::make_unique<Solver>(config_, policy_, data_.get(), strategy_.get(), std::move(net));
     if (resume_) solver_->Restore(*resume_, 0);
-    view_ = std::make_unique<NetView>(&solver_->net(), weights(), options.plain_blobs);
-    MakeTestNets(options.plain_blobs);
+    view_ = std::make_unique<NetView>(&solver_->net(), weights(), net_options.plain_blobs,
+                                      options.plain_blobs_on_use ? &config_.train : nullptr);
+    MakeTestNets(options);
     if (options.metrics != nullptr) {
       counters_ = std::make_unique<RunCounters>(
           node_ ? node_->cluster().registry() : PartOrNew(options.metrics), solver_->net().name(),
@@ -360,11 +361,21 @@ class SolverSession : public Session {
     merged_ = std::make_unique<MergedWeights>(&node_->cluster(), weights_.get(), net.layout());
   }
 
-  void MakeTestNets(bool plain_blobs) {
+  // Layers in Python may look at any blob during a pass.
+  static bool BeginsPlain(const SolverNet& net, const SessionOptions& options) {
+    const auto& layers = net.param.layer();
+    return options.plain_blobs || (options.plain_blobs_on_use &&
+                                   std::any_of(layers.begin(), layers.end(), [](const auto& layer) {
+                                     return layer.type() == "Python";
+                                   }));
+  }
+
+  void MakeTestNets(const SessionOptions& session) {
     float* const weights = merged_ ? merged_->data() : weights_->data();
     for (size_t i = 0; i < config_.tests.size(); ++i) {
       BuiltNetOptions options = TestNetOptions(config_, i, test_data_.get());
-      options.plain_blobs = plain_blobs;
+      options.plain_blobs = BeginsPlain(config_.tests[i], session);
+      options.keep_activations = session.plain_blobs_on_use;
       tests_.push_back(
           std::make_unique<BuiltNet>(config_.tests[i].param, config_.tests[i].source, options));
       tests_.back()->LogNotices();
@@ -372,7 +383,8 @@ class SolverSession : public Session {
       tests_.back()->BindWeights(solver_->net().layout(), weights);
       for (const std::string& file : weight_files_) LoadOwnWeights(file, tests_.back().get());
       test_views_.push_back(
-          std::make_unique<NetView>(tests_.back().get(), std::span<float>(), plain_blobs));
+          std::make_unique<NetView>(tests_.back().get(), std::span<float>(), options.plain_blobs,
+                                    session.plain_blobs_on_use ? &config_.tests[i] : nullptr));
     }
   }
 

@@ -476,6 +476,14 @@ HogwildStrategy::~HogwildStrategy() = default;
 """, """\
   if (blob.count() > 0) return values;
 """)]),
+    ("a-net-that-becomes-plain-forgets-gradients", [("src/nn/net_plain.cc", """\
+    if (!values.diff.empty()) blob.CopyDiffFromHost(values.diff.data());
+""", "")]),
+    ("a-net-that-becomes-plain-forgets-statistics", [("src/nn/net_plain.cc", """\
+    if (!Former::IsPlain(node)) node.layer->EndIteration();
+""", """\
+    (void)Former::IsPlain(node);
+""")]),
 ]
 
 # Not in the table, because nobody could tell:

@@ -93,6 +93,93 @@ def test_a_session_without_live_blobs_trains_the_same(solver):
     gc.collect()
 
 
+CONVOLUTION = SOLVER[SOLVER.index("test_iter"):].replace("test_iter: 2 test_interval: 1000", "") + """
+train_net_param { name: 'images'
+  layer { name: 'in' type: 'DummyData' top: 'x' top: 'y' dummy_data_param {
+    shape { dim: 4 dim: 3 dim: 9 dim: 9 } shape { dim: 4 }
+    data_filler { type: 'uniform' min: -1 max: 1 } data_filler { type: 'constant' value: 1 } } }
+  layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param {
+    num_output: 16 kernel_size: 3 weight_filler { type: 'xavier' } } }
+  layer { name: 'relu' type: 'ReLU' bottom: 'c' top: 'c' }
+  layer { name: 'pool' type: 'Pooling' bottom: 'c' top: 'pool' pooling_param {
+    kernel_size: 2 stride: 2 } }
+  layer { name: 'ip' type: 'InnerProduct' bottom: 'pool' top: 'ip' inner_product_param {
+    num_output: 3 weight_filler { type: 'xavier' } } }
+  layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'y' top: 'loss' } }
+"""
+
+
+def test_blobs_show_what_the_steps_before_their_first_use_computed(write):
+    text = write("convolution.prototxt", CONVOLUTION)
+    late, early = millrace.Session(text), millrace.Session(text)
+    early.net.forward()  # blobs are in plain order from now on
+    loss = late.net.blobs["loss"].data
+    weights = [blob.diff for blob in late.net.params["c"]]
+    shapes = {name: blob.shape for name, blob in late.net.blobs.items()}
+    for count in (3, 1):
+        assert late.step(count).loss == pytest.approx(early.step(count).loss, rel=1e-4)
+        assert loss == pytest.approx(late.net.blobs["loss"].data)
+        for name, blob in early.net.blobs.items():
+            other = late.net.blobs[name]
+            assert other.shape == shapes[name] == blob.shape
+            np.testing.assert_allclose(other.data, blob.data, rtol=1e-3, atol=1e-5)
+            np.testing.assert_allclose(other.diff, blob.diff, rtol=1e-3, atol=1e-5)
+        for mine, blob in zip(weights, early.net.params["c"]):
+            np.testing.assert_allclose(mine, blob.diff, rtol=1e-3, atol=1e-5)
+    view = late.net.blobs["pool"].data
+    before = view.copy()
+    late.step()
+    assert not np.array_equal(view, before)
+    np.testing.assert_array_equal(view, late.net.blobs["pool"].data)
+    before = view.copy()
+    del late
+    gc.collect()
+    np.testing.assert_array_equal(view, before)
+
+
+def test_a_backward_pass_after_steps_asks_for_a_forward_pass(write):
+    session = millrace.Session(write("convolution.prototxt", CONVOLUTION))
+    session.step()
+    with pytest.raises(millrace.Error, match="expected a forward pass before it"):
+        session.net.backward_layers()
+    session.net.forward()
+    session.net.backward_layers()
+    with pytest.raises(millrace.Error, match="there is no blob 'none'"):
+        session.net.blob("none")
+
+
+@pytest.mark.parametrize("count", [1, 1 << 40])
+def test_another_thread_may_look_at_blobs_while_a_session_steps(write, count):
+    session = millrace.Session(write("convolution.prototxt", CONVOLUTION), past_max_iter=True)
+    session.step()
+    seen, stop = [], threading.Event()
+
+    def look():
+        try:
+            seen.append(float(np.abs(session.net.blobs["pool"].data).max()))
+        finally:
+            stop.set()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=look)
+    with pytest.raises(KeyboardInterrupt):
+        thread.start()
+        while True:
+            session.step(count)
+    thread.join()
+    assert stop.is_set() and seen and seen[0] > 0
+
+
+def test_blobs_may_be_used_first_between_gradients_and_update(write):
+    text = write("convolution.prototxt", CONVOLUTION)
+    session, other = millrace.Session(text), millrace.Session(text)
+    seen = []
+    session.on_gradients(lambda: seen.append(session.net.blobs["c"].diff.copy()))
+    assert session.step(4).loss == pytest.approx(other.step(4).loss, rel=1e-4)
+    assert len(seen) == 4 and np.abs(seen[0]).max() > 0
+    np.testing.assert_array_equal(seen[3], session.net.blobs["c"].diff)
+
+
 def test_another_schedule(solver):
     session = millrace.Session(solver)
     session.step(3)
