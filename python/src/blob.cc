@@ -39,9 +39,9 @@ struct Kept {
   Blob blob;
 };
 
-// Of a millisecond each, for a thread that waits for the end of another's call. A call that waits
-// for this thread, such as for data that it reads, would never end.
-constexpr int kMostWaits = 60000;
+// Limit of the milliseconds that a thread waits for the end of another's call. A call that itself
+// waits for this thread, such as for data that it reads, would never end.
+constexpr int kMaxWaits = 60000;
 
 }  // namespace
 
@@ -52,7 +52,7 @@ Blob& PyBlob::Get() const {
   // thread does.
   for (int waits = 0; owner_->busy && CurrentOwner() != owner_; ++waits) {
     if (waits == 0) owner_->wanted.emplace_back(net_, name_);
-    if (waits == kMostWaits) {
+    if (waits == kMaxWaits) {
       throw Error("blob '", name_, "': the net is in use by another call, expected an end of it");
     }
     {

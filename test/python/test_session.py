@@ -93,7 +93,7 @@ def test_a_session_without_live_blobs_trains_the_same(solver):
     gc.collect()
 
 
-CONVOLUTION = SOLVER[SOLVER.index("test_iter"):].replace("test_iter: 2 test_interval: 1000", "") + """
+CONVOLUTION = SOLVER[SOLVER.index("base_lr"):] + """
 train_net_param { name: 'images'
   layer { name: 'in' type: 'DummyData' top: 'x' top: 'y' dummy_data_param {
     shape { dim: 4 dim: 3 dim: 9 dim: 9 } shape { dim: 4 }
