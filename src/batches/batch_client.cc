@@ -18,7 +18,10 @@ namespace millrace::inline batches {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kTogetherNs = 1 * kMs;   // within which frames wait for others to be sent with
+constexpr int64_t kTogetherNs = 1 * kMs;  // within which frames wait for others to be sent with
+// Messages are a large part of the cost of smaller batches. Larger ones cost more if they wait for
+// each other, because they leave the caches meanwhile.
+constexpr uint64_t kSmallBatchBytes = 256 << 10;
 constexpr size_t kKeptConsumed = 1 << 13;  // more than a worker can have in work
 
 int64_t NowNs() { return SteadyClock().NowNs(); }
@@ -201,7 +204,8 @@ void BatchClient::SendLocked(const std::string& frame) {
 }
 
 void BatchClient::SendSoonLocked() {
-  const bool is_enough = 2 * queued_wants_ >= welcome_.credit();
+  const bool is_enough =
+      2 * queued_wants_ >= welcome_.credit() || ValuesBytes(welcome_) > kSmallBatchBytes;
   if (is_enough || NowNs() - sent_ns_ > kTogetherNs) FlushLocked();
 }
 

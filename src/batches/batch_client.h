@@ -99,8 +99,9 @@ class BatchClient : public std::enable_shared_from_this<BatchClient> {
 
   // The caller holds mutex_.
   void SendLocked(const std::string& frame);  // with what is queued
-  // Sends what is queued, unless it may wait for more: until half of the batches that a worker may
-  // hold are asked for, or a millisecond has passed since the last message.
+  // Sends what is queued, unless it may wait for more, as with small batches: until half of the
+  // batches that a worker may hold are asked for, or a millisecond has passed since the last
+  // message.
   void SendSoonLocked();
   void FlushLocked();
   void SendNowLocked(const std::string& frames);  // before what is queued
