@@ -112,7 +112,7 @@ TEST_F(PluginCluster, ATransportOfAPluginPassesTheSuite) {
   // ones.
   const std::string sources =
       "test/conformance/installed/unix_transport.cc test/support/support.cc "
-      "src/base/{error,file,process_identity,rng,utf8}.cc ";
+      "src/base/{error,files/file,process_identity,rng,text/utf8}.cc ";
   const CommandResult built =
       Shell("g++ -std=c++20 -O1 -Wall -Wextra -I" + prefix_ + "/include -Isrc -I. " + sources +
             "-Wl,--no-as-needed " + plugin +
