@@ -192,7 +192,7 @@ TEST_BATCH ?= 5
 in_batches = $(if $(1),$(call batch,$(wordlist 1,$(2),$(1))) $(call in_batches,$(wordlist $(words x $(wordlist 1,$(2),1 2 3 4 5 6 7 8 9)),$(words $(1)),$(1)),$(2)))
 batch = $(if $(word 2,$(1)),$(call batch_rule,$(call batch_object,$(1)),$(1)),$(1:%.cc=$(BUILD)/obj/%.o))
 batch_object = $(BUILD)/obj/$(dir $(firstword $(1)))$(subst _test,,$(subst $() ,+,$(basename $(notdir $(1))))).o
-batch_rule = $(eval $(1): $(2))$(eval batches += $(1))$(1)
+batch_rule = $(eval $(1): $(2))$(eval $(1): batch_files := $(2))$(eval batches += $(1))$(1)
 # Files that are compiled singly: they need flags of their own, other programs link them, their loops are
 # compiled for several processors, or GCC 12 gives lambdas of C functions of several files one name.
 single := $(wildcard test/*/*hdf5*.cc test/device/*.cc test/onnx/*.cc test/segment/device_segment_test.cc) \
@@ -417,7 +417,7 @@ $(foreach name,$(test_names) rdma_vm,$(eval $(call test_binary,$(name))))
 $(batches): $(BUILD)/flags.list tools/compile-batch $$(pch_header) | $(generated) $(contrib_layers) backends
 	@mkdir -p $(@D)
 	$(call say,CXX,$(@:$(BUILD)/obj/%.o=%))
-	$(Q)tools/compile-batch $@ $(filter-out $(BUILD)/%,$(filter %.cc,$^)) -- $(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(pch_flags) $(listed)
+	$(Q)tools/compile-batch $@ $(batch_files) -- $(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) $(pch_flags) $(listed)
 
 # Tests of the C API are C files, each compiled as C99 and as C++.
 CC := $(subst g++,gcc,$(subst clang++,clang,$(CXX)))
