@@ -177,7 +177,8 @@ $(BUILD)/obj/test/%.o: CXXFLAGS += $(test_flags)
 # With the types of the C functions, which the comparison with the recorded ABI reads (test/capi/abi).
 $(BUILD)/obj/src/capi/%.o: CXXFLAGS += -g
 # Debian has HDF5's headers in a folder of their own; only files that are named for it include them.
-hdf5_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(shell find src test -name '*hdf5*.cc'))
+hdf5_sources := $(shell find src test -name '*hdf5*.cc')
+hdf5_objects := $(hdf5_sources:%.cc=$(BUILD)/obj/%.o)
 $(hdf5_objects): CXXFLAGS += $(shell pkg-config --cflags hdf5-serial 2>/dev/null)
 
 contrib_layers := $(BUILD)/gen/nn/contrib_layers.inc
@@ -195,10 +196,9 @@ batch_object = $(BUILD)/obj/$(dir $(firstword $(1)))$(subst _test,,$(subst $() ,
 batch_rule = $(eval $(1): $(2))$(eval $(1): batch_files := $(2))$(eval batches += $(1))$(1)
 # Files that are compiled singly: they need flags of their own, other programs link them, their loops are
 # compiled for several processors, or GCC 12 gives lambdas of C functions of several files one name.
-single := $(wildcard test/*/*hdf5*.cc test/device/*.cc test/onnx/*.cc test/segment/device_segment_test.cc) \
-  $(filter src/exchange/kernels/% src/capi/% src/control/page.cc src/nn/onednn/% %_kernel.cc src/solver/hogwild_update.cc,$(all_sources)) \
-  $(filter $(shell find src -name '*hdf5*.cc'),$(all_sources))
-# $(1): files of any folders; their objects.
+single := $(hdf5_sources) $(wildcard test/device/*.cc test/onnx/*.cc test/segment/device_segment_test.cc) \
+  $(filter src/exchange/kernels/% src/capi/% src/control/page.cc src/nn/onednn/% %_kernel.cc src/solver/hogwild_update.cc,$(all_sources))
+# $(1): files of any folders; their objects. Called once for each list, since it makes rules.
 src_objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter $(single),$(1))) \
   $(foreach d,$(sort $(dir $(1))),$(call in_batches,$(filter-out $(single),$(filter $(wildcard $(d)*.cc),$(1))),$(SRC_BATCH)))
 objects := $(call src_objects,$(sources))
