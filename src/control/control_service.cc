@@ -108,9 +108,7 @@ class ControlService::Impl {
   // Stops the server first: it uses the others.
   ~Impl() { server_->Stop(); }
 
-  std::string url() const {
-    return (options_.certificate.empty() ? "http://" : "https://") + server_->address().text();
-  }
+  std::string url() const { return server_->url(); }
 
  private:
   void CheckFiles() const {

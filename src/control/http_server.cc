@@ -111,6 +111,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   HttpAddress address() const { return address_; }
+  std::string url() const { return (tls_ ? "https://" : "http://") + address_.text(); }
   HttpCounters counters() const { return {connections_, replaced_, too_many_, malformed_}; }
 
  private:
@@ -470,6 +471,8 @@ HttpServer::HttpServer(const HttpServerConfig& config, HttpHandler handler, Stat
 HttpServer::~HttpServer() { Stop(); }
 
 HttpAddress HttpServer::address() const { return impl_->address(); }
+
+std::string HttpServer::url() const { return impl_->url(); }
 
 HttpCounters HttpServer::counters() const { return impl_->counters(); }
 

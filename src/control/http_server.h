@@ -52,6 +52,8 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
 
   HttpAddress address() const;
+  // "http://host:port", or "https://" with a certificate.
+  std::string url() const;
   // Any thread.
   HttpCounters counters() const;
   // Sends the last events, for at most half a second, and closes all connections. Answers that come

@@ -26,9 +26,7 @@ MetricsService::MetricsService(const MetricsServiceOptions& options)
 
 MetricsService::~MetricsService() { server_.Stop(); }
 
-std::string MetricsService::url() const {
-  return (options_.certificate.empty() ? "http://" : "https://") + server_.address().text();
-}
+std::string MetricsService::url() const { return server_.url(); }
 
 HttpResponse MetricsService::Answer(const HttpRequest& request) {
   const std::string_view path = request.path();
