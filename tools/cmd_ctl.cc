@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text/names.h"
 #include "base/text/parse_number.h"
 #include "control/control_client.h"
 #include "control/run_report.h"
@@ -22,9 +23,6 @@
 DECLARE_string(topology);
 DECLARE_string(node);
 DECLARE_string(control);
-DECLARE_string(rendezvous);
-DECLARE_string(rendezvous_user);
-DECLARE_string(rendezvous_password_file);
 DECLARE_bool(json);
 DEFINE_string(key_file, "",
               "the cluster's key (default: that of --topology, or of the run itself)");
@@ -174,10 +172,7 @@ void PrintNodes(const ControlClient& run) {
 
 // Nodes of an elastic run: their names, and the addresses of their control services.
 std::vector<std::pair<std::string, std::string>> ElasticNodes() {
-  const RegistryView view = ReadRegistry({.url = FLAGS_rendezvous,
-                                          .user = FLAGS_rendezvous_user,
-                                          .password_file = FLAGS_rendezvous_password_file,
-                                          .authorities = FLAGS_authorities});
+  const RegistryView view = ReadRegistry(RendezvousFromFlags());
   std::vector<std::pair<std::string, std::string>> nodes;
   for (size_t id = 0; id < view.nodes.size(); ++id) {
     if (view.nodes[id].registered) nodes.emplace_back(StrCat("n", id), view.nodes[id].control);
@@ -187,16 +182,15 @@ std::vector<std::pair<std::string, std::string>> ElasticNodes() {
 
 // The address of the control service of --node, or of the only node that has one.
 std::string ElasticControl() {
-  std::string names, address;
-  int found = 0;
+  std::vector<std::string> names;
+  std::string address;
   for (const auto& [name, control] : ElasticNodes()) {
     if (control.empty() || (!FLAGS_node.empty() && name != FLAGS_node)) continue;
-    names += (names.empty() ? "" : ", ") + name;
+    names.push_back(name);
     address = control;
-    ++found;
   }
-  if (found == 1) return address;
-  if (found > 1) throw Error("ctl: expected --node with one of ", names);
+  if (names.size() == 1) return address;
+  if (names.size() > 1) throw Error("ctl: expected --node with one of ", Joined(names));
   throw Error("--rendezvous=", FLAGS_rendezvous, ": no registered node",
               FLAGS_node.empty() ? "" : " " + FLAGS_node,
               " has a control service that others reach; `ctl nodes` lists the nodes");

@@ -16,11 +16,6 @@
 #include "tools/signals.h"
 
 DECLARE_string(topology);
-DECLARE_string(rendezvous);
-DECLARE_string(nodes);
-DECLARE_string(rendezvous_user);
-DECLARE_string(rendezvous_password_file);
-DECLARE_string(authorities);
 DEFINE_string(hosts, "",
               "with --rendezvous: IP addresses or names of the machines, HOST,HOST,..., each of "
               "which gets a node");
@@ -46,11 +41,7 @@ ElasticNodes ElasticFromFlags() {
     RequireFlag("topology", FLAGS_topology);
     return {};
   }
-  const ElasticNodes elastic{.rendezvous = {.url = FLAGS_rendezvous,
-                                            .nodes = FLAGS_nodes,
-                                            .user = FLAGS_rendezvous_user,
-                                            .password_file = FLAGS_rendezvous_password_file,
-                                            .authorities = FLAGS_authorities},
+  const ElasticNodes elastic{.rendezvous = RendezvousFromFlags(),
                              .hosts = SplitList(FLAGS_hosts),
                              .processes = FLAGS_processes};
   if (!elastic.hosts.empty() && elastic.processes != 0) {

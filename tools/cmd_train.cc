@@ -34,15 +34,6 @@ DEFINE_string(
     "train on part i of n of the records, as i/n (default: as the topology says, or all)");
 DEFINE_string(topology, "", "the cluster that this machine trains in: a prototxt file");
 DEFINE_string(node, "", "this machine's name in the topology (default: as mpirun or srun says)");
-DEFINE_string(rendezvous, "",
-              "registry by which nodes join and leave: etcd://HOST:PORT[,HOST:PORT...]/RUN, or "
-              "etcds:// with TLS; the topology then has segments only, or is left out");
-DEFINE_string(nodes, "",
-              "with --rendezvous: the run begins with MIN nodes and has MAX at most, as MIN:MAX");
-DEFINE_string(rendezvous_address, "",
-              "IP address of this node for the others (default: that from which it reaches etcd)");
-DEFINE_string(rendezvous_user, "", "user of etcd");
-DEFINE_string(rendezvous_password_file, "", "file with that user's password");
 DEFINE_string(control, "",
               "address of the control service: host:port, or a port of 127.0.0.1 (default: the "
               "node's `control` in the topology, or none)");
@@ -107,12 +98,7 @@ int RunTrain(const std::vector<std::string>& arguments) {
   options.tensorboard = FLAGS_tensorboard;
   options.topology = FLAGS_topology;
   options.node = FLAGS_node;
-  options.rendezvous = {.url = FLAGS_rendezvous,
-                        .nodes = FLAGS_nodes,
-                        .user = FLAGS_rendezvous_user,
-                        .password_file = FLAGS_rendezvous_password_file,
-                        .authorities = FLAGS_authorities,
-                        .address = FLAGS_rendezvous_address};
+  options.rendezvous = RendezvousFromFlags();
   options.train_state = TrainStateFromFlags();
   if (!FLAGS_shard.empty()) ParseShard(FLAGS_shard, &options);
   // Before the first thread, so that all threads inherit its signal mask.

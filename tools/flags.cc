@@ -39,6 +39,16 @@ DEFINE_string(plugins, "",
               "shared libraries with layers, transports and the like, by commas; "
               "python: for layers in Python; FILE.py: for all that the file registers");
 DEFINE_string(stage, "", "the net state's stages, separated by commas");
+DEFINE_string(rendezvous, "",
+              "registry by which nodes join and leave: etcd://HOST:PORT[,HOST:PORT...]/RUN, or "
+              "etcds:// with TLS; the topology then has segments only, or is left out");
+DEFINE_string(nodes, "",
+              "with --rendezvous: the run begins with MIN nodes and has MAX at most, as MIN:MAX");
+DEFINE_string(rendezvous_address, "",
+              "IP address of this node for the others (default: that from which it reaches etcd)");
+DEFINE_string(rendezvous_user, "", "user of etcd");
+DEFINE_string(rendezvous_password_file, "", "file with that user's password");
+DECLARE_string(authorities);
 
 namespace millrace {
 
@@ -56,6 +66,15 @@ void ApplyGpuFlags() {
 }
 
 std::vector<std::string> SplitList(const std::string& text) { return SplitWords(text, ','); }
+
+RendezvousOptions RendezvousFromFlags() {
+  return {.url = FLAGS_rendezvous,
+          .nodes = FLAGS_nodes,
+          .user = FLAGS_rendezvous_user,
+          .password_file = FLAGS_rendezvous_password_file,
+          .authorities = FLAGS_authorities,
+          .address = FLAGS_rendezvous_address};
+}
 
 caffe::NetState NetStateFromFlags(const caffe::NetParameter& net, caffe::Phase fallback) {
   caffe::NetState state = net.state();

@@ -8,11 +8,14 @@
 #include <vector>
 
 #include "proto/caffe.pb.h"
+#include "rendezvous/rendezvous.h"
 
 DECLARE_string(model);
 DECLARE_string(weights);
 DECLARE_string(shm);
 DECLARE_string(gpu);
+DECLARE_string(rendezvous);
+DECLARE_string(nodes);
 DECLARE_bool(json);
 DECLARE_int32(iterations);
 
@@ -31,6 +34,10 @@ std::vector<std::string> SplitList(const std::string& text);
 // Loads the shared libraries of --plugins, which register what they bring. They stay loaded. Throws
 // Error with one line.
 void LoadPlugins();
+
+// The registry of an elastic run: --rendezvous and the flags that belong to it. A command without
+// one of these flags gets its default. Nothing is checked.
+RendezvousOptions RendezvousFromFlags();
 
 // The net state from --phase (default: `fallback`), --level and --stage. As in Caffe, the stages
 // that `net` has itself come first.
