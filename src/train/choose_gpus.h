@@ -11,7 +11,7 @@
 
 namespace millrace::inline train {
 
-// The driver of GPUs, null if there is none. By default that of this machine's, whose module is
+// The driver of GPUs; null: there is none. Without a value: that of this machine, whose module is
 // loaded only where GPUs are asked for.
 using ChosenDriver = std::optional<DeviceDriver*>;
 
