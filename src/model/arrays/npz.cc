@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kAlignment = 64;
 
-const std::map<std::string, ElementType>& Types() {
+const std::map<std::string, ElementType>& NumpyTypes() {
   static const std::map<std::string, ElementType> types = {
       {"|b1", ElementType::kBool},    {"|u1", ElementType::kUint8},
       {"|i1", ElementType::kInt8},    {"<u2", ElementType::kUint16},
@@ -56,8 +56,8 @@ NamedArray ParseNpy(const std::string& name, const std::string& bytes, const std
     header.Expect(":");
     if (key == "descr") {
       const std::string text = header.Text('\'');
-      const auto found = Types().find(text);
-      if (found == Types().end()) {
+      const auto found = NumpyTypes().find(text);
+      if (found == NumpyTypes().end()) {
         throw Error(where, ": type '", text,
                     "', expected numbers in the byte order of this machine, such as '<f4'");
       }
@@ -92,7 +92,7 @@ NamedArray ParseNpy(const std::string& name, const std::string& bytes, const std
 
 std::string NpyOf(const NamedArray& array, const std::string& path) {
   std::string type;
-  for (const auto& [name, each] : Types()) {
+  for (const auto& [name, each] : NumpyTypes()) {
     if (each == array.type) type = name;
   }
   if (type.empty()) {

@@ -19,7 +19,7 @@ constexpr const char* kMetadata = "__metadata__";
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr size_t kHeaderAlignment = 8;
 
-const std::map<std::string, ElementType>& Types() {
+const std::map<std::string, ElementType>& SafetensorsTypes() {
   static const std::map<std::string, ElementType> types = {
       {"BOOL", ElementType::kBool},     {"U8", ElementType::kUint8},
       {"I8", ElementType::kInt8},       {"U16", ElementType::kUint16},
@@ -47,8 +47,8 @@ Entry ReadEntry(const std::string& name, const std::string& where, TextReader* h
     header->Expect(":");
     if (key == "dtype") {
       const std::string text = header->Text('"');
-      const auto found = Types().find(text);
-      if (found == Types().end()) throw Error(where, ": type ", text, " is not known");
+      const auto found = SafetensorsTypes().find(text);
+      if (found == SafetensorsTypes().end()) throw Error(where, ": type ", text, " is not known");
       type = found->second;
     } else if (key == "shape") {
       entry.array.shape = header->Wholes("[", "]", false);
@@ -135,7 +135,7 @@ std::string SafetensorsOf(const std::vector<NamedArray>& arrays, const std::stri
   for (const NamedArray& array : arrays) {
     if (array.name == kMetadata) throw Error(path, ": an array has the reserved name ", kMetadata);
     std::string type, shape;
-    for (const auto& [name, each] : Types()) {
+    for (const auto& [name, each] : SafetensorsTypes()) {
       if (each == array.type) type = name;
     }
     for (const int64_t length : array.shape) shape += StrCat(shape.empty() ? "" : ",", length);

@@ -83,10 +83,10 @@ class ConvolutionGpu : public Base, public FusesNext {
   BiasedTop output_;
 };
 
-const RegisterGpuLayer<ConvolutionGpu<ConvolutionLayer>> convolution("Convolution");
-const RegisterGpuLayer<ConvolutionGpu<ConvolutionLayer>> depthwise("DepthwiseConvolution");
-const RegisterGpuLayer<ConvolutionGpu<ConvolutionLayer>> other_name("ConvolutionDepthwise");
-const RegisterGpuLayer<ConvolutionGpu<DeconvolutionLayer>> deconvolution("Deconvolution");
+const RegisterGpuLayer<ConvolutionGpu<ConvolutionLayer>> convolution_gpu("Convolution");
+const RegisterGpuLayer<ConvolutionGpu<ConvolutionLayer>> depthwise_gpu("DepthwiseConvolution");
+const RegisterGpuLayer<ConvolutionGpu<ConvolutionLayer>> other_name_gpu("ConvolutionDepthwise");
+const RegisterGpuLayer<ConvolutionGpu<DeconvolutionLayer>> deconvolution_gpu("Deconvolution");
 
 }  // namespace
 }  // namespace millrace::inline nn
