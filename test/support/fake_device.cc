@@ -96,6 +96,7 @@ void FakeMemory::CopyFromHost(void* destination, const void* host, size_t bytes)
 void FakeMemory::CopyToHost(void* host, const void* source, size_t bytes) {
   FakeRecording::Refuse("a copy");
   Count();
+  ++downloads_;
   HostMemory().CopyToHost(host, Alias(source), bytes);
 }
 

@@ -64,6 +64,7 @@ class FakeMemory : public MemorySpace {
   }
   size_t blocks() const;
   uint64_t allocations() const { return allocations_; }  // made so far
+  uint64_t downloads() const { return downloads_; }      // by CopyToHost so far
 
  private:
   struct Block {
@@ -83,7 +84,7 @@ class FakeMemory : public MemorySpace {
   mutable std::mutex mutex_;
   std::map<const std::byte*, Block> blocks_;
   size_t bytes_ = 0;  // as asked for
-  std::atomic<uint64_t> allocations_{0};
+  std::atomic<uint64_t> allocations_{0}, downloads_{0};
 };
 
 // Host memory for copies to and from the device. New memory holds NaNs. Thread-safe.
