@@ -31,11 +31,12 @@ class LstmExample : public testing::Test {
       EXPECT_EQ(converted.status, 0) << converted.errors;
     }
   }
-  CommandResult Train(const std::string& strategy, int solvers, int iterations) {
-    return test::Run({"/usr/bin/env",
-                      "BUILD=" + std::filesystem::absolute(Dirname(Binary())).string(),
-                      "STRATEGY=" + strategy, StrCat("SOLVERS=", solvers),
-                      StrCat("ITERATIONS=", iterations), folder_ / "examples/lstm/train"});
+  CommandResult Train(const std::string& strategy, int solvers, int iterations,
+                      const std::string& other = "MODEL=char") {
+    return test::Run(
+        {"/usr/bin/env", "BUILD=" + std::filesystem::absolute(Dirname(Binary())).string(),
+         "STRATEGY=" + strategy, StrCat("SOLVERS=", solvers), StrCat("ITERATIONS=", iterations),
+         "REVIEWS=" + (folder_ / "reviews"), other, folder_ / "examples/lstm/train"});
   }
 
   TempDir folder_;
@@ -46,7 +47,8 @@ TEST_F(LstmExample, LearnsWithEveryStrategy) {
     const CommandResult result = Train(strategy, 2, 300);
     ASSERT_EQ(result.status, 0) << strategy << ": " << result.output << result.errors;
     const std::vector<std::string> found =
-        Matches(result.output, strategy + " *2 solvers: perplexity ([0-9.]+), [0-9]+ s, [0-9]+ s of processors\n");
+        Matches(result.output,
+                strategy + " *2 solvers: perplexity ([0-9.]+), [0-9]+ s, [0-9]+ s of processors\n");
     ASSERT_EQ(found.size(), 1u) << result.output;
     // The text has 14 characters, and is hard to tell only where a sentence begins.
     EXPECT_LT(std::atof(found[0].c_str()), 2) << strategy;
@@ -54,10 +56,39 @@ TEST_F(LstmExample, LearnsWithEveryStrategy) {
   }
 }
 
+// What comes first decides: the order of words matters, not only which there are.
+TEST_F(LstmExample, TellsGoodReviewsFromBadOnes) {
+  std::string lines;
+  for (int i = 0; i < 600; ++i) {
+    const bool good = i / 7 % 2 == 0;
+    const std::string word = StrCat(" word", i % 11);
+    lines += StrCat(i, "\t", good ? 1.5 : -2, "\t", good ? "Fine" : "Dull", word, ", not ",
+                    good ? "dull" : "fine", word, word, "!\n");
+  }
+  WriteFile(folder_ / "reviews", lines);
+  const CommandResult result = Train("hogwild", 2, 200, "MODEL=sentiment");
+  ASSERT_EQ(result.status, 0) << result.output << result.errors;
+  const std::vector<std::string> found = Matches(
+      result.output, "hogwild *2 solvers: accuracy ([0-9.]+), [0-9]+ s, [0-9]+ s of processors\n");
+  ASSERT_EQ(found.size(), 1u) << result.output;
+  EXPECT_GE(std::atof(found[0].c_str()), 0.9);
+
+  WriteFile(folder_ / "reviews", "1\tgood\tA sentence\n");
+  const CommandResult wrong = test::Run({"/usr/bin/python3", folder_ / "examples/lstm/make_reviews",
+                                         folder_ / "other", folder_ / "reviews"});
+  EXPECT_EQ(wrong.status, 1);
+  EXPECT_EQ(wrong.errors,
+            "make_reviews: line 1 is '1\\tgood\\tA sentence': expected name, rating and "
+            "sentence, with tabs between\n");
+}
+
 TEST_F(LstmExample, RefusesAnUnknownStrategy) {
   const CommandResult result = Train("none", 1, 1);
   EXPECT_EQ(result.status, 1);
   EXPECT_CONTAINS(result.errors, "STRATEGY=none: expected hogwild, downpour");
+  const CommandResult model = Train("hogwild", 1, 1, "MODEL=none");
+  EXPECT_EQ(model.status, 1);
+  EXPECT_CONTAINS(model.errors, "MODEL=none: expected char or sentiment");
 }
 
 }  // namespace
