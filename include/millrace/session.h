@@ -1,5 +1,5 @@
-// Training under a program's own control: a session is one solver, as a solver file describes it,
-// that the program steps.
+// Training under a program's own control: a session is a solver, as a solver file describes it, or
+// several that learn together, which the program steps.
 //
 //   auto session = millrace::Session::Open("solver.prototxt");
 //   while (const auto step = session->Step()) {
@@ -59,16 +59,22 @@ struct SessionOptions {
   bool plain_blobs_on_use = false;
   // Step goes on after max_iter, which then only counts for the learning rate. Not in a cluster.
   bool past_max_iter = false;
+  // Solvers that learn together by the strategy of the solver file, each on a thread of its own but
+  // the first, which computes on the caller's. Net, OnGradients and ApplyUpdate are those of the
+  // first; nets with MemoryData have one solver.
+  int solvers = 1;
   // Nodes join and leave by a registry, as ClusterOptions.rendezvous and nodes; `node` is then "",
   // and `topology` names segments only, or is "". Open waits for the registry for a minute.
   std::string rendezvous = "", nodes = "";
 };
 
-// One iteration of a session's solver.
+// One iteration of each solver of a session.
 struct SessionStep {
-  int64_t iteration = 0;    // its number, from 0, over all nodes of a cluster
-  float loss = 0;           // the mean over iter_size passes, before the update
-  float learning_rate = 0;  // of the update
+  // The number of the last one, from 0, over all solvers and all nodes of a cluster. Solvers that
+  // step together have an iteration in common.
+  int64_t iteration = 0;
+  float loss = 0;           // the mean over solvers and iter_size passes, before the update
+  float learning_rate = 0;  // of the last one's update
 };
 
 // One value that a test net reports, averaged over its batches.
@@ -101,7 +107,7 @@ class MILLRACE_API Session {
   virtual void SetMemoryData(const std::string& layer, std::span<const caffe::Datum> datums,
                              std::optional<int> test_net = {}) = 0;
 
-  // Computes one iteration and applies its update; none once all nodes together have begun max_iter
+  // Computes one iteration of each solver and applies its update; none once all nodes together have begun max_iter
   // iterations, or a stop condition of the solver file is met: conditions see each step and each
   // Test. Throws Error for bad data, a loss that is not finite (the weights are then
   // unchanged), or a failure of a segment. In a cluster the other nodes then learn of the error,
@@ -112,7 +118,7 @@ class MILLRACE_API Session {
 
   // The live weights of all parameters, 64-byte aligned arrays with zeros between them; constant
   // address. The program may change them between steps; in a cluster use Step() only. With a
-  // strategy that gives each solver weights of its own, these; Test, Snapshot, Finish and Leave
+  // strategy that gives each solver weights of its own, those of the first; Test, Snapshot, Finish and Leave
   // merge them first, and test and save the merged ones.
   virtual std::span<float> weights() = 0;
   virtual std::vector<WeightArray> arrays() const = 0;

@@ -56,6 +56,7 @@ int OpenSession(const char* function, const millrace_session_options* given,
     session.shard_count = options.shard_count;
     session.plain_blobs = options.live_blobs != 0;
     session.past_max_iter = options.past_max_iter != 0;
+    if (options.solvers != 0) session.solvers = options.solvers;
     if (options.metrics != 0) session.metrics = &millrace::MetricsRegistry::OfProcess();
     *result = new millrace_session(open(session));
   });

@@ -36,6 +36,11 @@ std::string RuleWithStateOf(const caffe::SolverParameter& param) {
   return entry.rule_with_state ? entry.rule_with_state(param) : "";
 }
 
+int SolversWithHistory(const caffe::SolverParameter& param, int solvers) {
+  const bool together = Strategies().Find("strategy", param.strategy().type()).synchronous;
+  return together && !param.strategy().has_merge_rule() ? 1 : solvers;
+}
+
 RunState StartRunState(const caffe::SolverParameter& param, int solvers, int64_t weights) {
   RunState run;
   const std::string rule = RuleWithStateOf(param);

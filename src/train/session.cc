@@ -1,9 +1,10 @@
-// The public class Session: one solver on weights of its own.
+// The public class Session: solvers on weights of their own.
 #include "millrace/session.h"
 
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <limits>
 #include <utility>
@@ -24,6 +25,7 @@
 #include "train/resume.h"
 #include "train/run_counters.h"
 #include "train/run_setup.h"
+#include "train/session_solvers.h"
 #include "train/train_nets.h"
 
 namespace millrace {
@@ -43,7 +45,7 @@ DataOptions TrainData(const SessionOptions& options, const NodeConfig* node_conf
                       const Processes* processes, const SolverConfig& config) {
   DataOptions data{.seed = config.seed,
                    .sampler = config.param.sampler(),
-                   .consumers = IsSynchronous(config) ? 1 : 0};
+                   .consumers = IsSynchronous(config) ? options.solvers : 0};
   if (options.shard_count > 0 && options.shard_index >= options.shard_count) {
     throw Error("SessionOptions.shard_index: ", options.shard_index, " of ", options.shard_count,
                 " shards, expected a smaller number");
@@ -67,7 +69,8 @@ class SolverSession : public Session {
       : config_(std::move(config)),
         rate_scale_(RateScale::WarmupOf(config_.param.max_iter())),
         policy_(config_.param),
-        stop_conditions_(config_.param, &clock_) {
+        stop_conditions_(config_.param, &clock_),
+        solvers_(options.solvers) {
     policy_.ScaleBy(&rate_scale_);
     try {
       Build(options);
@@ -95,7 +98,7 @@ class SolverSession : public Session {
   int64_t iteration() const override { return weights_->clock().global(); }
 
   std::span<float> weights() override {
-    return {strategy_->weights(), static_cast<size_t>(weights_->size())};
+    return {strategy().weights(), static_cast<size_t>(weights_->size())};
   }
   std::vector<WeightArray> arrays() const override { return view_->arrays(); }
   const Net& net() const override { return *view_; }
@@ -109,7 +112,7 @@ class SolverSession : public Session {
   void ApplyUpdate() override {
     RefuseOthers("ApplyUpdate");
     const OneOmpThread one;
-    solver_->Update(iteration());
+    solver().Update(iteration());
   }
   float learning_rate() const override { return policy_.Rate(weights_->clock().claimed()); }
   void SetSchedule(const caffe::SolverParameter& param) override {
@@ -120,13 +123,13 @@ class SolverSession : public Session {
     }
     policy_.ScaleBy(&rate_scale_);
   }
-  void OnGradients(std::function<void()> call) override { solver_->OnGradients(std::move(call)); }
+  void OnGradients(std::function<void()> call) override { solver().OnGradients(std::move(call)); }
   void Restore(const std::string& snapshot) override {
     RefuseOthers("Restore");
     const OneOmpThread one;
     const std::unique_ptr<ResumePoint> point = LoadOwnResumePoint(snapshot, "").point;
-    CopyModel(point->model_path, &solver_->net());
-    solver_->Restore(*point, 0);
+    CopyModel(point->model_path, &solver().net());
+    solvers_.ForEach([&](SessionSolver* each) { each->Restore(*point); });
     ResumePolicy(*point, &policy_);
     if (!stepped_) {
       data_->Restore("train", {point->state.stream().begin(), point->state.stream().end()});
@@ -137,44 +140,44 @@ class SolverSession : public Session {
 
   void SetMemoryData(const std::string& layer, std::span<const float> values,
                      std::span<const float> labels, std::optional<int> test_net) override {
-    FindMemoryData(test_net ? TestNet(*test_net) : solver_->net(), layer).SetData(values, labels);
+    FindMemoryData(test_net ? TestNet(*test_net) : OnlyTrainNet(), layer).SetData(values, labels);
   }
   void SetMemoryData(const std::string& layer, std::span<const caffe::Datum> datums,
                      std::optional<int> test_net) override {
-    FindMemoryData(test_net ? TestNet(*test_net) : solver_->net(), layer).SetData(datums);
+    FindMemoryData(test_net ? TestNet(*test_net) : OnlyTrainNet(), layer).SetData(datums);
   }
 
   std::vector<TestOutput> Test(int index) override {
     BuiltNet& net = TestNet(index);
     const OneOmpThread one;
-    strategy_->Flush();
+    solvers_.Flush();
     if (merged_ && !merged_->Read([this] { return node_->failed(); })) node_->RethrowIfFailed();
     std::vector<TestOutput> outputs;
     const Evaluation result = Evaluate(
         &net, config_.tests[index].test_iter, [] { return false; }, {},
         ApVersionOf(config_.param.ap_version()));
     for (const OutputMean& output : result.outputs) outputs.push_back({output.name, output.mean});
-    ended_ |= stop_conditions_.AfterTest(iteration(), index, MeanOutputs(result));
+    if (stop_conditions_.AfterTest(iteration(), index, MeanOutputs(result))) ended_ = true;
     return outputs;
   }
 
   std::string Snapshot() override {
-    const SynchronousStep* const step = strategy_->synchronous();
+    const SynchronousStep* const step = strategy().synchronous();
     if (step != nullptr && !step->merged()) {
       throw Error("Session::Snapshot: the solvers have not merged at iteration ", iteration(),
                   ", expected a call after an iteration that merges (strategy.param every)");
     }
-    strategy_->Flush();
+    solvers_.Flush();
     millrace::Snapshot snapshot;
     snapshot.iteration = iteration();
     snapshot.current_step = policy_.StepOfState(snapshot.iteration);
     snapshot.format = config_.param.snapshot_format();
     snapshot.seed = config_.seed;
-    BuiltNet& net = solver_->net();
+    BuiltNet& net = solver().net();
     const auto save = [&](float* weights) {
       net.BindWeights(weights);
       net.ToProto(&snapshot.model, config_.param.snapshot_diff());
-      net.BindWeights(strategy_->weights());
+      net.BindWeights(strategy().weights());
     };
     if (merged_) {
       const bool whole =
@@ -187,11 +190,18 @@ class SolverSession : public Session {
       save(weights_->data());
     }
     snapshot.streams = data_->Positions("train");
-    snapshot.histories.push_back(std::make_shared<const History>(solver_->ExportHistory()));
-    snapshot.run = StartRunState(config_.param, 1, weights_->size());
-    SolverPart part;
-    strategy_->ExportState(&part);
-    snapshot.parts.push_back(std::make_shared<const SolverPart>(std::move(part)));
+    const int histories = SolversWithHistory(config_.param, solvers_.count());
+    snapshot.run = StartRunState(config_.param, histories, weights_->size());
+    snapshot.histories.resize(histories);
+    snapshot.parts.resize(histories);
+    solvers_.ForEach([&](SessionSolver* each) {
+      if (each->index >= histories) return;
+      SolverPart part;
+      each->strategy->ExportState(&part);
+      snapshot.parts[each->index] = std::make_shared<const SolverPart>(std::move(part));
+      snapshot.histories[each->index] =
+          std::make_shared<const History>(each->solver->ExportHistory());
+    });
     const std::string& prefix = config_.param.snapshot_prefix();
     const std::string state = WriteSnapshot(prefix, snapshot).state;
     if (node_) WriteNodeState(prefix, node_->node_config().plan.name, snapshot);
@@ -204,13 +214,13 @@ class SolverSession : public Session {
   }
   void Finish() override {
     if (std::exchange(left_, true)) return;
-    strategy_->Flush();
+    solvers_.Flush();
     if (node_) node_->Finish(longest_ns_);
     if (processes_) processes_->Finish();
   }
   void Leave() override {
     if (std::exchange(left_, true)) return;
-    strategy_->Flush();
+    solvers_.Flush();
     if (node_) node_->Leave();
     if (processes_) processes_->Fail("it has left the run");
   }
@@ -224,7 +234,9 @@ class SolverSession : public Session {
     std::unique_ptr<NodeConfig> node_config = FindHostNodeConfig(ClusterPart(options));
     if (IsSynchronous(config_)) {
       ConnectRanks(ClusterPart(options), false, &config_, &processes_);
-      if (DividesBatch(config_)) DivideBatch(processes_ ? processes_->size() : 1, &config_.train);
+      if (DividesBatch(config_)) {
+        DivideBatch(solvers_.count() * (processes_ ? processes_->size() : 1), &config_.train);
+      }
     }
     Resume(options, node_config.get());
     data_ = std::make_unique<DataService>(
@@ -241,20 +253,29 @@ class SolverSession : public Session {
     net->LogNotices();
     CheckSampled(config_, *data_);
     FillWeights(net.get(), options);
-    if (node_config && !IsSynchronous(config_)) RefuseSynchronizedLayers(config_);
+    if ((node_config || solvers_.count() > 1) && !IsSynchronous(config_)) {
+      RefuseSynchronizedLayers(config_);
+    }
     make_strategy_ = MakeStrategies(ContextOfStrategy(node_config != nullptr));
     if (node_config) JoinCluster(std::move(node_config), *net, options);
-    strategy_ = make_strategy_(0);
-    solver_ =
-        std::make_unique<Solver>(config_, policy_, data_.get(), strategy_.get(), std::move(net));
-    if (resume_) solver_->Restore(*resume_, 0);
-    view_ = std::make_unique<NetView>(&solver_->net(), weights(), net_options.plain_blobs,
+    solvers_.ForEach([&](SessionSolver* each) {
+      each->strategy = make_strategy_(each->index);
+      std::unique_ptr<BuiltNet> own =
+          each->index == 0 ? std::move(net)
+                           : std::make_unique<BuiltNet>(
+                                 config_.train.param, config_.train.source,
+                                 TrainNetOptions(config_, data_.get(), &HostDevice(), each->index));
+      each->solver = std::make_unique<Solver>(config_, policy_, data_.get(), each->strategy.get(),
+                                              std::move(own));
+      if (resume_) each->Restore(*resume_);
+    });
+    view_ = std::make_unique<NetView>(&solver().net(), weights(), net_options.plain_blobs,
                                       options.plain_blobs_on_use ? &config_.train : nullptr);
     MakeTestNets(options);
     if (options.metrics != nullptr) {
       counters_ = std::make_unique<RunCounters>(
-          node_ ? node_->cluster().registry() : PartOrNew(options.metrics), solver_->net().name(),
-          &weights_->clock(), solver_->net().batch_size() * config_.param.iter_size(), 1);
+          node_ ? node_->cluster().registry() : PartOrNew(options.metrics), solver().net().name(),
+          &weights_->clock(), ImagesOfStep(), solvers_.count());
     }
   }
 
@@ -262,11 +283,12 @@ class SolverSession : public Session {
     StrategyContext context;
     context.config = &config_;
     context.weights = weights_.get();
+    context.solvers = solvers_.count();
     context.clock = &clock_;
     context.in_cluster = in_cluster;
     context.processes = processes_.get();
     context.has_peers = [this] { return node_ && !node_->cluster().alone(); };
-    context.stopped = [this] { return ended_; };
+    context.stopped = [this] { return ended_.load(); };
     if (resume_) context.state = resume_->merge_state();
     return context;
   }
@@ -277,30 +299,74 @@ class SolverSession : public Session {
     const int64_t begin_ns = clock_.NowNs();
     // Processes that step together all end after the iteration in which they learn of the end.
     if (ended_ && !processes_) return std::nullopt;
-    const std::optional<int64_t> iteration =
-        past_max_iter_ ? strategy_->Claim(std::numeric_limits<int64_t>::max()) : solver_->Claim();
-    if (!iteration) return std::nullopt;
-    stepped_ = true;
-    solver_->net().set_debug_info(IsDebugInfoDue(config_.param, *iteration));
     if (node_) {
       rate_scale_.Set(RateFactor(node_->cluster(), node_->node_config().plan, config_.param));
     }
-    const StepResult step = solver_->Compute(*iteration);
+    const std::optional<SessionStep> step = StepAll();
+    if (!step) return std::nullopt;
+    stepped_ = true;
     const int64_t iteration_ns = clock_.NowNs() - begin_ns;
     longest_ns_ = std::max(longest_ns_, iteration_ns);
-    ended_ |= stop_conditions_.AfterIteration(weights_->clock().global());
-    losses_.Add(step.loss);
+    if (stop_conditions_.AfterIteration(weights_->clock().global())) ended_ = true;
+    losses_.Add(step->loss);
     if (counters_) {
       counters_->iteration_seconds()->Observe(1e-9 * iteration_ns);
       counters_->Update(losses_.Mean(), 0, {.data_ns = data_->WaitedNs("train")});
     }
-    return SessionStep{step.iteration, step.loss, step.rate};
+    return step;
+  }
+
+  // An iteration of each solver; none if all have been handed out.
+  std::optional<SessionStep> StepAll() {
+    std::vector<std::optional<StepResult>> steps(solvers_.count());
+    solvers_.ForEach([&](SessionSolver* each) {
+      const std::optional<int64_t> iteration =
+          past_max_iter_ ? each->strategy->Claim(std::numeric_limits<int64_t>::max())
+                         : each->solver->Claim();
+      if (!iteration) return;
+      if (each->index == 0) {
+        each->solver->net().set_debug_info(IsDebugInfoDue(config_.param, *iteration));
+      }
+      steps[each->index] = each->solver->Compute(*iteration);
+    });
+    std::optional<SessionStep> last;
+    double losses = 0;
+    int count = 0;
+    for (const std::optional<StepResult>& step : steps) {
+      if (!step) continue;
+      losses += step->loss;
+      ++count;
+      if (!last || step->iteration > last->iteration) {
+        last = SessionStep{step->iteration, 0, step->rate};
+      }
+    }
+    if (last) last->loss = static_cast<float>(losses / count);
+    return last;
+  }
+
+  Strategy& strategy() { return *solvers_.first().strategy; }
+  Solver& solver() { return *solvers_.first().solver; }
+
+  // The train net, for a caller that would act on one of several.
+  BuiltNet& OnlyTrainNet() {
+    if (solvers_.count() > 1) {
+      throw Error("Session::SetMemoryData: this session has ", solvers_.count(),
+                  " solvers, each with a train net, expected SessionOptions.solvers 1");
+    }
+    return solver().net();
+  }
+
+  // Images of an iteration.
+  int64_t ImagesOfStep() {
+    const int64_t images = solver().net().batch_size() * config_.param.iter_size();
+    const SynchronousStep* const step = strategy().synchronous();
+    return step != nullptr ? images * step->solvers() : images;
   }
 
   // Throws Error if `call` would act on weights that are not this session's alone.
-  void RefuseOthers(const char* call) const {
+  void RefuseOthers(const char* call) {
     if (!node_ && !processes_ && !IsSynchronous(config_) &&
-        strategy_->weights() == weights_->data()) {
+        strategy().weights() == weights_->data()) {
       return;
     }
     throw Error("Session::", call, ": expected a session without a cluster, with strategy hogwild");
@@ -380,7 +446,7 @@ class SolverSession : public Session {
           std::make_unique<BuiltNet>(config_.tests[i].param, config_.tests[i].source, options));
       tests_.back()->LogNotices();
       tests_.back()->set_debug_info(config_.param.debug_info());
-      tests_.back()->BindWeights(solver_->net().layout(), weights);
+      tests_.back()->BindWeights(solver().net().layout(), weights);
       for (const std::string& file : weight_files_) LoadOwnWeights(file, tests_.back().get());
       test_views_.push_back(
           std::make_unique<NetView>(tests_.back().get(), std::span<float>(), options.plain_blobs,
@@ -401,15 +467,14 @@ class SolverSession : public Session {
   std::unique_ptr<NodeRunner> node_;  // null: no cluster
   std::unique_ptr<MergedWeights> merged_;
   StrategyMaker make_strategy_;  // with what the strategy shares
-  std::unique_ptr<Strategy> strategy_;
-  std::unique_ptr<Solver> solver_;
+  SessionSolvers solvers_;
   std::unique_ptr<NetView> view_;
   std::vector<std::unique_ptr<BuiltNet>> tests_;
   std::vector<std::unique_ptr<NetView>> test_views_;
   MovingAverage losses_{config_.param.average_loss()};
   std::unique_ptr<RunCounters> counters_;  // null: the options give no registry
   int64_t longest_ns_ = 0;
-  bool ended_ = false;  // by a stop condition
+  std::atomic<bool> ended_ = false;  // by a stop condition
   bool left_ = false;
   bool past_max_iter_ = false;
   bool stepped_ = false;  // an iteration has begun

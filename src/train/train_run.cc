@@ -37,7 +37,7 @@ class TrainRun {
         commands_(options.control, &setup_.clock),
         stop_(&commands_),
         errors_([this] { stop_.stop = true; }),
-        snapshots_(SolversWithHistory()),
+        snapshots_(SolversWithHistory(setup_.config.param, setup_.solvers())),
         writer_(setup_.config.param.snapshot_prefix(), setup_.part_name(), &setup_.clock,
                 [this](int64_t iteration, const std::string& state) {
                   if (cluster_ && cluster_->duty()) cluster_->duty()->OnWritten(iteration);
@@ -218,12 +218,6 @@ class TrainRun {
 
   bool LinksDevices() const {
     return Strategies().Find("strategy", setup_.config.param.strategy().type()).links_devices;
-  }
-
-  // Solvers that step together and do not merge weights of their own have one history.
-  int SolversWithHistory() const {
-    const bool merge = setup_.config.param.strategy().has_merge_rule();
-    return setup_.synchronous && !merge ? 1 : setup_.solvers();
   }
 
   StrategyContext ContextOfStrategies() {

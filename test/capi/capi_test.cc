@@ -20,6 +20,7 @@
   X(NetMistakes)                                                                         \
   X(Session)                                                                             \
   X(SessionByHand)                                                                       \
+  X(SessionOfTwoSolvers)                                                                 \
   X(SessionMistakes) X(Run) X(RunMistakes) X(Control) X(Stream) X(StreamMistakes)        \
       X(StreamOfAnOlderProgram) X(Layer) X(LayerDefaults) X(LayerMistakes) X(DataSource) \
           X(UpdateRule) X(Sampler) X(SyncCondition) X(StopCondition)                     \

@@ -125,6 +125,23 @@ CAPI_TEST(SessionByHand) {
   millrace_session_close(session);
 }
 
+CAPI_TEST(SessionOfTwoSolvers) {
+  millrace_session* session = NULL;
+  millrace_session_options options = MILLRACE_SESSION_OPTIONS_INIT;
+  millrace_step step = MILLRACE_STEP_INIT;
+
+  options.solvers = 2;
+  EXPECT_OK(millrace_session_open(CapiPath(folder, "session.prototxt"), &options, &session));
+  EXPECT_OK(millrace_session_step(session, &step));
+  EXPECT(step.iteration == 1);
+  EXPECT(millrace_session_iteration(session) == 2);
+  EXPECT_OK(millrace_session_finish(session));
+  millrace_session_close(session);
+  options.solvers = -1;
+  EXPECT_ERROR(millrace_session_open(CapiPath(folder, "session.prototxt"), &options, &session),
+               "solvers: -1, expected 1 or more");
+}
+
 CAPI_TEST(SessionMistakes) {
   millrace_session* session = NULL;
   millrace_session_options options = MILLRACE_SESSION_OPTIONS_INIT;

@@ -109,6 +109,76 @@ TEST(Session, TrainsWithEachStrategyAsTheProgramDoes) {
   }
 }
 
+TEST(Session, SolversThatStepTogetherTrainAsThoseOfTheProgramDo) {
+  Workspace work;
+  for (const caffe::SolverParameter& solver :
+       {SynchronousSolver(7, 1, ""), SynchronousSolver(7, 4, "average"),
+        SynchronousSolver(7, 4, "outer")}) {
+    SCOPED_TRACE(solver.strategy().ShortDebugString());
+    RunNamed(work, "whole", solver, WithSolvers(3));
+    SessionOptions options;
+    options.solvers = 3;
+    const auto session = Session::Open(work.Write("own", solver), options);
+    int64_t steps = 0;
+    while (const auto step = session->Step()) EXPECT_EQ(step->iteration, steps++);
+    EXPECT_EQ(steps, 7);
+    session->Snapshot();
+    EXPECT_EQ(ModelFile(work, "own", 7), ModelFile(work, "whole", 7));
+    session->Finish();
+  }
+}
+
+TEST(Session, SeveralSolversShareTheScheduleAndAreAllSaved) {
+  Workspace work;
+  caffe::SolverParameter gossip = Workspace::Solver(201);
+  gossip.mutable_strategy()->set_type("gossip");
+  for (const caffe::SolverParameter& plain :
+       {Workspace::Solver(201), gossip, LocalSolver(201, 2, "additive")}) {
+    const caffe::SolverParameter solver = Workspace::Tested(plain, 1000);
+    SCOPED_TRACE(solver.strategy().ShortDebugString());
+    SessionOptions options;
+    options.solvers = 2;
+    auto session = Session::Open(work.Write("own", solver), options);
+    int64_t last = 0;
+    for (int i = 1; i <= 50; ++i) {
+      const auto step = session->Step();
+      ASSERT_TRUE(step);
+      EXPECT_EQ(step->iteration, 2 * i - 1);
+      EXPECT_EQ(session->iteration(), 2 * i);
+    }
+    options.snapshot = session->Snapshot();
+    EXPECT_EQ(LoadResumePoint(options.snapshot).solvers(), 2);
+    session = Session::Open(work.Write("own", solver), options);
+    EXPECT_EQ(session->iteration(), 100);
+    while (const auto step = session->Step()) last = step->iteration;
+    EXPECT_EQ(last, 200);  // the schedule's last iteration is of one solver
+    EXPECT_EQ(session->iteration(), 201);
+    EXPECT_GE(session->Test()[0].mean, 0.9);
+    session->Finish();
+  }
+}
+
+// One solver alone sees the label. Others that step with it do not wait for it for ever.
+TEST(Session, AnErrorOfOneSolverIsThatOfTheStep) {
+  Images images;
+  images.classes = 41;
+  Workspace work(images);
+  SmallNet net = work.Net();
+  net.classes = 40;
+  work.WriteNet(net);
+  SessionOptions options;
+  options.solvers = 3;
+  for (const caffe::SolverParameter& solver :
+       {Workspace::Solver(1000), SynchronousSolver(1000, 1, "")}) {
+    const auto session = Session::Open(work.Write("run", solver), options);
+    const std::string error = ErrorOf([&] {
+      while (session->Step()) {
+      }
+    });
+    EXPECT_CONTAINS(error, "label 40");
+  }
+}
+
 TEST(Session, TestsAndSavesWhatItsSolverHasNotMerged) {
   Workspace work;
   const auto tested = [](const caffe::SolverParameter& solver) {
@@ -286,6 +356,15 @@ TEST(Session, SaysWhatIsWrongInOneLine) {
   options.shard_count = 2;
   EXPECT_CONTAINS(ErrorOf([&] { (void)Session::Open(solver, options); }),
                   "SessionOptions.shard_index: 2 of 2");
+  options = {};
+  options.solvers = 0;
+  EXPECT_CONTAINS(ErrorOf([&] { (void)Session::Open(solver, options); }),
+                  "SessionOptions.solvers: 0, expected 1 or more");
+  options.solvers = 2;
+  const std::vector<float> values(8);
+  EXPECT_CONTAINS(
+      ErrorOf([&] { Session::Open(solver, options)->SetMemoryData("data", values, values); }),
+      "2 solvers, each with a train net");
 }
 
 // Two rules or transports of one name, for example, in files that the program is linked with.

@@ -1,0 +1,86 @@
+#include "train/session_solvers.h"
+
+#include <omp.h>
+
+namespace millrace::inline train {
+
+namespace {
+
+size_t Checked(int count) {
+  if (count >= 1) return static_cast<size_t>(count);
+  throw Error("SessionOptions.solvers: ", count, ", expected 1 or more");
+}
+
+}  // namespace
+
+void SessionSolver::Restore(const ResumePoint& point) {
+  const SynchronousStep* const step = strategy->synchronous();
+  solver->Restore(point, step != nullptr ? step->history() : index);
+}
+
+SessionSolvers::SessionSolvers(int count) : all_(Checked(count)) {
+  for (int i = 0; i < count; ++i) all_[i].index = i;
+  for (int i = 1; i < count; ++i) {
+    threads_.push_back(std::make_unique<Thread>(
+        StrCat("solver-", i), [this, i] { Loop(&all_[i]); }, &of_threads_));
+  }
+}
+
+SessionSolvers::~SessionSolvers() {
+  {
+    std::lock_guard lock(mutex_);
+    work_ = nullptr;
+    ++begins_;
+  }
+  begun_.notify_all();
+  for (auto& thread : threads_) thread->Join();
+}
+
+void SessionSolvers::ForEach(const Work& work) {
+  ErrorSink errors;
+  {
+    std::lock_guard lock(mutex_);
+    work_ = &work;
+    errors_ = &errors;
+    computing_ = count() - 1;
+    ++begins_;
+  }
+  begun_.notify_all();
+  Do(work, &first(), &errors);
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [&] { return computing_ == 0; });
+  errors.RethrowIfFailed();
+}
+
+void SessionSolvers::Loop(SessionSolver* own) {
+  omp_set_num_threads(1);
+  for (uint64_t done = 0;; ++done) {
+    const Work* work = nullptr;
+    ErrorSink* errors = nullptr;
+    {
+      std::unique_lock lock(mutex_);
+      begun_.wait(lock, [&] { return begins_ > done; });
+      work = work_;
+      errors = errors_;
+    }
+    if (work == nullptr) break;
+    Do(*work, own, errors);
+    std::lock_guard lock(mutex_);
+    if (--computing_ == 0) ended_.notify_one();
+  }
+  own->solver.reset();
+  own->strategy.reset();
+}
+
+void SessionSolvers::Do(const Work& work, SessionSolver* own, ErrorSink* errors) {
+  try {
+    work(own);
+  } catch (...) {
+    errors->Report(std::current_exception());
+    if (own->strategy && own->strategy->synchronous() != nullptr) {
+      own->strategy->synchronous()->Fail(std::current_exception());
+    }
+  }
+}
+
+}  // namespace millrace::inline train

@@ -1,0 +1,71 @@
+// The solvers of a session (millrace/session.h): the first computes on the thread that calls the
+// session, each of the others on a thread of its own.
+#ifndef MILLRACE_TRAIN_SESSION_SOLVERS_H_
+#define MILLRACE_TRAIN_SESSION_SOLVERS_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/error.h"
+#include "base/threads/thread.h"
+#include "solver/solver.h"
+#include "solver/strategy.h"
+
+namespace millrace::inline train {
+
+struct SessionSolver {
+  int index = 0;  // from 0
+  std::unique_ptr<Strategy> strategy;
+  std::unique_ptr<Solver> solver;
+
+  // Continues with its history in `point`, as Solver::Restore.
+  void Restore(const ResumePoint& point);
+};
+
+// Not thread-safe.
+class SessionSolvers {
+ public:
+  using Work = std::function<void(SessionSolver*)>;
+
+  // Starts threads for all of `count` solvers but the first. They have no strategies yet: the first
+  // work makes these. Throws Error unless there is a solver.
+  explicit SessionSolvers(int count);
+  // Ends each solver on its own thread.
+  ~SessionSolvers();
+
+  int count() const { return static_cast<int>(all_.size()); }
+  SessionSolver& first() { return all_.front(); }
+  const SessionSolver& first() const { return all_.front(); }
+
+  // Calls `work` for all solvers at the same time, and waits for all. Throws the error of the
+  // solver that failed first: one that others step with ends their waits (SynchronousStep::Fail).
+  void ForEach(const Work& work);
+  // Brings all progress into the run's weights.
+  void Flush() {
+    ForEach([](SessionSolver* each) { each->strategy->Flush(); });
+  }
+
+ private:
+  // Thread of a solver: does each work once.
+  void Loop(SessionSolver* own);
+  // Does `work` for `own`.
+  static void Do(const Work& work, SessionSolver* own, ErrorSink* errors);
+
+  std::vector<SessionSolver> all_;
+  std::mutex mutex_;
+  std::condition_variable begun_, ended_;
+  const Work* work_ = nullptr;   // null: the threads end
+  ErrorSink* errors_ = nullptr;  // of that work
+  uint64_t begins_ = 0;          // works begun, with the end of threads
+  int computing_ = 0;            // threads that have not ended the last work
+  ErrorSink of_threads_;         // gets nothing, as Do throws nothing
+  std::vector<std::unique_ptr<Thread>> threads_;
+};
+
+}  // namespace millrace::inline train
+
+#endif  // MILLRACE_TRAIN_SESSION_SOLVERS_H_
