@@ -81,8 +81,8 @@ StrategyRegistry::Choice ChooseStrategy(const caffe::StrategyParameter& strategy
 // The rule of `param.strategy` whose state snapshots hold; "": none.
 std::string RuleWithStateOf(const caffe::SolverParameter& param);
 
-// Of `solvers` solvers of a process, how many have a history of their own: one if they step
-// together and do not merge weights.
+// Number of the `solvers` of a process that have a history of their own: one if they step together
+// and do not merge weights.
 int SolversWithHistory(const caffe::SolverParameter& param, int solvers);
 
 // What a snapshot of a run says of its state: the rule, `solvers` and `weights`; empty if it holds
