@@ -141,7 +141,7 @@ class Run:
         takes theirs; it does not wait for the network.
     """
 
-    def __init__(self, topology: str | PathLike[str], node: str, model: torch.nn.Module,
+    def __init__(self, cluster: dict[str, Any], model: torch.nn.Module,
                  optimizer: torch.optim.Optimizer, iteration: int,
                  state: dict[str, Any] | None, frozen: bool, seconds: float) -> None:
         former = getattr(optimizer.step, "_millrace_run", None)
@@ -178,8 +178,7 @@ class Run:
                          for slot in self._slots)
         layout += "".join(f"{name} {tuple(tensor.shape)} {_digest(tensor)}\n"
                           for name, tensor in self._frozen.items())
-        self._member: Member = stream(self._shared, topology=topology, node=node, layout=layout,
-                                      iteration=iteration)
+        self._member: Member = stream(self._shared, layout=layout, iteration=iteration, **cluster)
         self._member.join(seconds)
         self._read()
         for slot in self._slots:
@@ -395,9 +394,10 @@ class Run:
             setattr(self.optimizer, "zero_grad", types.MethodType(zero_grad, self.optimizer))
 
 
-def join(topology: str | PathLike[str], *, model: torch.nn.Module,
+def join(topology: str | PathLike[str] | None = None, *, model: torch.nn.Module,
          optimizer: torch.optim.Optimizer, node: str = "", iteration: int = 0,
-         state: dict[str, Any] | None = None, frozen: bool = False, seconds: float = 60) -> Run:
+         state: dict[str, Any] | None = None, frozen: bool = False, seconds: float = 60,
+         rendezvous: str = "", nodes: str = "") -> Run:
     """Makes a model part of a cluster's run. If other nodes train already, the model takes their
     weights; else the run begins with the model's. Nodes with other parameters are refused.
 
@@ -412,5 +412,9 @@ def join(topology: str | PathLike[str], *, model: torch.nn.Module,
       frozen: exchange parameters without requires_grad too, which may train later. Otherwise they
         are each node's own, and nodes where they have other values are refused.
       seconds: longest wait for the run's weights.
+      rendezvous, nodes: "etcd://HOST:PORT/RUN" and "MIN:MAX", for nodes that join and leave by a
+        registry (docs/operations.md, "Elastic clusters"). The topology then has segments only, or
+        is None, and the node has no name.
     """
-    return Run(topology, node, model, optimizer, iteration, state, frozen, seconds)
+    cluster = {"topology": topology, "node": node, "rendezvous": rendezvous, "nodes": nodes}
+    return Run(cluster, model, optimizer, iteration, state, frozen, seconds)

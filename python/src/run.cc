@@ -20,7 +20,7 @@ using PyRun = std::unique_ptr<Run, DeleteWithoutLock<Run>>;
 PyRun Start(const Path& solver_file, std::optional<int> cpus, const std::string& gpus,
             const std::vector<Path>& weights, const std::optional<Path>& snapshot,
             const std::optional<Path>& metrics_file, const std::optional<Path>& topology,
-            const std::string& node) {
+            const std::string& node, const std::string& rendezvous, const std::string& nodes) {
   RunOptions options;
   options.solver_file = solver_file.string();
   options.cpus = cpus;
@@ -30,6 +30,8 @@ PyRun Start(const Path& solver_file, std::optional<int> cpus, const std::string&
   options.metrics_file = TextOf(metrics_file);
   options.topology = TextOf(topology);
   options.node = node;
+  options.rendezvous = rendezvous;
+  options.nodes = nodes;
   const py::gil_scoped_release release;
   return PyRun(Run::Start(options).release());
 }
@@ -90,8 +92,9 @@ void BindRun(py::module_* module) {
            py::arg("weights") = std::vector<Path>(), py::arg("snapshot") = std::optional<Path>(),
            py::arg("metrics_file") = std::optional<Path>(),
            py::arg("topology") = std::optional<Path>(), py::arg("node") = "",
-           "Starts the run. cpus: solver threads; gpus: \"0,2\" or \"all\". What a file has wrong "
-           "is raised by wait().")
+           py::arg("rendezvous") = "", py::arg("nodes") = "",
+           "Starts the run. cpus: solver threads; gpus: \"0,2\" or \"all\"; rendezvous and nodes: "
+           "as of a Session. What a file has wrong is raised by wait().")
       .def("status", &StatusOf,
            "A dict: state (\"starting\", \"training\", \"paused\", \"stopping\" or \"ended\"), "
            "iteration, max_iteration, loss, learning_rate, seconds, iterations_per_second, "

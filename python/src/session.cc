@@ -73,6 +73,8 @@ struct Options {
   std::pair<uint64_t, uint64_t> shard;
   bool past_max_iter = false;
   bool live_blobs = true;
+  int solvers = 1;
+  std::string rendezvous, nodes;
 };
 
 std::unique_ptr<PySession> Open(
@@ -90,6 +92,9 @@ std::unique_ptr<PySession> Open(
   options.shard_count = given.shard.second;
   options.past_max_iter = given.past_max_iter;
   options.plain_blobs_on_use = owner->live_blobs = given.live_blobs;
+  options.solvers = given.solvers;
+  options.rendezvous = given.rendezvous;
+  options.nodes = given.nodes;
   options.metrics = owner->metrics.get();
   Compute(owner, [&] { owner->session = open(options); });
   return std::make_unique<PySession>(owner);
@@ -113,7 +118,7 @@ py::list Metrics(const PySession& session) {
   return metrics;
 }
 
-constexpr char kSessionDoc[] = R"(One solver, as a solver file describes it, that the program steps.
+constexpr char kSessionDoc[] = R"(Solvers, as a solver file describes them, that the program steps.
 
     session = millrace.Session("solver.prototxt")
     while step := session.step():
@@ -133,6 +138,11 @@ Args:
     whose values lie in another order than the array's, or runs a pass of its own; from then on
     they keep all values in that order, and steps may take longer. False: net.params, test and
     snapshot work, net.blobs and passes raise Error.
+  solvers: number that learn together by the strategy of the solver file, each on a thread. A step
+    is an iteration of each; net, on_gradients and apply_update are those of the first.
+  rendezvous, nodes: "etcd://HOST:PORT/RUN" and "MIN:MAX", for nodes that join and leave by a
+    registry (docs/operations.md, "Elastic clusters"). The topology then has segments only, or is
+    None, and the node has no name.
 
 One call at a time uses a session; the interpreter's lock is released meanwhile. Raises
 millrace.Error with one line that names file, field and expectation.)";
@@ -158,7 +168,8 @@ void DefOpen(Class* binding, Factory open, const First&... first) {
   open(binding, first..., py::kw_only(), py::arg("weights") = std::vector<Path>(),
        py::arg("snapshot") = std::nullopt, py::arg("topology") = std::nullopt, py::arg("node") = "",
        py::arg("join_seconds") = 60.0, py::arg("shard") = std::pair<uint64_t, uint64_t>(0, 0),
-       py::arg("past_max_iter") = false, py::arg("live_blobs") = true);
+       py::arg("past_max_iter") = false, py::arg("live_blobs") = true, py::arg("solvers") = 1,
+       py::arg("rendezvous") = "", py::arg("nodes") = "");
 }
 
 }  // namespace
@@ -176,10 +187,11 @@ std::vector<std::pair<std::string, double>> PairsOf(const std::vector<TestOutput
 }
 
 void BindSession(py::module_* module) {
-  py::class_<SessionStep>(*module, "Step", "One iteration of a solver.")
+  py::class_<SessionStep>(*module, "Step", "One iteration of each solver.")
       .def_readonly("iteration", &SessionStep::iteration,
-                    "Its number, from 0, over all nodes of a cluster.")
-      .def_readonly("loss", &SessionStep::loss, "Mean over iter_size passes, before the update.")
+                    "Number of the last one, from 0, over all solvers and all nodes of a cluster.")
+      .def_readonly("loss", &SessionStep::loss,
+                    "Mean over solvers and iter_size passes, before the update.")
       .def_readonly("learning_rate", &SessionStep::learning_rate, "Of the update.")
       .def("__repr__", [](const SessionStep& step) {
         return StrCat("<Step ", step.iteration, ": loss ", step.loss, ", learning rate ",
@@ -191,9 +203,11 @@ void BindSession(py::module_* module) {
     binding->def(
         py::init([](const Path& file, std::vector<Path> weights, std::optional<Path> snapshot,
                     std::optional<Path> topology, std::string node, double join_seconds,
-                    std::pair<uint64_t, uint64_t> shard, bool past_max_iter, bool live_blobs) {
+                    std::pair<uint64_t, uint64_t> shard, bool past_max_iter, bool live_blobs,
+                    int solvers, std::string rendezvous, std::string nodes) {
           return Open(
-              {weights, snapshot, topology, node, join_seconds, shard, past_max_iter, live_blobs},
+              {weights, snapshot, topology, node, join_seconds, shard, past_max_iter, live_blobs,
+               solvers, rendezvous, nodes},
               [&](const SessionOptions& options) { return Session::Open(file.string(), options); });
         }),
         py::arg("solver_file"), extra...);
@@ -204,21 +218,23 @@ void BindSession(py::module_* module) {
         [](const std::string& text, const std::string& name, std::vector<Path> weights,
            std::optional<Path> snapshot, std::optional<Path> topology, std::string node,
            double join_seconds, std::pair<uint64_t, uint64_t> shard, bool past_max_iter,
-           bool live_blobs) {
-          return Open(
-              {weights, snapshot, topology, node, join_seconds, shard, past_max_iter, live_blobs},
-              [&](const SessionOptions& options) {
-                return Session::OpenText(text, name, options);
-              });
+           bool live_blobs, int solvers, std::string rendezvous, std::string nodes) {
+          return Open({weights, snapshot, topology, node, join_seconds, shard, past_max_iter,
+                       live_blobs, solvers, rendezvous, nodes},
+                      [&](const SessionOptions& options) {
+                        return Session::OpenText(text, name, options);
+                      });
         },
         py::arg("text"), py::arg("name") = "solver", extra...,
         "A session from the text of a solver file; `name` stands for the file in messages and,\n"
         "without its extension, as snapshot prefix.");
   });
   session
-      .def("step", &PySession::Step, py::arg("count") = 1,
-           "Computes `count` iterations and applies their updates. Returns the last as a Step, or\n"
-           "None if the schedule had ended before. Ctrl-C ends the call between two iterations.")
+      .def(
+          "step", &PySession::Step, py::arg("count") = 1,
+          "Computes `count` iterations of each solver and applies their updates. Returns the last\n"
+          "as a Step, or None if the schedule had ended before. Ctrl-C ends the call between two "
+          "iterations.")
       .def_property_readonly(
           "iteration", [](const PySession& s) { return s.session().iteration(); },
           "Iterations completed, by all nodes.")

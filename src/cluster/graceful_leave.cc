@@ -13,9 +13,9 @@ GracefulLeave::GracefulLeave(ClusterPeers* peers,
                              std::function<std::optional<int64_t>()> stopped_ns, const Clock* clock)
     : peers_(*peers), stopped_ns_(std::move(stopped_ns)), clock_(*clock) {}
 
-void GracefulLeave::Begin(TerminationDetector* termination, bool stopped) {
+void GracefulLeave::Begin(TerminationDetector* termination, LeaveReason reason) {
   termination_ = termination;
-  stopped_ = stopped;
+  reason_ = reason;
   begin_ns_ = clock_.NowNs();
   // A node to which others hand over flushes as well: it answers them at once.
   peers_.Flush();
@@ -35,12 +35,13 @@ void GracefulLeave::Enter(Phase phase, int64_t now) {
 
 bool GracefulLeave::Step() {
   const int64_t now = clock_.NowNs();
-  if (stopped_) snapshot_owner_ = termination_->UpdateStopped(peers_.is_leader(), true);
+  if (stopped()) snapshot_owner_ = termination_->UpdateStopped(peers_.is_leader(), true);
   if (phase_ == Phase::kWaiting && !MustStay(now)) {
-    const bool waited_in_vain = !stopped_ && peers_.has_dependents() && !stopped_ns_();
+    const bool waited_in_vain =
+        reason_ == LeaveReason::kEnd && peers_.has_dependents() && !stopped_ns_();
     if (peers_.alone()) {
       End(true);
-    } else if (stopped_ && snapshot_owner_ == FinalSnapshotOwner::kThis) {
+    } else if (stopped() && snapshot_owner_ == FinalSnapshotOwner::kThis) {
       LOG(WARNING) << "Waits no longer for " << peers_.members() - 1
                    << " other nodes, which stop too; saves without what they still have";
       End(true);
@@ -50,21 +51,22 @@ bool GracefulLeave::Step() {
       End(true);
     } else {
       // The final state that this node has published must be acknowledged before it leaves.
-      Enter(stopped_ ? Phase::kLeaving : Phase::kPublishing, now);
+      Enter(stopped() ? Phase::kLeaving : Phase::kPublishing, now);
     }
   }
   if (phase_ == Phase::kPublishing && (peers_.all_acked() || HasTimedOut(now, kLeaveNs))) {
     Enter(Phase::kLeaving, now);
   }
-  if (phase_ == Phase::kLeaving && (peers_.left() || peers_.alone() || HasTimedOut(now, kLeaveNs)))
+  const int64_t most_ns = reason_ == LeaveReason::kEarly ? kFinishNs : kLeaveNs;
+  if (phase_ == Phase::kLeaving && (peers_.left() || peers_.alone() || HasTimedOut(now, most_ns)))
     EndGone();
   return phase_ == Phase::kOver;
 }
 
 // Whether this node still waits for others before it leaves.
 bool GracefulLeave::MustStay(int64_t now) const {
-  if (peers_.alone()) return false;
-  if (!stopped_) return peers_.has_dependents() && !HasTimedOut(now, kFinishNs);
+  if (peers_.alone() || reason_ == LeaveReason::kEarly) return false;
+  if (!stopped()) return peers_.has_dependents() && !HasTimedOut(now, kFinishNs);
   if (snapshot_owner_ == FinalSnapshotOwner::kThis) return !HasTimedOut(now, kHandOverNs);
   return peers_.has_dependents() && now < AfterSignal(kTurnNs, kMinTurnNs);
 }
@@ -73,13 +75,14 @@ void GracefulLeave::EndGone() {
   const bool synced = termination_ != nullptr;
   // Nodes that leave at the same time may leave this one as the last member.
   if (synced && peers_.alone()) return End(true);
-  if (stopped_ && !peers_.left() && snapshot_owner_ == FinalSnapshotOwner::kThis) {
+  if (stopped() && !peers_.left() && snapshot_owner_ == FinalSnapshotOwner::kThis) {
     LOG(WARNING) << "all nodes were stopped; this node writes the final snapshot";
     return End(true);
   }
   // At the end of a schedule, equal replicas include all progress of all nodes, even if the others
   // have not yet confirmed that this node may leave.
-  timed_out_ = synced && !peers_.delivered() && (stopped_ || !termination_->same());
+  timed_out_ =
+      synced && !peers_.delivered() && (reason_ != LeaveReason::kEnd || !termination_->same());
   if (timed_out_) {
     LOG(WARNING) << "left the cluster at the deadline; unsent progress of this node is lost";
   } else if (synced) {
@@ -91,7 +94,7 @@ void GracefulLeave::EndGone() {
 void GracefulLeave::End(bool last) {
   last_ = last;
   phase_ = Phase::kOver;
-  if (stopped_ && !last) termination_->PublishGone();
+  if (stopped() && !last) termination_->PublishGone();
 }
 
 bool GracefulLeave::HasReplied() {
@@ -102,7 +105,7 @@ bool GracefulLeave::HasReplied() {
 }
 
 bool GracefulLeave::HasTimedOut(int64_t now, int64_t ns) const {
-  const int64_t end = stopped_ ? INT64_MAX : entered_ns_ + ns;
+  const int64_t end = stopped() ? INT64_MAX : entered_ns_ + ns;
   return now >= std::min(end, AfterSignal(kHandOverNs, kMinHandOverNs));
 }
 

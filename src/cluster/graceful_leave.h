@@ -23,6 +23,13 @@
 
 namespace millrace::inline cluster {
 
+// Why a node leaves.
+enum class LeaveReason {
+  kEnd,      // the run has ended
+  kStopped,  // a signal ended the run before it was complete
+  kEarly,    // its program leaves a run with which others go on
+};
+
 // Not thread-safe.
 class GracefulLeave {
  public:
@@ -35,7 +42,7 @@ class GracefulLeave {
   static constexpr int64_t kMinTurnNs = 250'000'000, kMinHandOverNs = 500'000'000,
                            kMinAnswerNs = 800'000'000;
   // Timeouts without a signal: for dependent nodes, for each of the other phases, and for replies
-  // to peers.
+  // to peers. A node that leaves early waits for no other node, and has kFinishNs to hand over.
   static constexpr int64_t kFinishNs = 30'000'000'000, kLeaveNs = 1'500'000'000,
                            kAnswerNs = 1'000'000'000;
 
@@ -45,8 +52,8 @@ class GracefulLeave {
                 const Clock* clock);
 
   // Starts leaving, after the solvers have ended. `termination` publishes this node's state and
-  // outlives this object. `stopped`: a signal ended the run before it was complete.
-  void Begin(TerminationDetector* termination, bool stopped);
+  // outlives this object.
+  void Begin(TerminationDetector* termination, LeaveReason reason);
   // Replaces Begin for a node that was never in sync.
   void BeginUnsynced();
   // Call every few ms until it returns true: the node has left, is the last member, or has given up
@@ -66,6 +73,7 @@ class GracefulLeave {
  private:
   enum class Phase { kWaiting, kPublishing, kLeaving, kOver };
 
+  bool stopped() const { return reason_ == LeaveReason::kStopped; }
   bool MustStay(int64_t now) const;
   void Enter(Phase phase, int64_t now);
   void End(bool last);
@@ -80,7 +88,7 @@ class GracefulLeave {
   const std::function<std::optional<int64_t>()> stopped_ns_;
   const Clock& clock_;
   TerminationDetector* termination_ = nullptr;  // null: never in sync
-  bool stopped_ = false;
+  LeaveReason reason_ = LeaveReason::kEnd;
   int64_t begin_ns_ = 0;
   Phase phase_ = Phase::kOver;
   int64_t entered_ns_ = 0;  // start of the current phase

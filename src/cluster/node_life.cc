@@ -51,13 +51,13 @@ const std::string& NodeLife::diverged() const {
   return quiescence_ ? quiescence_->failure() : none;
 }
 
-void NodeLife::BeginLeave(bool stopped) {
+void NodeLife::BeginLeave(LeaveReason reason) {
   CHECK(phase_ < Phase::kLeaving);
-  if (!stopped) termination_.PublishGone();
+  if (reason != LeaveReason::kStopped) termination_.PublishGone();
   if (phase_ == Phase::kJoining) {
     leave_.BeginUnsynced();
   } else {
-    leave_.Begin(&termination_, stopped);
+    leave_.Begin(&termination_, reason);
   }
   phase_ = Phase::kLeaving;
 }

@@ -88,8 +88,8 @@ class NodeLife {
   // kSaving: published states of the others, to be updated every few ms.
   TerminationDetector& termination() { return termination_; }
 
-  // From any phase before it to kLeaving. `stopped`: a signal ended the run before it was complete.
-  void BeginLeave(bool stopped);
+  // From any phase before it to kLeaving.
+  void BeginLeave(LeaveReason reason);
   // kLeaving: call every few ms until it returns true; the phase is kAnswering then.
   bool PollLeave();
   // After kLeaving: this node writes the final snapshot.

@@ -136,7 +136,7 @@ void RunCompletion::RunInCluster(SolverWorker* worker, bool complete, TrainResul
                           return parts_.errors.failed() || stop_.Stopped(ms);
                         }});
   if (complete && end.Run(result->iteration)) result->tests = end.tests();
-  const bool last = session.Leave(stop_.by_command);
+  const bool last = session.Leave(stop_.by_command ? LeaveReason::kStopped : LeaveReason::kEnd);
   parts_.errors.RethrowIfFailed();
   if (last && saves && !end.saved() && LastProcess()) {
     // The links have ended.

@@ -192,14 +192,14 @@ TEST_F(StuckGracefulLeave, LosesSomethingOnlyWhereReplicasAreApart) {
   for (const bool same : {false, true}) {
     if (same) responsive_.clear();
     ASSERT_EQ(termination_.Update() == TerminationDetector::State::kQuiescent, same);
-    leave_.Begin(&termination_, false);
+    leave_.Begin(&termination_, LeaveReason::kEnd);
     EXPECT_EQ(Until([&] { return leave_.Step(); }), 2 * GracefulLeave::kLeaveNs / kMs);
     EXPECT_FALSE(leave_.last());
     EXPECT_EQ(leave_.timed_out(), !same);
   }
   signal_ns_ = clock_.NowNs();
   responsive_ = {0};
-  leave_.Begin(&termination_, true);  // stopped by a signal during training
+  leave_.Begin(&termination_, LeaveReason::kStopped);  // stopped by a signal during training
   Until([&] { return leave_.Step(); });
   EXPECT_TRUE(leave_.timed_out());
 }
@@ -211,7 +211,7 @@ TEST_F(StuckGracefulLeave, AfterTheScheduleIsCutShortByASignal) {
   for (const int64_t signal_ms : {int64_t{5000}, kPublishMs + 500, kPublishMs + kLeaveMs + 500}) {
     signal_ns_.reset();
     depend_ = true;
-    leave_.Begin(&termination_, false);
+    leave_.Begin(&termination_, LeaveReason::kEnd);
     for (int64_t ms = 0; ms < signal_ms; ms += 5) {
       depend_ = signal_ms == 5000 || ms < kPublishMs;
       ASSERT_FALSE(leave_.Step()) << ms;
@@ -225,6 +225,22 @@ TEST_F(StuckGracefulLeave, AfterTheScheduleIsCutShortByASignal) {
   }
 }
 
+// Others train on for hours.
+TEST_F(StuckGracefulLeave, EarlyWaitsForNoDependentNode) {
+  depend_ = true;
+  leave_.Begin(&termination_, LeaveReason::kEarly);
+  // These acknowledge nothing: it goes after the time to publish that and to hand over.
+  EXPECT_EQ(Until([&] { return leave_.Step(); }),
+            (GracefulLeave::kLeaveNs + GracefulLeave::kFinishNs) / kMs);
+  EXPECT_FALSE(leave_.last());
+  EXPECT_TRUE(leave_.timed_out());
+  // These acknowledge all at once.
+  peers_.on_all_acked = peers_.on_left = peers_.on_delivered = [] { return true; };
+  leave_.Begin(&termination_, LeaveReason::kEarly);
+  EXPECT_TRUE(leave_.Step());
+  EXPECT_FALSE(leave_.last());
+}
+
 TEST_F(StuckGracefulLeave, OfANodeThatNeverWasInSyncIsBounded) {
   signal_ns_ = clock_.NowNs();
   leave_.BeginUnsynced();
@@ -234,12 +250,12 @@ TEST_F(StuckGracefulLeave, OfANodeThatNeverWasInSyncIsBounded) {
 
 TEST_F(StuckGracefulLeave, AnswersOthersOnlyAsTheLastOneAndNotForLong) {
   signal_ns_ = clock_.NowNs();
-  leave_.Begin(&termination_, true);
+  leave_.Begin(&termination_, LeaveReason::kStopped);
   EXPECT_EQ(Until([&] { return leave_.Step(); }), kHandOverMs);
   EXPECT_TRUE(leave_.HasReplied());
   alone_ = true;
   signal_ns_ = clock_.NowNs();
-  leave_.Begin(&termination_, true);
+  leave_.Begin(&termination_, LeaveReason::kStopped);
   EXPECT_TRUE(leave_.Step());
   EXPECT_TRUE(leave_.last());
   clock_.AdvanceNs(1200 * kMs);  // time taken by the snapshot

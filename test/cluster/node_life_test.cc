@@ -89,7 +89,7 @@ class NodeLives : public testing::Test {
         life.PollEnd();
         break;
       case Phase::kSaving:
-        life.BeginLeave(false);
+        life.BeginLeave(LeaveReason::kEnd);
         break;
       case Phase::kLeaving:
         life.PollLeave();
@@ -164,9 +164,9 @@ TEST_F(NodeLives, LeaveFromEachPhaseWhenTheyAreStopped) {
   life(2).BeginEnding();
   for (Node& node : nodes_) node.stop_ns = clock_.NowNs();
   life(0).PublishStopped();
-  life(0).BeginLeave(true);   // from kTraining
-  life(1).BeginLeave(false);  // from kJoining
-  life(2).BeginLeave(true);   // from kEnding
+  life(0).BeginLeave(LeaveReason::kStopped);   // from kTraining
+  life(1).BeginLeave(LeaveReason::kEnd);  // from kJoining
+  life(2).BeginLeave(LeaveReason::kStopped);   // from kEnding
   for (NodeId node : {0, 1, 2}) EXPECT_EQ(life(node).phase(), Phase::kLeaving);
   RunTo(Phase::kGone);
   EXPECT_LT(clock_.NowNs() - *nodes_[0].stop_ns, 2'000 * kMs);

@@ -160,9 +160,14 @@ MUTANTS = [
 
     # ---- Leaving ------------------------------------------------------------
     ("leaves-those-that-depend-on-it", [(LEAVE, """\
-  if (!stopped_) return peers_.has_dependents() && !HasTimedOut(now, kFinishNs);
+  if (!stopped()) return peers_.has_dependents() && !HasTimedOut(now, kFinishNs);
 """, """\
-  if (!stopped_) return false;
+  if (!stopped()) return false;
+""")]),
+    ("who-leaves-early-waits-for-the-others", [(LEAVE, """\
+  if (peers_.alone() || reason_ == LeaveReason::kEarly) return false;
+""", """\
+  if (peers_.alone()) return false;
 """)]),
     ("a-stopped-leader-gives-the-others-no-turn", [(LEAVE, """\
   return peers_.has_dependents() && now < AfterSignal(kTurnNs, kMinTurnNs);
@@ -175,19 +180,20 @@ MUTANTS = [
   return true;
 """)]),
     ("who-saves-says-that-it-has-gone", [(LEAVE, """\
-  if (stopped_ && !last) termination_->PublishGone();
+  if (stopped() && !last) termination_->PublishGone();
 """, """\
-  if (stopped_) termination_->PublishGone();
+  if (stopped()) termination_->PublishGone();
 """)]),
     ("a-hurried-leave-is-not-published", [(LEAVE, """\
-  timed_out_ = synced && !peers_.delivered() && (stopped_ || !termination_->same());
+  timed_out_ = synced && !peers_.delivered() &&
+               (reason_ != LeaveReason::kEnd || !termination_->same());
 """, """\
-  timed_out_ = synced && !peers_.delivered() && stopped_ && !termination_->same();
+  timed_out_ = synced && !peers_.delivered() && stopped() && !termination_->same();
 """)]),
     ("goes-before-the-others-are-all_acked", [(LEAVE, """\
-      Enter(stopped_ ? Phase::kLeaving : Phase::kPublishing, now);
+      Enter(stopped() ? Phase::kLeaving : Phase::kPublishing, now);
 """, """\
-      Enter(Phase::kLeaves, now);
+      Enter(Phase::kLeaving, now);
 """)]),
     ("long-iterations-leave-no-time-to-hand-over", [(LEAVE, """\
   return signal ? std::max(*signal + ns, begin_ns_ + least_ns) : INT64_MAX;

@@ -52,6 +52,33 @@ def two_nodes(write):
 
 
 @pytest.fixture
+def segments(write, two_nodes):
+    """A topology file of the same segment without nodes, for those that meet by a registry."""
+    with open(two_nodes, encoding="utf-8") as topology:
+        return write("segments.prototxt", "segment" + topology.read().split("segment")[1])
+
+
+@pytest.fixture
+def etcd(tmp_path):
+    """The address of an etcd with no keys."""
+    program = shutil.which("etcd")
+    if program is None:
+        pytest.skip("etcd is not installed (tools/install-deps --etcd)")
+    with socket.socket() as client, socket.socket() as member:
+        client.bind(("127.0.0.1", 0))
+        member.bind(("127.0.0.1", 0))
+        address, peer = (f"127.0.0.1:{each.getsockname()[1]}" for each in (client, member))
+    server = subprocess.Popen(
+        [program, f"--data-dir={tmp_path}/etcd", "--log-level=error",
+         f"--listen-client-urls=http://{address}", f"--advertise-client-urls=http://{address}",
+         f"--listen-peer-urls=http://{peer}", f"--initial-advertise-peer-urls=http://{peer}",
+         f"--initial-cluster=default=http://{peer}"], stderr=subprocess.DEVNULL)
+    yield address
+    server.terminate()
+    server.wait(SECONDS)
+
+
+@pytest.fixture
 def caffe_fixture(tmp_path):
     """A copy of the net, data and results of Caffe, whose paths do not depend on the working
     folder."""

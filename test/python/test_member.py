@@ -1,10 +1,7 @@
 """millrace.stream: a numpy array as a node of a cluster."""
 import gc
 import os
-import shutil
 import signal
-import socket
-import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -49,29 +46,7 @@ def test_empty_makes_arrays_that_stream_takes():
         assert array.ctypes.data % 64 == 0 and array.flags.c_contiguous and array.flags.writeable
 
 
-@pytest.fixture
-def etcd(tmp_path):
-    """The address of an etcd with no keys."""
-    program = shutil.which("etcd")
-    if program is None:
-        pytest.skip("etcd is not installed (tools/install-deps --etcd)")
-    with socket.socket() as client, socket.socket() as member:
-        client.bind(("127.0.0.1", 0))
-        member.bind(("127.0.0.1", 0))
-        address, peer = (f"127.0.0.1:{each.getsockname()[1]}" for each in (client, member))
-    server = subprocess.Popen(
-        [program, f"--data-dir={tmp_path}/etcd", "--log-level=error",
-         f"--listen-client-urls=http://{address}", f"--advertise-client-urls=http://{address}",
-         f"--listen-peer-urls=http://{peer}", f"--initial-advertise-peer-urls=http://{peer}",
-         f"--initial-cluster=default=http://{peer}"], stderr=subprocess.DEVNULL)
-    yield address
-    server.terminate()
-    server.wait(SECONDS)
-
-
-def test_members_join_and_leave_by_a_registry(etcd, write, two_nodes):
-    segments = write("segments.prototxt",
-                     "segment" + open(two_nodes, encoding="utf-8").read().split("segment")[1])
+def test_members_join_and_leave_by_a_registry(etcd, segments):
     arrays = [zeros(100) for _ in range(2)]
     arrays[0][:] = 3
     members = []

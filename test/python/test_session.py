@@ -7,12 +7,13 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import millrace
-from conftest import BUILD, ROOT
+from conftest import BUILD, ROOT, SECONDS
 
 SOLVER = """
 train_net_param { name: 'sums'
@@ -52,6 +53,42 @@ def test_a_session_steps_to_the_end_of_its_schedule(solver):
     assert session.step(3) is None
     beyond = millrace.Session(solver, past_max_iter=True)
     assert beyond.step(12).iteration == 11
+
+
+def test_several_solvers_of_a_session_share_its_schedule(solver):
+    session = millrace.Session(solver, solvers=4)
+    assert [step.iteration for step in iter(session.step, None)] == [3, 7, 9]
+    assert session.iteration == 10
+    loss = session.test()[0][1]
+    assert loss < millrace.Session(solver).test()[0][1]
+    session.snapshot()
+    session.finish()
+    with pytest.raises(millrace.Error, match="SessionOptions.solvers: 0, expected 1 or more"):
+        millrace.Session(solver, solvers=0)
+
+
+def test_sessions_and_runs_meet_by_a_registry(etcd, segments, solver):
+    def options(place):
+        return {"topology": segments, "nodes": "1:4",
+                "rendezvous": f"etcd://{etcd}/run?lease=5&address={place}"}
+    one = millrace.Session(solver, **options("127.0.0.2"))
+    assert one.step(3).iteration == 2
+    other = millrace.Session.from_text(SOLVER, "sums", solvers=2, **options("127.0.0.3"))
+    assert other.iteration >= 3  # of the run
+    with ThreadPoolExecutor(2) as pool:
+        def end(session):
+            while session.step():
+                pass
+            session.finish()
+        for each in [pool.submit(end, session) for session in (one, other)]:
+            each.result(SECONDS)
+    assert one.iteration == other.iteration >= 10  # nodes may begin the last ones at once
+    for mine, its in zip(one.net.params["ip"], other.net.params["ip"]):
+        assert np.array_equal(mine.data, its.data)
+    run = millrace.Run(solver, rendezvous=f"etcd://{etcd}/next", nodes="1:2")
+    assert run.wait()["iteration"] == 10
+    with pytest.raises(millrace.Error, match="expected MIN:MAX"):
+        millrace.Session(solver, rendezvous=f"etcd://{etcd}/run", nodes="none")
 
 
 def test_nets_of_a_session_are_live(solver):

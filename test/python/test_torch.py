@@ -71,6 +71,19 @@ def test_alone_a_run_computes_what_pytorch_computes(join):
     assert same(run.merged_state_dict(), plain.state_dict())
 
 
+def test_models_meet_by_a_registry(etcd, segments):
+    runs, models = [], [small_net(), small_net()]
+    with torch.no_grad():
+        models[0][0].bias.fill_(7)
+    for place, model in zip(("127.0.0.2", "127.0.0.3"), models):
+        runs.append(millrace.torch.join(
+            segments, model=model, optimizer=sgd(model), seconds=SECONDS, nodes="1:4",
+            rendezvous=f"etcd://{etcd}/run?lease=5&address={place}"))
+    assert runs[1].nodes == 2 and same(models[0].state_dict(), models[1].state_dict())
+    for run in runs:
+        run.leave()
+
+
 def test_parameters_and_buffers_lie_in_one_array(join):
     model = small_net()
     run = join("a", model, sgd(model))

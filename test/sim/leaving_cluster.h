@@ -145,7 +145,7 @@ class LeavingCluster {
     if (!node.begun && Stopped(i)) node.life->PublishStopped();
     if (!node.begun && Now() >= node.solvers_end_ns) {
       node.begun = true;
-      node.life->BeginLeave(Stopped(i));
+      node.life->BeginLeave(Stopped(i) ? LeaveReason::kStopped : LeaveReason::kEnd);
     }
     if (!node.begun || !node.life->PollLeave()) return;
     node.over_ns = Now();

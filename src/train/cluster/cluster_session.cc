@@ -257,7 +257,7 @@ bool ClusterSession::Join() {
     ThrowIfTooShort();
     if (commands_.Next(20) == RunCommand::kStop) {
       LOG(INFO) << "Stopped before the weights were there.";
-      life_.BeginLeave(false);
+      life_.BeginLeave(LeaveReason::kEnd);
       WaitFor([this] { return life_.PollLeave(); });
       return false;
     }
@@ -302,8 +302,8 @@ void ClusterSession::LogFailures() {
   for (const std::string& line : life_.TakeFailures()) LOG(ERROR) << line;
 }
 
-bool ClusterSession::Leave(bool stopped) {
-  life_.BeginLeave(stopped);
+bool ClusterSession::Leave(LeaveReason reason) {
+  life_.BeginLeave(reason);
   WaitFor([this] { return life_.PollLeave(); });
   for (const ClusterSegment& segment : cluster_->segments()) {
     LOG(INFO) << "Segment " << segment.net->name() << ": " << SummaryOf(segment.net->metrics());

@@ -77,9 +77,9 @@ class ClusterSession {
   // Logs the failures that other nodes have published since the last call. The leader also tells
   // them to nodes that join later.
   void LogFailures();
-  // Leaves the cluster (cluster/graceful_leave.h). `stopped`: a command ended the run before it was
-  // complete. Returns true if this node writes the final snapshot.
-  bool Leave(bool stopped);
+  // Leaves the cluster (cluster/graceful_leave.h). Returns true if this node writes the final
+  // snapshot.
+  bool Leave(LeaveReason reason);
   // Replies for a moment to nodes that do not yet know that they may leave.
   void Answer();
 

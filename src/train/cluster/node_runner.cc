@@ -61,7 +61,7 @@ void NodeRunner::Finish(int64_t longest_ns, const std::function<void()>& poll) {
     if (poll) poll();
   }
   if (cluster().is_leader()) life.termination().PublishDone();
-  LeaveAndAnswer();
+  LeaveAndAnswer(LeaveReason::kEnd);
   session_->LogFailures();
   const std::string not_finite = life.NotFinite();
   if (!not_finite.empty()) throw Error(not_finite);
@@ -74,11 +74,11 @@ void NodeRunner::PublishFailed(std::exception_ptr error) {
 
 void NodeRunner::Leave() {
   service_.reset();
-  LeaveAndAnswer();
+  LeaveAndAnswer(LeaveReason::kEarly);
 }
 
-void NodeRunner::LeaveAndAnswer() {
-  session_->Leave(false);
+void NodeRunner::LeaveAndAnswer(LeaveReason reason) {
+  session_->Leave(reason);
   errors_.RethrowIfFailed();
   session_->Answer();
 }

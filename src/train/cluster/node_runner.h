@@ -43,7 +43,7 @@ class NodeRunner {
   void Leave();
 
  private:
-  void LeaveAndAnswer();
+  void LeaveAndAnswer(LeaveReason reason);
 
   const std::unique_ptr<NodeConfig> node_config_;
   const SteadyClock clock_;
