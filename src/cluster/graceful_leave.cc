@@ -57,8 +57,8 @@ bool GracefulLeave::Step() {
   if (phase_ == Phase::kPublishing && (peers_.all_acked() || HasTimedOut(now, kLeaveNs))) {
     Enter(Phase::kLeaving, now);
   }
-  const int64_t most_ns = reason_ == LeaveReason::kEarly ? kFinishNs : kLeaveNs;
-  if (phase_ == Phase::kLeaving && (peers_.left() || peers_.alone() || HasTimedOut(now, most_ns)))
+  const int64_t limit_ns = reason_ == LeaveReason::kEarly ? kFinishNs : kLeaveNs;
+  if (phase_ == Phase::kLeaving && (peers_.left() || peers_.alone() || HasTimedOut(now, limit_ns)))
     EndGone();
   return phase_ == Phase::kOver;
 }

@@ -449,10 +449,10 @@ HogwildStrategy::~HogwildStrategy() = default;
     ("velocity-begins-with-zero-in-a-continued-run", [("src/strategy/synchronous_merge.cc", """\
     std::copy(stored.begin(), stored.end(), velocity_.begin());
 """, "")]),
-    ("a-snapshot-has-one-history-of-solvers-that-merge", [(RUN, """\
-    return setup_.synchronous && !merge ? 1 : setup_.solvers();
+    ("a-snapshot-has-one-history-of-solvers-that-merge", [("src/solver/strategy_registry.cc", """\
+  return together && !param.strategy().has_merge_rule() ? 1 : solvers;
 """, """\
-    return setup_.synchronous || merge ? 1 : setup_.solvers();
+  return together || param.strategy().has_merge_rule() ? 1 : solvers;
 """)]),
     ("elastic-solvers-continue-at-the-center", [("src/strategy/local_registration.cc", """\
     if (context.state.run != nullptr) strategy->RestoreState(context.state.OfSolver(index));
