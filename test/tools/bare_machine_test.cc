@@ -2,7 +2,10 @@
 // may need a package before the packages are installed; in an empty build folder, nothing may need
 // a file before it is made.
 #include <filesystem>
+#include <map>
+#include <set>
 
+#include "base/text/split.h"
 #include "test/tools/tools_support.h"
 
 namespace millrace::test {
@@ -101,6 +104,54 @@ TEST(EmptyBuildFolder, GetsThePrecompiledHeaderBeforeAnObjectThatUsesIt) {
   const size_t user = result.output.find("-include " + folder.path() + "/pch/src.h");
   ASSERT_NE(user, std::string::npos) << result.output;
   EXPECT_LT(header, user) << result.output;
+}
+
+// Packages that `make quickstart` and `make test` install, as far as they are on this machine, and
+// all that these depend on.
+std::set<std::string> InstalledPackages() {
+  std::map<std::string, std::string> depends;
+  for (const std::string& line :
+       Split(test::Run({"/usr/bin/dpkg-query", "-W", "-f=${Package}|${Pre-Depends},${Depends}\\n"})
+                 .output,
+             '\n')) {
+    depends[line.substr(0, line.find('|'))] = line.substr(line.find('|') + 1);
+  }
+  const std::string script = ReadFile("tools/install-deps");
+  std::string left;
+  for (const std::string& list : Matches(script, "\n(?:packages|optional)=\\(([^)]*)\\)"))
+    left += list;
+  std::set<std::string> found;
+  for (std::vector<std::string> next = Matches(left, "([a-z0-9+.-]+)"); !next.empty();) {
+    const std::string name = next.back();
+    next.pop_back();
+    const auto each = depends.find(name);
+    if (each == depends.end() || !found.insert(name).second) continue;
+    for (const std::string& other : Matches(each->second, "(?:^|[,|]) *([a-z0-9][a-z0-9+.-]+)")) {
+      next.push_back(other);
+    }
+  }
+  return found;
+}
+
+// What a machine has that others lack hides a package that the build needs.
+TEST(InstallDeps, InstallsThePackageOfEachHeaderThatIsIncluded) {
+  if (test::Run({"/bin/sh", "-c", "command -v dpkg"}).status != 0)
+    GTEST_SKIP() << "this is no Debian";
+  const CommandResult included =
+      test::Run({"/bin/bash", "-c",
+                 "for header in $(grep -rhoP '^#include <\\K[^>]+' include python/src src test "
+                 "tools | sort -u); do "
+                 "ls -d /usr/include/$header /usr/include/*-linux-gnu/$header; done 2>/dev/null | "
+                 "xargs dpkg -S 2>/dev/null | sed 's/:[a-z0-9]*: / /; s/: / /'"});
+  const std::set<std::string> packages = InstalledPackages();
+  EXPECT_TRUE(packages.contains("libc6-dev"));
+  int headers = 0;
+  for (const std::string& line : Split(included.output, '\n')) {
+    if (line.empty()) continue;
+    ++headers;
+    EXPECT_TRUE(packages.contains(line.substr(0, line.find(' ')))) << line;
+  }
+  EXPECT_GT(headers, 50);
 }
 
 }  // namespace
