@@ -340,7 +340,7 @@ SolverConfig LoadSolverConfig(const std::string& path, const caffe::NetState& tr
 std::string WhyNoGpu(DeviceDriver* driver) {
   if (driver == nullptr) {
     const std::string reason = LoadModule("cuda");
-    return reason.empty() ? "this program has no driver for GPUs" : "their driver is in " + reason;
+    return "this program has no GPU driver" + (reason.empty() ? "" : ": it is in " + reason);
   }
   if (driver->List().empty()) {
     const std::string why = driver->WhyNone();

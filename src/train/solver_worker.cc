@@ -32,11 +32,13 @@ void SolverWorker::Run() {
   try {
     Train();
   } catch (const StepFailure&) {
+    if (step_ == nullptr) throw;  // after the last step
     // Another solver has failed and has reported it to all. This solver's sums end before the
     // memory of its net is freed.
     step_->Fail(std::current_exception());
     throw;
   } catch (const std::exception& error) {
+    if (step_ == nullptr) throw;
     const StepFailure failure("solver ", step_->index(), ": ", error.what());
     step_->Fail(std::make_exception_ptr(failure));
     throw failure;

@@ -13,6 +13,8 @@ make_root() {
   rm -rf --one-file-system "$root"
   mkdir -p "$root"
   root=$(cd "$root" && pwd)
+  # Programs in it may make mount namespaces of their own, which needs a root that is a mount.
+  mount --bind "$root" "$root"
   debootstrap --variant=minbase "$release" "$root" "$mirror"
   mount -t proc proc "$root/proc"
   mount --rbind /sys "$root/sys"
@@ -23,7 +25,7 @@ make_root() {
   chmod 755 "$root/usr/sbin/policy-rc.d"
 }
 remove_root() {
-  umount -R "$root/proc" "$root/sys" "$root/dev"
+  umount -R "$root"
   rm -rf --one-file-system "$root"
 }
 # Runs a command in the root folder.

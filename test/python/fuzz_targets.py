@@ -133,7 +133,8 @@ def test_nets(calls):
             lambda: net.load(one), lambda: net.reshape())[kind])
         attempt(net.forward)
         attempt(net.backward)
-        blob.data, blob.diff, blob.shape
+        attempt(lambda: (blob.data, blob.diff))  # NumPy 2 has no array of 0 times too many values
+        blob.shape
 
 
 @target(st.lists(st.tuples(texts, things), max_size=3), things, things, arrays())

@@ -75,7 +75,8 @@ TEST_F(ModulesCommand, ARunThatNeedsNoneTrainsWithoutThem) {
   const std::string solver = work.Write("run", Workspace::Solver(20));
   const CommandResult result = WithFolder({"train", "--solver=" + solver, "--gpu=0"});
   EXPECT_EQ(result.status, 0) << result.errors;
-  EXPECT_CONTAINS(result.errors, "--gpu=0, but their driver is in " + NotInstalled("cuda"));
+  EXPECT_CONTAINS(result.errors,
+                  "--gpu=0, but this program has no GPU driver: it is in " + NotInstalled("cuda"));
 }
 
 TEST_F(ModulesCommand, ARunThatNeedsNoneLoadsNone) {

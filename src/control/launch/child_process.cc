@@ -33,7 +33,9 @@ Pipe MakePipe() {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  signal(SIGPIPE, SIG_DFL);
+  // A shell starts a job in the background with some of them ignored, and a shell that begins so
+  // cannot trap them.
+  for (const int each : {SIGINT, SIGQUIT, SIGTERM, SIGPIPE}) signal(each, SIG_DFL);
   const bool has_files = dup2(input, STDIN_FILENO) >= 0 && dup2(output, STDOUT_FILENO) >= 0 &&
                          dup2(errors, STDERR_FILENO) >= 0;
   if (has_files && getppid() == parent) execvp(arguments[0], arguments);
