@@ -29,7 +29,7 @@ inline void ExpectThatAReceiverStopsItsSender(Group* group, size_t bytes) {
     EXPECT_LT(more, 100'000u) << "nothing stops it";
     sent += more;
     EXPECT_EQ(Collect(&receiver, more).size(), more) << bytes << " bytes";
-    EXPECT_TRUE(sender.Wait(INT64_MAX, WaitFor::kReceiveOrSend).sendable);
+    EXPECT_TRUE(WaitForRoom(&sender, &receiver, [] {}));
   }
   EXPECT_EQ(receiver.counters().frames_received(), sent);
 }

@@ -100,6 +100,18 @@ inline bool SendBytes(Transport* transport, NodeId to, const Bytes& bytes, size_
   return Flush(transport);
 }
 
+// Waits until `sender` has room. Meanwhile `receiver` answers its probes, and `take`, called again
+// and again, takes the frames that have arrived there.
+template <typename Take>
+bool WaitForRoom(Transport* sender, Transport* receiver, Take take) {
+  for (Guard guard; guard.Waiting("room at the sender");) {
+    if (sender->Wait(Soon(DefaultClock()), WaitFor::kReceiveOrSend).sendable) return true;
+    receiver->Wait(DefaultClock().NowNs(), WaitFor::kReceive);
+    take();
+  }
+  return false;
+}
+
 struct Received {
   NodeId from;
   Bytes bytes;
