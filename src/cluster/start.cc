@@ -63,6 +63,7 @@ std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const NodePlan
   config.name = plan.name;
   config.exchange = plan.exchange;
   config.exchange.incarnation = incarnation;
+  config.exchange.examples = replica.examples;
   if (!CanBootstrap(top, plan.exchange.node)) config.exchange.bootstrap_after_ns = -1;
   config.exchange.sole_bootstrapper = top != 0 && top == plan.exchange.node;
   config.exchange.bootstraps_when_allowed = config.exchange.sole_bootstrapper;

@@ -26,6 +26,7 @@ struct ClusterReplica {
   int64_t size = 0;            // floats
   uint64_t layout_digest = 0;  // ParamLayout::Digest()
   uint32_t max_iter = 0;       // CompatibilityInfo::max_iter
+  uint32_t examples = 0;       // ExchangeConfig::examples
   int64_t start = 0;           // iteration of these weights
   IterationClock* iterations = nullptr;
   const Clock* clock = nullptr;

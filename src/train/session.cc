@@ -419,6 +419,8 @@ class SolverSession : public Session {
         std::move(node_config), ClusterReplica{.weights = weights_->data(),
                                                .size = weights_->size(),
                                                .layout_digest = net.layout().Digest(),
+                                               .examples = ExamplesOf(net.batch_size(), config_.param,
+                                                                      solvers_.count()),
                                                .start = iterations.start(),
                                                .iterations = &iterations,
                                                .replica_device = HostReplica(&weights_->locks()),

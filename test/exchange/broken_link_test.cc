@@ -132,6 +132,34 @@ TEST_F(BrokenLink, ThatCarriesPositionsButNoHeartbeatsDoesSoToo) {
       [](const FrameBytes& frame) { return frame.view().size() > kFullPositionBytes; });
 }
 
+// On a throttled segment nodes send large frames seldom, and here they lose most of them.
+TEST_F(BrokenLink, IsNoneWhereSomeLargeFramesArriveThoughFew) {
+  Start(3);
+  for (uint16_t node = 0; node < 3; ++node) nodes().exchange(node).SetThrottled(true);
+  Work(100);
+  const ViewId before = view(0).id;
+  std::map<std::pair<uint16_t, uint16_t>, int> large;
+  Break([&](uint16_t from, uint16_t to, const FrameBytes& frame) {
+    return IsLarge(frame) && ++large[{from, to}] % 8 != 0;
+  });
+  Work(50 * kPeerTimeoutTicks);
+  EXPECT_EQ(view(0).id, before);
+  EXPECT_EQ(Members(0), (std::set<uint16_t>{0, 1, 2}));
+}
+
+TEST_F(BrokenLink, OfAThrottledSegmentIsFoundByTheLargeFramesThatAreMissed) {
+  Start(3);
+  for (uint16_t node = 0; node < 3; ++node) nodes().exchange(node).SetThrottled(true);
+  Work(100);
+  Break([](uint16_t from, uint16_t to, const FrameBytes& frame) {
+    return IsLarge(frame) && from == 1 && to == 2;
+  });
+  Work(LinkMonitor::kMissed / 2 * kPeerTimeoutTicks);
+  EXPECT_EQ(Members(0), (std::set<uint16_t>{0, 1, 2}));
+  Work((LinkMonitor::kMissed / 2 + kTimeouts) * kPeerTimeoutTicks);
+  EXPECT_EQ(Members(0), (std::set<uint16_t>{0, 1}));
+}
+
 TEST_F(BrokenLink, FromTheCoordinatorToOneNodeEndsInAViewWithoutThatNode) {
   for (const bool large : {false, true}) {
     Start(4);

@@ -59,7 +59,7 @@ TEST_F(LinkLogTest, SaysWhereOnlySmallFramesCome) {
 
 TEST_F(LinkLogTest, TellsWhatOthersReport) {
   const uint64_t report = 1 << 2;
-  links_.OnReport(1, std::as_bytes(std::span(&report, 1)));
+  links_.OnReport(1, std::as_bytes(std::span(&report, 1)), 0, 0);
   for (int i = 0; i < 20; ++i) links_.OnFrame(1, true, i * kTimeout);
   const Lines lines = At(1);
   ASSERT_EQ(lines.size(), 2u);
@@ -75,7 +75,7 @@ TEST_F(LinkLogTest, NamesANodeThatIsHeardAndReceivesNothing) {
   links.OnView(view_, {}, 0);
   const uint64_t reports_0 = 1, nobody = 0;
   const auto at = [&](int64_t ns, const uint64_t& report) {
-    links.OnReport(3, std::as_bytes(std::span(&report, 1)));
+    links.OnReport(3, std::as_bytes(std::span(&report, 1)), 0, ns);
     links.OnFrame(3, false, ns);
     return log.Update(links, ns);
   };
@@ -107,9 +107,9 @@ TEST_F(LinkLogTest, SaysNothingOfALinkThatFlickers) {
     EXPECT_EQ(log_.Update(links_, now_ += LinkLog::kMendedNs / 20), Lines{});
     EXPECT_EQ(At(now_ / kTimeout + 3), Lines{});
   }
-  links_.OnReport(1, std::as_bytes(std::span(&node_2, 1)));
+  links_.OnReport(1, std::as_bytes(std::span(&node_2, 1)), 0, now_);
   EXPECT_EQ(At(now_ / kTimeout + 1), Lines{"Segment lan: node b receives no frames from node c"});
-  links_.OnReport(1, std::as_bytes(std::span(&nobody, 1)));
+  links_.OnReport(1, std::as_bytes(std::span(&nobody, 1)), 0, now_);
   EXPECT_EQ(At(now_ / kTimeout + 1), Lines{});
 }
 

@@ -25,6 +25,7 @@ struct ClusterOptions {
   uint64_t seed = 0;
   int64_t peer_timeout_ticks = 60;
   MergeRuleConfig rule = {};
+  std::vector<uint32_t> examples = {};  // ExchangeConfig::examples, by node; empty: 0 of each
   bool joined = true;  // the constructor returns when all nodes have joined
 };
 

@@ -19,6 +19,8 @@ constexpr int64_t kSilence = 100;  // ticks after that in which no exchange fram
 // Ticks without other events while links stay broken. More than docs/exchange.md allows for the
 // view to follow, for several broken links in sequence.
 constexpr int64_t kBrokenQuiet = 900;
+// The same where nodes are throttled and send few full-size frames (LinkMonitor::kMissed).
+constexpr int64_t kBrokenQuietIfThrottled = 2700;
 
 constexpr int64_t kThrottleTicks = 32;  // ticks for which a node stays throttled or unthrottled
 
@@ -199,8 +201,8 @@ std::optional<Failure> Simulation::Run() {
     if (!Tick(&failure)) return failure;
   }
   const bool broken = scenario_.stays_broken();
-  const int64_t until =
-      broken ? std::max(tick_, LastsUntil()) + kBrokenQuiet : tick_ + kFaultyQuiet;
+  const int64_t quiet = scenario_.throttled > 0 ? kBrokenQuietIfThrottled : kBrokenQuiet;
+  const int64_t until = broken ? std::max(tick_, LastsUntil()) + quiet : tick_ + kFaultyQuiet;
   while (tick_ < until) {
     if (!Tick(&failure)) return failure;
   }

@@ -29,7 +29,8 @@ MembershipConfig MembershipPart(const ExchangeConfig& config) {
           config.bootstrap_after_ns,
           config.sole_bootstrapper,
           config.bootstraps_when_allowed,
-          MaxMembers(config)};
+          MaxMembers(config),
+          config.examples};
 }
 
 const ExchangeConfig& Checked(const ExchangeConfig& config) {
@@ -352,6 +353,7 @@ void Exchange::ReportToMembership() {
 
 void Exchange::SendMembership(int64_t now, size_t budget) {
   MembershipMessage message;
+  membership_.SetFullSizeSent(context_.full_size_sent);
   for (; budget > 0; --budget) {
     const uint32_t slot = outbox_.Take(Outbox::Use::kRest);
     if (!membership_.Poll(now, &message, outbox_.payload(slot))) return outbox_.Release(slot);
@@ -360,6 +362,7 @@ void Exchange::SendMembership(int64_t now, size_t budget) {
     header.length = message.payload_bytes;
     if (message.type == FrameType::kHeartbeat) {
       header.number = PaddingOf(message.payload_bytes, now);
+      header.seq = config_.examples;
       header.length += static_cast<uint32_t>(header.number);
       std::fill_n(outbox_.payload(slot) + message.payload_bytes, header.number, std::byte{0});
     }
@@ -370,10 +373,12 @@ void Exchange::SendMembership(int64_t now, size_t budget) {
 // Returns the number of zeros that pad a heartbeat to full size; 0 if a full-size frame went to all
 // nodes recently. Padding exposes links that carry small frames only.
 uint32_t Exchange::PaddingOf(uint32_t payload_bytes, int64_t now) {
-  const int64_t pause = config_.peer_timeout_ns / LinkMonitor::kLargestPerTimeout;
+  const int64_t pause =
+      config_.peer_timeout_ns /
+      (context_.throttled ? LinkMonitor::kLargestIfThrottled : LinkMonitor::kLargestPerTimeout);
   const bool in_view = bool{membership_.view().id};
   if (in_view && now - context_.full_size_sent_at < pause) return 0;
-  context_.full_size_sent_at = now;
+  context_.SentFullSize(now);
   const auto wanted = static_cast<uint32_t>(context_.full_payload);
   return wanted - std::min(wanted, payload_bytes);
 }

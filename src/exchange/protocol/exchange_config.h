@@ -29,6 +29,9 @@ struct ExchangeConfig {
   // Whether the merge rule merges a master's own progress as a diff (kMergesOwn, merge_rule.h).
   // Progress that a node makes while it is the only member counts in full nevertheless.
   bool merges_own = false;
+  // Examples that one iteration of this node trains on. With merges_own, the share of each member's
+  // progress that masters merge is that of its examples. 0: unknown, and all shares are equal.
+  uint32_t examples = 0;
   // Of the merge rule (MergeRuleDescriptor::rest_distance): largest |w - base| of a worker at rest.
   // Above 0, Flush drops what remains there, unless the node passes all on.
   float rest_distance = 0;

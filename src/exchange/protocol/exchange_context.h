@@ -92,14 +92,16 @@ struct ExchangeContext {
   OpBatch& batch;
   ExchangeStats& stats;
   PeerMetrics& metrics;
-  RetransmitTimer round_trip;                 // replies of any node; for frames that go to all
-  std::vector<MasterReplies> masters;         // by master: its replies to this node's diffs
-  std::vector<TakeDelay> delays;              // by chunk; empty without damping
-  int64_t full_size_sent_at = INT64_MIN / 2;  // when a full-size frame was last sent to all, ns
-  TrainingClock clock = {};                   // as of the last Receive, Send or change of view
-  uint64_t merged_iterations = 0;             // of this node, whose progress is in the weights
-  bool on_copies = false;                     // TrainingClock::on_copies
-  bool throttled = false;                     // Exchange::SetThrottled
+  RetransmitTimer round_trip;          // replies of any node; for frames that go to all
+  std::vector<MasterReplies> masters;  // by master: its replies to this node's diffs
+  std::vector<TakeDelay> delays;       // by chunk; empty without damping
+  // When a full-size frame was last sent to all, ns, and how many were, modulo 2^16.
+  int64_t full_size_sent_at = INT64_MIN / 2;
+  uint16_t full_size_sent = 0;
+  TrainingClock clock = {};        // as of the last Receive, Send or change of view
+  uint64_t merged_iterations = 0;  // of this node, whose progress is in the weights
+  bool on_copies = false;          // TrainingClock::on_copies
+  bool throttled = false;          // Exchange::SetThrottled
   // Least payload of a full-size frame, in bytes: that of a full chunk's position, or of the
   // largest heartbeat where chunks are smaller. The same on all nodes.
   size_t full_payload = 0;
@@ -107,6 +109,10 @@ struct ExchangeContext {
   std::vector<float> decoded = {};
   const Simd simd = BestSimd();
 
+  void SentFullSize(int64_t now) {
+    full_size_sent_at = now;
+    ++full_size_sent;
+  }
   int64_t floats_of(uint32_t chunk) const { return arrays.floats_of(chunk); }
   uint16_t ack_bytes() const { return static_cast<uint16_t>(table.ack_words() * 8); }
   // The lowest bit of its seq acknowledges a diff (alternating-bit protocol): a worker has at most

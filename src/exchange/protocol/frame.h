@@ -18,7 +18,7 @@
 namespace millrace::inline exchange {
 
 inline constexpr uint32_t kFrameMagic = 0x43524c4d;  // "MLRC"
-inline constexpr uint8_t kFrameVersion = 4;
+inline constexpr uint8_t kFrameVersion = 5;
 inline constexpr size_t kFrameHeaderBytes = 64;
 inline constexpr uint16_t kNoNode = 0xfffe;
 inline constexpr uint32_t kNoChunk = UINT32_MAX;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace millrace::inline exchange {
 namespace {
@@ -28,19 +29,33 @@ bool LinkMonitor::OnFrame(uint16_t node, bool is_full_size, int64_t now) {
   peer.last_frame_at = now;
   if (!is_full_size) return false;
   peer.full_size_at = now;
+  peer.missed = 0;
+  peer.counts_anew = true;
   if (!Reports(node_, node)) return false;
   SetBit(Row(node_), node, false);
   return true;
 }
 
-void LinkMonitor::OnReport(uint16_t node, std::span<const std::byte> report) {
+void LinkMonitor::OnReport(uint16_t node, std::span<const std::byte> report,
+                           uint16_t full_size_sent, int64_t now) {
   std::memcpy(Row(node).data(), report.data(), 8 * words_);
+  Peer& peer = peers_[node];
+  peer.report_at = now;
+  const auto sent = static_cast<uint16_t>(full_size_sent - peer.counted_from);
+  // Heartbeats overtake each other, and a node that has started again counts from 0.
+  const bool is_older = sent > UINT16_MAX / 2;
+  if (std::exchange(peer.counts_anew, false) || is_older) {
+    peer.counted_from = full_size_sent;
+  } else {
+    peer.missed = sent;
+  }
 }
 
 void LinkMonitor::Skip(int64_t ns) {
   for (Peer& peer : peers_) {
     peer.last_frame_at += ns;
     peer.full_size_at += ns;
+    peer.report_at += ns;
   }
 }
 
@@ -51,7 +66,7 @@ void LinkMonitor::OnView(const View& view, const View& previous, int64_t now) {
     if (!view.Find(member.node) && timed_out) SetBit(Row(node_), member.node, true);
   }
   for (const Member& member : view.members) {
-    if (!previous.Find(member.node)) peers_[member.node] = {now, now};
+    if (!previous.Find(member.node)) peers_[member.node] = {now, now, now};
   }
   std::fill(excluded_.begin(), excluded_.end(), 0);
   broken_.clear();
@@ -77,10 +92,18 @@ void LinkMonitor::ReportUnresponsive(const View& view, int64_t now) {
     if (member.node == node_) continue;
     const Peer& peer = peers_[member.node];
     if (now - peer.last_frame_at >= kUnresponsiveTimeouts * peer_timeout_ns_ ||
-        now - peer.full_size_at >= kSmallOnlyTimeouts * peer_timeout_ns_) {
+        GetsSmallOnly(peer, now)) {
       SetBit(Row(node_), member.node, true);
     }
   }
+}
+
+// Time alone would not do: a peer on a slow link sends few full-size frames, and some are lost. If
+// all heartbeats are of full size, none brings a count.
+bool LinkMonitor::GetsSmallOnly(const Peer& peer, int64_t now) const {
+  const int64_t longest = kSmallOnlyTimeouts * peer_timeout_ns_;
+  return now - peer.full_size_at >= longest &&
+         (peer.missed >= kMissed || now - peer.report_at >= longest);
 }
 
 void LinkMonitor::FindBroken(const View& view, std::span<const uint64_t> alive) {

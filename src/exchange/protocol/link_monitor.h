@@ -33,10 +33,13 @@ class LinkMonitor {
   // Peer timeouts without a frame after which a link counts as broken. A peer that is unresponsive
   // to all nodes is dropped after one, so a longer silence means a link that is broken for some.
   static constexpr int64_t kUnresponsiveTimeouts = 2;
-  // The same without a full-size frame. Full-size frames are less frequent than heartbeats.
+  // The same without a full-size frame, of which the peer has sent kMissed at least. Full-size
+  // frames are less frequent than heartbeats.
   static constexpr int64_t kSmallOnlyTimeouts = 3;
-  // Minimum number of full-size frames that a node sends to all nodes per peer timeout.
-  static constexpr int64_t kLargestPerTimeout = 8;
+  static constexpr uint16_t kMissed = 12;
+  // Minimum number of full-size frames that a node sends to all nodes per peer timeout; fewer on a
+  // segment that carries less than the node has to send.
+  static constexpr int64_t kLargestPerTimeout = 8, kLargestIfThrottled = 1;
   // Broken links with a common cause are detected one after the other. Members are excluded when
   // the first one has been known for 1 / kEvidencePerTimeout of a peer timeout.
   static constexpr int64_t kEvidencePerTimeout = 2;
@@ -48,8 +51,10 @@ class LinkMonitor {
   // whether the frame repairs a link that this node reported as broken; only a full-size frame
   // does.
   bool OnFrame(uint16_t node, bool is_full_size, int64_t now);
-  // Records the report (ack words) in a heartbeat of `node`.
-  void OnReport(uint16_t node, std::span<const std::byte> report);
+  // Records the report (ack words) in a heartbeat of `node`, and how many full-size frames that
+  // node had sent to all nodes before, modulo 2^16.
+  void OnReport(uint16_t node, std::span<const std::byte> report, uint16_t full_size_sent,
+                int64_t now);
   // Extends all deadlines by `ns`, during which this node did not run and could not receive frames.
   void Skip(int64_t ns);
   // Records that `view` replaces `previous`. Reports a dropped peer as broken at once if it was
@@ -85,6 +90,11 @@ class LinkMonitor {
   struct Peer {
     int64_t last_frame_at = 0;  // last frame of any size
     int64_t full_size_at = 0;   // last full-size frame
+    int64_t report_at = 0;      // last heartbeat
+    // Full-size frames that the peer says that it has sent since its first heartbeat after the last
+    // one that arrived, whose count was `counted_from`.
+    uint16_t missed = 0, counted_from = 0;
+    bool counts_anew = true;  // no heartbeat has arrived since that frame
   };
   // A live member, in the graph of broken links.
   struct Vertex {
@@ -99,6 +109,7 @@ class LinkMonitor {
   }
   std::span<uint64_t> Row(uint16_t node) { return {rows_.data() + size_t{node} * words_, words_}; }
   void ReportUnresponsive(const View& view, int64_t now);
+  bool GetsSmallOnly(const Peer& peer, int64_t now) const;
   void FindBroken(const View& view, std::span<const uint64_t> alive);
   void CountDegrees();
   void Exclude();

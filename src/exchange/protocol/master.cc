@@ -16,6 +16,7 @@ constexpr uint8_t kMaxUnanswered = 8;
 // Maximum chunks checked in one Poll while throttled, when most of them wait for a reply or for
 // their turn.
 constexpr uint32_t kScan = 1024;
+constexpr int kMostExamples = 16;  // see UpdateShares
 
 }  // namespace
 
@@ -62,10 +63,34 @@ void Master::OnView(const std::vector<uint32_t>& before, std::span<const uint64_
   for (size_t place = 0; place < members_.size(); ++place) {
     places_[members_[place]] = static_cast<uint16_t>(place);
   }
+  UpdateShares();
   priority_.Reset(table.owned.size());
   cycles_.assign(table.owned.size(), {});
   cursor_ = 0;
   Wake();
+}
+
+// In proportion to the examples of an iteration of each member, or all equal while these are unknown
+// of a member. No member counts as less than 1 / kMostExamples of the largest, so that a wrong number
+// cannot exclude the others.
+void Master::UpdateShares() {
+  const Membership& membership = x_.membership;
+  uint32_t least = UINT32_MAX, most = 0;
+  for (const uint16_t node : members_) {
+    least = std::min(least, membership.Examples(node));
+    most = std::max(most, membership.Examples(node));
+  }
+  const float equal = 1 / static_cast<float>(std::max<size_t>(members_.size(), 1));
+  shares_.assign(members_.size(), equal);
+  if (least == most || least == 0) return;
+  const auto weight = [&](uint16_t node) {
+    return std::max<double>(membership.Examples(node), double{most} / kMostExamples);
+  };
+  double sum = 0;
+  for (const uint16_t node : members_) sum += weight(node);
+  for (size_t place = 0; place < members_.size(); ++place) {
+    shares_[place] = static_cast<float>(weight(members_[place]) / sum);
+  }
 }
 
 // Makes the progress of this node count in full: it was made while the node was the only member.
@@ -111,7 +136,7 @@ void Master::AddMerge(Chunk* chunk, const FrameView& frame) {
   ChunkOp& op = x_.AddOp(chunk, OpContext::Purpose::kDiff, frame).op;
   op.kind = ChunkOpKind::kMerge;
   op.codec = h.codec;
-  op.share = MergeShare();
+  op.share = MergeShare(h.source);
   op.staleness = static_cast<uint32_t>(chunk->number - std::min(chunk->number, h.number));
 }
 
@@ -210,6 +235,7 @@ bool Master::IsHeldBack(const Chunk& chunk, uint32_t index, bool repeats, const 
 void Master::Poll(int64_t now, size_t budget) {
   ChunkTable& table = x_.table;
   if (x_.membership.view().members.size() < 2) return;
+  if (x_.config.merges_own) UpdateShares();
   const uint32_t count = static_cast<uint32_t>(table.owned.size());
   if (cursor_ >= count) cursor_ = 0;
   const WaitTimes times = {now, x_.RetransmitTimeout(x_.round_trip, exact_), x_.answer_wait(),
@@ -273,7 +299,7 @@ void Master::SendPositions(int64_t now) {
     header.number = x_.table.chunks[next.chunk].number;
     header.length = static_cast<uint32_t>(4 * arrays.floats_of(next.chunk));
     if (codec() != Codec::kFloat32) EncodePosition(next.slot, &header);
-    if (header.length >= x_.full_payload) x_.full_size_sent_at = now;
+    if (header.length >= x_.full_payload) x_.SentFullSize(now);
     const auto* const there =
         reinterpret_cast<const std::byte*>(merged + int64_t{next.chunk} * arrays.chunk_floats);
     const std::byte* payload = next.in_place ? there : x_.outbox.payload(next.slot);
@@ -294,7 +320,7 @@ void Master::MakeContents() {
               : x_.config.merges_own ? ChunkOpKind::kReturn
                                      : ChunkOpKind::kRead;
     op.chunk = next.chunk;
-    op.share = MergeShare();
+    op.share = MergeShare(x_.config.node);
     if (!next.in_place) x_.WriteTo(next.slot, &op);
   }
   if (ops_.empty()) return;

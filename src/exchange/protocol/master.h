@@ -87,8 +87,9 @@ class Master {
   // timeout; for answers that are on their way; on a throttled segment also for diffs, or for the
   // turn of the chunk.
   bool IsHeldBack(const Chunk& chunk, uint32_t index, bool repeats, const WaitTimes& times);
-  // ChunkOp::share of a merge.
-  float MergeShare() const { return 1 / static_cast<float>(std::max<size_t>(members_.size(), 1)); }
+  // ChunkOp::share of a merge of the member's progress.
+  float MergeShare(uint16_t node) const { return shares_[places_[node]]; }
+  void UpdateShares();
   Codec codec() const { return exact_ ? Codec::kFloat32 : x_.config.position_codec; }
   // Sends the positions of sending_.
   void SendPositions(int64_t now);
@@ -102,6 +103,7 @@ class Master {
   ExchangeContext& x_;
   std::vector<uint16_t> members_;  // of the view, ascending
   std::vector<uint16_t> places_;   // by node: its index in members_, if it is one
+  std::vector<float> shares_;      // by place: MergeShare
   std::vector<WorkerEnd> ends_;    // by row and place
   SendPriority priority_;          // by row
   std::vector<DiffCycle> cycles_;  // by row

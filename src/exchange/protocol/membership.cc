@@ -23,10 +23,10 @@ bool ReadStatus(std::span<const std::byte> in, NodeStatus* status) {
   status->live = Get<uint16_t>(p, 2);
   status->joining_incarnation = Get<uint32_t>(p, 4);
   status->target = GetViewId(p + 8);
+  status->full_size_sent = Get<uint16_t>(p, 18);
   status->promised_epoch = Get<uint32_t>(p, 20);
   status->global_clock = Get<uint64_t>(p, 24);
-  return Get<uint16_t>(p, 18) == 0 && status->promised_epoch <= kMaxEpoch &&
-         status->global_clock <= kMaxNodes * kMaxClock;
+  return status->promised_epoch <= kMaxEpoch && status->global_clock <= kMaxNodes * kMaxClock;
 }
 
 }  // namespace
@@ -205,6 +205,7 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
       scratch_.id != frame.header.view) {
     return false;
   }
+  status.examples = frame.header.seq;
   const uint32_t epoch = std::max(scratch_.id.epoch, status.promised_epoch);
   if (!IsExpected(epoch)) return false;
   Peer& peer = peers_[frame.header.source];
@@ -223,7 +224,7 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
   } else if (peer.asking_since < 0) {
     peer.asking_since = now;
   }
-  links_.OnReport(frame.header.source, frame.acks);
+  links_.OnReport(frame.header.source, frame.acks, status.full_size_sent, now);
   LearnEpoch(epoch);
   if (left_) return true;
   LearnIncarnation();
@@ -426,7 +427,7 @@ void Membership::WriteStatus(std::byte* out) const {
   Put<uint16_t>(out, 2, LiveSynced());
   Put<uint32_t>(out, 4, joining_incarnation());
   PutViewId(target_, out + 8);
-  Put<uint16_t>(out, 18, 0);
+  Put<uint16_t>(out, 18, full_size_sent_);
   Put<uint32_t>(out, 20, promised_.epoch);
   Put<uint64_t>(out, 24, global_clock());
 }

@@ -39,6 +39,7 @@ struct MembershipConfig {
   // Maximum size of a view, joining members included; further nodes wait until there is room. Equal
   // on all nodes: a larger view is rejected. 0: max_nodes.
   uint16_t max_members = 0;
+  uint32_t examples = 0;  // ExchangeConfig::examples of this node
 };
 
 // Status of a node, as sent in its heartbeats.
@@ -52,6 +53,8 @@ struct NodeStatus {
   uint32_t joining_incarnation = 0;  // the incarnation with which it would join
   ViewId target;                     // the view that it asks to join
   uint32_t promised_epoch = 0;       // it accepts no proposal with a lower epoch
+  uint16_t full_size_sent = 0;       // see LinkMonitor::OnReport
+  uint32_t examples = 0;             // ExchangeConfig::examples
 };
 
 // A frame to send; Poll writes its payload separately.
@@ -87,6 +90,8 @@ class Membership {
   // Reports this node's own iterations in this incarnation.
   void SetClock(uint64_t clock) { clock_ = std::min(clock, kMaxClock); }
   uint64_t clock() const { return clock_; }
+  // Reports how many full-size frames this node has sent to all nodes, modulo 2^16.
+  void SetFullSizeSent(uint16_t count) { full_size_sent_ = count; }
   // Sets a lower bound on the next incarnation of this node, or on the current one while it is in
   // no view.
   void RaiseIncarnation(uint32_t least);
@@ -126,6 +131,10 @@ class Membership {
   bool LacksWeights() const;
   // The member that this node considers the coordinator; kNoNode if there is none.
   uint16_t Coordinator() const;
+  // Examples of an iteration of the node, from its last heartbeat. 0: unknown.
+  uint32_t Examples(uint16_t node) const {
+    return node == config_.node ? config_.examples : peers_[node].status.examples;
+  }
   // How long a node has asked to join this node's view without becoming a member, in ns. 0 if it
   // does not ask, or waits for a broken link or for room in the view.
   int64_t WaitsToBeAdmittedNs(uint16_t node) const;
@@ -225,6 +234,7 @@ class Membership {
   bool synced_ = false, drained_ = false, left_ = false, delivered_ = false;
   bool changed_ = false, reset_ = false;
   uint64_t clock_ = 0;
+  uint16_t full_size_sent_ = 0;
 
   NodeStatus::Intent intent_ = NodeStatus::Intent::kNone;
   ViewId target_;

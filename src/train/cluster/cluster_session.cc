@@ -126,6 +126,11 @@ std::unique_ptr<NodeConfig> FindNodeConfig(const TrainOptions& options) {
   return node_config;
 }
 
+uint32_t ExamplesOf(int64_t batch_size, const caffe::SolverParameter& solver, int solvers) {
+  const double examples = static_cast<double>(batch_size) * solver.iter_size() * solvers;
+  return static_cast<uint32_t>(std::clamp<double>(examples, 0, UINT32_MAX));
+}
+
 float RateFactor(const Cluster& cluster, const NodePlan& plan, const caffe::SolverParameter& solver,
                  int solvers) {
   if (!plan.scales_rate) return 1;

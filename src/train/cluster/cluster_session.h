@@ -39,6 +39,9 @@ std::vector<std::string> NodeNames(const Topology& topology);
 // The same with the segments of `node_config`'s node.
 std::vector<PeerLabel> PeerLabels(const NodeConfig& node_config);
 
+// ExchangeConfig::examples of a node with so many solvers, whose nets have batches of `batch_size`.
+uint32_t ExamplesOf(int64_t batch_size, const caffe::SolverParameter& solver, int solvers);
+
 // The factor of a node's learning rate (rate_scale.h), with the present members and staleness of
 // its cluster. `solvers`: see RateScale::FactorOf.
 float RateFactor(const Cluster& cluster, const NodePlan& plan, const caffe::SolverParameter& solver,

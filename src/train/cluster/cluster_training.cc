@@ -47,6 +47,7 @@ ClusterReplica ReplicaOf(const RunSetup& setup, ErrorSink* errors, const ThreadL
           .size = setup.weights->size(),
           .layout_digest = setup.net->layout().Digest(),
           .max_iter = static_cast<uint32_t>(setup.config.param.max_iter()),
+          .examples = ExamplesOf(setup.net->batch_size(), setup.config.param, setup.solvers()),
           .start = iterations.start(),
           .iterations = &iterations,
           .clock = &setup.clock,

@@ -1,5 +1,6 @@
 // The master's weights become the mean of those of all members, a diff at a time:
 //   Apply(w, d) = w + share d,   share = 1 / number of members
+// or, where the members' iterations have different numbers of examples, in proportion to these.
 // With the learning rate of one node this is local SGD (Stich: "Local SGD converges fast and
 // communicates little", ICLR 2019) without its barrier. At N times that rate, the sum of N nodes'
 // progress is that of additive. Until a node's progress is merged, it counts N times in the weights
