@@ -12,9 +12,9 @@
 #include "base/error.h"
 #include "base/text/names.h"
 #include "base/text/parse_number.h"
+#include "control/cluster_addresses.h"
 #include "control/control_client.h"
 #include "control/run_report.h"
-#include "rendezvous/rendezvous.h"
 #include "tools/command.h"
 #include "tools/command_line.h"
 #include "tools/flags.h"
@@ -170,21 +170,11 @@ void PrintNodes(const ControlClient& run) {
   }
 }
 
-// Nodes of an elastic run: their names, and the addresses of their control services.
-std::vector<std::pair<std::string, std::string>> ElasticNodes() {
-  const RegistryView view = ReadRegistry(RendezvousFromFlags());
-  std::vector<std::pair<std::string, std::string>> nodes;
-  for (size_t id = 0; id < view.nodes.size(); ++id) {
-    if (view.nodes[id].registered) nodes.emplace_back(StrCat("n", id), view.nodes[id].control);
-  }
-  return nodes;
-}
-
 // The address of the control service of --node, or of the only node that has one.
 std::string ElasticControl() {
   std::vector<std::string> names;
   std::string address;
-  for (const auto& [name, control] : ElasticNodes()) {
+  for (const auto& [name, control] : ReadElasticAddresses(RendezvousFromFlags())) {
     if (control.empty() || (!FLAGS_node.empty() && name != FLAGS_node)) continue;
     names.push_back(name);
     address = control;
@@ -238,7 +228,9 @@ int RunCtl(const Arguments& arguments) {
                 "the key");
   }
   if (is_elastic && found->first == "nodes") {
-    for (const auto& [name, control] : ElasticNodes()) Print(NodeLine(name, control, false));
+    for (const auto& [name, control] : ReadElasticAddresses(RendezvousFromFlags())) {
+      Print(NodeLine(name, control, false));
+    }
     return 0;
   }
   found->second.run(ControlClient::Find({.address = is_elastic ? ElasticControl() : FLAGS_control,

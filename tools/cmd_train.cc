@@ -63,17 +63,20 @@ std::unique_ptr<ControlService> StartControl(const TrainOptions& options, RunMon
   // The segments of an elastic cluster name no nodes, and so no control services.
   const std::string topology = options.rendezvous.url.empty() ? options.topology : "";
   if (FLAGS_control.empty() && !HasControlService(topology, options.node)) return nullptr;
-  auto service =
-      std::make_unique<ControlService>(ControlOptions{.address = FLAGS_control,
-                                                      .topology = topology,
-                                                      .node = options.node,
-                                                      .key_file = FLAGS_key_file,
-                                                      .certificate = FLAGS_control_certificate,
-                                                      .private_key = FLAGS_control_private_key,
-                                                      .authorities = FLAGS_authorities,
-                                                      .solver = options.solver_file,
-                                                      .metrics = options.registry},
-                                       monitor);
+  auto service = std::make_unique<ControlService>(
+      ControlOptions{.address = FLAGS_control,
+                     .topology = topology,
+                     .node = options.node,
+                     .rendezvous = options.rendezvous.url,
+                     .rendezvous_user = options.rendezvous.user,
+                     .rendezvous_password_file = options.rendezvous.password_file,
+                     .key_file = FLAGS_key_file,
+                     .certificate = FLAGS_control_certificate,
+                     .private_key = FLAGS_control_private_key,
+                     .authorities = FLAGS_authorities,
+                     .solver = options.solver_file,
+                     .metrics = options.registry},
+      monitor);
   LOG(INFO) << "Control service: " << service->url();
   return service;
 }

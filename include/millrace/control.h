@@ -55,6 +55,9 @@ struct ControlOptions {
   // the other nodes, and the key.
   std::string topology = "";
   std::string node = "";
+  // In place of these, for a run whose nodes join and leave by a registry: its URL, as
+  // RunOptions.rendezvous, and a user of the registry with a file that holds the password.
+  std::string rendezvous = "", rendezvous_user = "", rendezvous_password_file = "";
   // The secret of the cluster (docs/topology.md); "": the key_file of the topology's first segment
   // that has one. Without any, only a loopback address is possible, and this user's programs on
   // this machine find a secret of the run's own in /dev/shm.

@@ -60,6 +60,8 @@ struct RunStatus {
     kEnded,
   };
   State state = State::kStarting;
+  // This process's node and its cluster, once the node is known; "": none.
+  std::string node, cluster;
   int64_t iteration = 0;      // completed, by all nodes
   int64_t max_iteration = 0;  // 0: not known yet
   double loss = 0;            // smoothed

@@ -157,7 +157,8 @@ class ControlService:
     def __init__(self, run: Run, address: str = ..., *,
                  commands: Mapping[str, Callable[[Any], Any]] = ..., topology: _Path | None = ...,
                  node: str = ..., key_file: _Path | None = ..., certificate: _Path | None = ...,
-                 private_key: _Path | None = ..., authorities: _Path | None = ...) -> None: ...
+                 private_key: _Path | None = ..., authorities: _Path | None = ...,
+                 rendezvous: str = ...) -> None: ...
     @property
     def url(self) -> str: ...
 

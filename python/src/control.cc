@@ -48,11 +48,13 @@ PyService Serve(Run* run, const std::string& address,
                 const std::map<std::string, py::function>& commands,
                 const std::optional<Path>& topology, const std::string& node,
                 const std::optional<Path>& key_file, const std::optional<Path>& certificate,
-                const std::optional<Path>& private_key, const std::optional<Path>& authorities) {
+                const std::optional<Path>& private_key, const std::optional<Path>& authorities,
+                const std::string& rendezvous) {
   ControlOptions options;
   options.address = address;
   options.topology = TextOf(topology);
   options.node = node;
+  options.rendezvous = rendezvous;
   options.key_file = TextOf(key_file);
   options.certificate = TextOf(certificate);
   options.private_key = TextOf(private_key);
@@ -153,9 +155,12 @@ void BindControl(py::module_* module) {
            py::arg("key_file") = std::optional<Path>(),
            py::arg("certificate") = std::optional<Path>(),
            py::arg("private_key") = std::optional<Path>(),
-           py::arg("authorities") = std::optional<Path>(), py::keep_alive<1, 2>(),
+           py::arg("authorities") = std::optional<Path>(), py::arg("rendezvous") = "",
+           py::keep_alive<1, 2>(),
            "Listens at \"host:port\" from now on. commands: functions by name, for `millrace ctl "
-           "call NAME JSON`: each takes and returns a value that JSON can have.")
+           "call NAME JSON`: each takes and returns a value that JSON can have. topology and node, "
+           "or "
+           "rendezvous: of the run, for the other nodes and the key.")
       .def_property_readonly("url", &ControlService::url, "Where it listens.");
   BindController(module);
 }

@@ -60,6 +60,7 @@ py::dict StatusOf(const Run& run) {
                   py::arg("seconds") = status.seconds,
                   py::arg("iterations_per_second") = status.iterations_per_second,
                   py::arg("images_per_iteration") = status.images_per_iteration,
+                  py::arg("node") = status.node, py::arg("cluster") = status.cluster,
                   py::arg("tests") = TestsOf(status.tests),
                   py::arg("snapshot_iteration") = status.snapshot_iteration,
                   py::arg("snapshot") = status.snapshot);

@@ -189,47 +189,69 @@ void ControlApi::Events(const HttpRequest& request, const std::string&, const Ht
 }
 
 void ControlApi::Nodes(const HttpRequest&, const std::string&, const HttpDone& done) {
-  control_api::Nodes nodes;
-  for (const auto& [name, address] : config_.nodes) {
-    control_api::Node* const node = nodes.add_node();
-    node->set_name(name);
-    if (!address.empty()) node->set_address(address);
-    if (name == config_.identity.node) node->set_self(true);
-  }
-  done(JsonResponse(nodes));
+  const auto answer = [this, done](const NodeAddresses& addresses) {
+    const std::string self = IdentityOf(config_.identity, run_.status()).node;
+    control_api::Nodes nodes;
+    for (const auto& [name, address] : addresses) {
+      control_api::Node* const node = nodes.add_node();
+      node->set_name(name);
+      if (!address.empty()) node->set_address(address);
+      if (name == self) node->set_self(true);
+    }
+    done(JsonResponse(nodes));
+  };
+  if (!config_.find_nodes) return answer(config_.nodes);
+  const bool started = config_.start_forward([this, done, answer] {
+    try {
+      answer(config_.find_nodes());
+    } catch (const Error& error) {
+      done(ProblemResponse(502, error.what()));
+    }
+  });
+  if (!started) Busy(done);
 }
 
 void ControlApi::Forward(const HttpRequest& request, const std::string& rest,
                          const HttpDone& done) {
   const size_t slash = rest.find('/');
   const std::string name = rest.substr(0, slash);
-  const auto node = std::find_if(config_.nodes.begin(), config_.nodes.end(),
-                                 [&](const auto& each) { return each.first == name; });
-  if (node == config_.nodes.end()) {
-    return done(ProblemResponse(404, "there is no node \"" + name + "\" in the topology"));
-  }
   const std::string path = slash == std::string::npos ? "" : rest.substr(slash + 1);
   if (path.empty() || path.starts_with("nodes") || path == "events") {
     return done(ProblemResponse(404, "expected /v1/nodes/NODE/PATH, as in /v1/nodes/b/status"));
-  }
-  if (node->second.empty()) {
-    return done(ProblemResponse(
-        404,
-        "node \"" + name + "\" has no control service: its `control` in the topology is missing"));
   }
   HttpRequest forwarded{
       .method = request.method,
       .target = StrCat("/v1/", path, request.target.substr(request.path().size())),
       .body = request.body};
-  const bool started = config_.start_forward(
-      [this, done, name, address = node->second, forwarded = std::move(forwarded)] {
-        try {
-          done(config_.send(address, forwarded));
-        } catch (const Error& error) {
-          done(ProblemResponse(502, StrCat("node ", name, ": ", error.what())));
-        }
-      });
+  const bool started = config_.start_forward([this, done, name, forwarded = std::move(forwarded)] {
+    try {
+      Send(config_.find_nodes ? config_.find_nodes() : config_.nodes, name, forwarded, done);
+    } catch (const Error& error) {
+      done(ProblemResponse(502, error.what()));
+    }
+  });
   if (!started) Busy(done);
+}
+
+void ControlApi::Send(const NodeAddresses& nodes, const std::string& name,
+                      const HttpRequest& request, const HttpDone& done) const {
+  const auto node = std::find_if(nodes.begin(), nodes.end(),
+                                 [&](const auto& each) { return each.first == name; });
+  const bool is_elastic = config_.find_nodes != nullptr;
+  if (node == nodes.end()) {
+    const char* const where = is_elastic ? "registered now" : "in the topology";
+    return done(ProblemResponse(404, StrCat("there is no node \"", name, "\" ", where)));
+  }
+  if (node->second.empty()) {
+    const char* const why =
+        is_elastic ? " that others reach" : ": its `control` in the topology is missing";
+    return done(ProblemResponse(404, StrCat("node \"", name, "\" has no control service", why)));
+  }
+  try {
+    done(config_.send(node->second, request));
+  } catch (const Error& error) {
+    done(ProblemResponse(502, StrCat("node ", name, ": ", error.what())));
+  }
 }
 
 void ControlApi::Commands(const HttpRequest&, const std::string&, const HttpDone& done) {

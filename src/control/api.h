@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "control/access.h"
+#include "control/cluster_addresses.h"
 #include "control/health.h"
 #include "control/http_message.h"
 #include "control/run_history.h"
@@ -22,8 +23,10 @@ namespace millrace::inline control {
 struct ControlApiConfig {
   RunIdentity identity = {};
   std::vector<ControlCommand> commands = {};
-  // Name and address of each node of the cluster, in the order of the topology; "": no service.
-  std::vector<std::pair<std::string, std::string>> nodes = {};
+  // The nodes of the cluster, in the order of the topology.
+  NodeAddresses nodes = {};
+  // In place of these, where nodes come and go. Called in the background. Throws Error. Null: none.
+  std::function<NodeAddresses()> find_nodes = {};
   MetricsRegistry* metrics = nullptr;  // null: none
   std::function<double()> unix_seconds = {};
   // Call a function later, in other threads than the caller's: commands one at a time. False: too
@@ -78,6 +81,9 @@ class ControlApi {
   void Stop(const HttpRequest&, const std::string&, const HttpDone&);
   void LearningRate(const HttpRequest&, const std::string&, const HttpDone&);
   void OpenApi(const HttpRequest&, const std::string&, const HttpDone&);
+  // Asks the run's node `name`, one of `nodes`. Blocks.
+  void Send(const NodeAddresses& nodes, const std::string& name, const HttpRequest& request,
+            const HttpDone& done) const;
   // Answers a request whose function was not started.
   static void Busy(const HttpDone& done);
   // Calls `request` of the run: done, or a conflict with what the run does.

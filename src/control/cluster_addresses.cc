@@ -41,6 +41,15 @@ bool HasControlService(const std::string& topology, const std::string& node) {
   return !addresses.AddressOf(addresses.node).empty();
 }
 
+NodeAddresses ReadElasticAddresses(const RendezvousOptions& options) {
+  const RegistryView view = ReadRegistry(options);
+  NodeAddresses nodes;
+  for (size_t id = 0; id < view.nodes.size(); ++id) {
+    if (view.nodes[id].registered) nodes.emplace_back(StrCat("n", id), view.nodes[id].control);
+  }
+  return nodes;
+}
+
 HttpAddress ExpectHttpAddress(const std::string& text) {
   const std::optional<HttpAddress> address = ParseHttpAddress(text);
   if (!address) {

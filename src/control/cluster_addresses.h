@@ -8,15 +8,18 @@
 #include <vector>
 
 #include "control/http_address.h"
+#include "rendezvous/rendezvous.h"
 
 namespace millrace::inline control {
+
+// Each node's name and the address of its control service; "": it has none.
+using NodeAddresses = std::vector<std::pair<std::string, std::string>>;
 
 struct ClusterAddresses {
   std::string cluster = "";   // its name
   std::string node = "";      // this node's
   std::string key_file = "";  // of the first segment that has one; "": none
-  // Each node's name and the address of its service, in the order of the file; "": has none.
-  std::vector<std::pair<std::string, std::string>> nodes = {};
+  NodeAddresses nodes = {};   // in the order of the file
 
   // "" if that node has none. Throws Error if there is no such node.
   const std::string& AddressOf(const std::string& name) const;
@@ -28,6 +31,9 @@ ClusterAddresses ReadClusterAddresses(const std::string& topology, const std::st
 
 // Whether the topology gives this node a control service; false without a topology. Throws Error.
 bool HasControlService(const std::string& topology, const std::string& node);
+
+// The registered nodes of an elastic run. Blocks. Throws Error if the registry does not answer.
+NodeAddresses ReadElasticAddresses(const RendezvousOptions& options);
 
 // Parses `text`. Throws Error that says what is expected.
 HttpAddress ExpectHttpAddress(const std::string& text);

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/registration.h"
 #include "base/text/unix_time.h"
 #include "base/threads/queue.h"
@@ -121,6 +123,7 @@ class ControlService::Impl {
     return {.identity = identity_,
             .commands = CommandsOf(options_.commands),
             .nodes = from_.nodes,
+            .find_nodes = options_.rendezvous.empty() ? nullptr : FindNodes(),
             .metrics = options_.metrics,
             .unix_seconds = UnixSeconds,
             .start_command = [this](Task task) { return commands_.Start(std::move(task)); },
@@ -129,6 +132,22 @@ class ControlService::Impl {
                 [this](const std::string& address, HttpRequest request) {
                   return ClientOf(options_, cluster_key_, address).Send(std::move(request));
                 }};
+  }
+
+  // Reads the registry once in a second at most, however many requests come.
+  std::function<NodeAddresses()> FindNodes() {
+    return [this] {
+      std::lock_guard lock(nodes_mutex_);
+      const int64_t now = clock_.NowNs();
+      if (nodes_ns_ < 0 || now - nodes_ns_ > 1'000'000'000) {
+        found_nodes_ = ReadElasticAddresses({.url = options_.rendezvous,
+                                             .user = options_.rendezvous_user,
+                                             .password_file = options_.rendezvous_password_file,
+                                             .authorities = options_.authorities});
+        nodes_ns_ = clock_.NowNs();
+      }
+      return found_nodes_;
+    };
   }
 
   void Announce(const SecretKey& key) {
@@ -153,6 +172,10 @@ class ControlService::Impl {
   std::optional<ControlApi> api_;
   std::optional<EndpointFile> file_;
   std::optional<HttpServer> server_;
+  const SteadyClock clock_;
+  std::mutex nodes_mutex_;  // guards the nodes of the registry, and when they were read
+  NodeAddresses found_nodes_;
+  int64_t nodes_ns_ = -1;
   Background commands_{"commands", 1}, forwards_{"forwards", 4};
 };
 

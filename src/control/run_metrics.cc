@@ -92,7 +92,8 @@ void AddBuild(Adder* to) {
       .Add(1, {{"version", Version()}});
 }
 
-void AddRun(const RunIdentity& identity, const RunStatus& status, Adder* to) {
+void AddRun(const RunIdentity& given, const RunStatus& status, Adder* to) {
+  const RunIdentity identity = IdentityOf(given, status);
   if (!identity.node.empty()) {
     to->Family("millrace_node_info", "1, with the node's name and its cluster.")
         .Add(1, {{"cluster", identity.cluster}, {"node", identity.node}});

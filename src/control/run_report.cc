@@ -52,7 +52,16 @@ control_api::Test TestMessage(const RunTest& test) {
   return message;
 }
 
-control_api::Status StatusMessage(const RunIdentity& identity, const RunStatus& status) {
+RunIdentity IdentityOf(RunIdentity identity, const RunStatus& status) {
+  if (!status.node.empty()) {
+    identity.node = status.node;
+    identity.cluster = status.cluster;
+  }
+  return identity;
+}
+
+control_api::Status StatusMessage(const RunIdentity& given, const RunStatus& status) {
+  const RunIdentity identity = IdentityOf(given, status);
   control_api::Status message;
   if (!identity.node.empty()) message.set_node(identity.node);
   if (!identity.cluster.empty()) message.set_cluster(identity.cluster);

@@ -12,10 +12,12 @@
 
 namespace millrace::inline control {
 
-// What does not change during a run.
+// What does not change during a run. Node and cluster: until the run's status has them.
 struct RunIdentity {
   std::string node = "", cluster = "", solver = "";
 };
+// `identity` with the node and cluster that the run has.
+RunIdentity IdentityOf(RunIdentity identity, const RunStatus& status);
 
 control_api::Status StatusMessage(const RunIdentity& identity, const RunStatus& status);
 

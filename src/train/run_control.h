@@ -66,6 +66,10 @@ struct Evaluation;
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
+  // The process is this node of a cluster. Before it joins.
+  virtual void Joining(const std::string& node, const std::string& cluster) {
+    (void)node, (void)cluster;
+  }
   // Before the first iteration. `max_iteration`: end of the schedule. `images_per_iteration`: of
   // one solver.
   virtual void Started(int64_t max_iteration, double images_per_iteration) = 0;

@@ -72,6 +72,15 @@ RunCommand RunMonitor::Next(int milliseconds) {
   }
 }
 
+void RunMonitor::Joining(const std::string& node, const std::string& cluster) {
+  {
+    std::lock_guard lock(mutex_);
+    status_.node = node;
+    status_.cluster = cluster;
+  }
+  if (observer_ != nullptr) observer_->Joining(node, cluster);
+}
+
 void RunMonitor::Started(int64_t max_iteration, double images_per_iteration) {
   {
     std::lock_guard lock(mutex_);

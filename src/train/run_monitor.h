@@ -35,6 +35,7 @@ class RunMonitor : public RunHandle, public RunControl, public RunObserver {
   void SetEnded();
 
   RunCommand Next(int milliseconds) override;
+  void Joining(const std::string& node, const std::string& cluster) override;
   void Started(int64_t max_iteration, double images_per_iteration) override;
   void Iterated(int64_t completed, double loss) override;
   void Updated(float learning_rate) override;

@@ -78,10 +78,10 @@ class SolverWorker {
 
   // Layout of the shared weights. Valid after Run.
   const ParamLayout& layout() const { return net_->layout(); }
-  // Of this solver's net. Valid after Run.
   // Loss of a forward pass over the next batch of training data, with the net's weights. After Run
   // has returned.
   float FinalLoss();
+  // Of this solver's net. Valid after Run.
   size_t activation_bytes() const { return net_->activation_bytes(); }
 
  private:

@@ -135,6 +135,9 @@ class TrainRun {
   // Returns false if the run was stopped before this node had the run's weights.
   bool JoinCluster() {
     const NodePlan& plan = setup_.node_config->plan;
+    const Topology& topology = setup_.node_config->topology;
+    RunObserver* const observer = setup_.options.observer;
+    if (observer != nullptr) observer->Joining(topology.nodes[plan.node].name, topology.name);
     for (const std::string& notice : plan.notices) LOG(INFO) << notice;
     for (const std::string& warning : plan.warnings) LOG(WARNING) << warning;
     cluster_ = std::make_unique<ClusterTraining>(&setup_, &stop_, &errors_, &solver_load_);
@@ -142,26 +145,29 @@ class TrainRun {
   }
 
   SharedRun Shared() {
-    return {setup_.config,
-            setup_.policy,
-            *setup_.weights,
-            *setup_.data,
-            *reporter_,
-            *tester_,
-            snapshots_,
-            writer_,
-            setup_.clock,
-            stop_.stop,
-            commands_.requests(),
-            make_strategy_,
-            setup_.resume.get(),
-            cluster_ ? &cluster_->cluster() : nullptr,
-            cluster_ ? cluster_->distributed_evaluation() : nullptr,
-            cluster_ ? cluster_->duty() : nullptr,
-            &solver_load_,
-            cluster_ ? cluster_->snapshot_weights() : nullptr,
-            stop_conditions_.empty() ? nullptr : &stop_conditions_,
-            setup_.is_first_rank()};
+    SharedRun shared{.config = setup_.config,
+                     .policy = setup_.policy,
+                     .weights = *setup_.weights,
+                     .data = *setup_.data,
+                     .reporter = *reporter_,
+                     .tester = *tester_,
+                     .snapshots = snapshots_,
+                     .writer = writer_,
+                     .clock = setup_.clock,
+                     .stop = stop_.stop,
+                     .requests = commands_.requests(),
+                     .make_strategy = make_strategy_,
+                     .resume = setup_.resume.get(),
+                     .load = &solver_load_,
+                     .stop_conditions = stop_conditions_.empty() ? nullptr : &stop_conditions_,
+                     .first_rank = setup_.is_first_rank()};
+    if (cluster_) {
+      shared.cluster = &cluster_->cluster();
+      shared.distributed_evaluation = cluster_->distributed_evaluation();
+      shared.duty = cluster_->duty();
+      shared.merged = cluster_->snapshot_weights();
+    }
+    return shared;
   }
 
   // Links the replicas of the GPUs to the host's. Returns when all have the run's weights, or when

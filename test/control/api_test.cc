@@ -54,6 +54,11 @@ class Api : public testing::Test {
     EXPECT_TRUE(response);
     return response.value_or(HttpResponse());
   }
+  static control_api::Status StatusOf(const std::string& json) {
+    control_api::Status status;
+    ReadJson(json, "the status", &status);
+    return status;
+  }
   // Returns status and error of a request that is refused.
   std::string Problem(const std::string& method, const std::string& target,
                       const std::string& body = "", bool with_token = true) {
@@ -180,6 +185,38 @@ TEST_F(Api, ListsTheNodes) {
   EXPECT_TRUE(nodes.node(0).self());
   EXPECT_EQ(nodes.node(1).address(), "10.0.0.2:8400");
   EXPECT_FALSE(nodes.node(2).has_address());
+}
+
+// The run knows its node only once it is registered, and others come and go.
+TEST_F(Api, FindsTheNodesOfAnElasticRun) {
+  config_.identity = {};
+  config_.nodes.clear();
+  NodeAddresses registered = {{"n0", "10.0.0.2:8400"}, {"n2", ""}};
+  config_.find_nodes = [&] {
+    if (registered.empty()) throw Error("etcd does not answer");
+    return registered;
+  };
+  EXPECT_EQ(StatusOf(Ask("GET", "/v1/status").body).node(), "");
+  RunStatus status = SomeStatus();
+  status.node = "n2";
+  status.cluster = "run";
+  run_.Set(status);
+  EXPECT_EQ(StatusOf(Ask("GET", "/v1/status").body).node(), "n2");
+  EXPECT_CONTAINS(Ask("GET", "/metrics").body, "cluster=\"run\",node=\"n2\"");
+  control_api::Nodes nodes;
+  ReadJson(Ask("GET", "/v1/nodes").body, "nodes", &nodes);
+  ASSERT_EQ(nodes.node_size(), 2);
+  EXPECT_FALSE(nodes.node(0).self());
+  EXPECT_TRUE(nodes.node(1).self());
+  EXPECT_EQ(Ask("POST", "/v1/nodes/n0/pause").body, "of b");
+  EXPECT_EQ(Problem("POST", "/v1/nodes/n2/pause"),
+            "404 node \"n2\" has no control service that others reach");
+  EXPECT_EQ(Problem("POST", "/v1/nodes/n1/pause"), "404 there is no node \"n1\" registered now");
+  registered.clear();
+  EXPECT_EQ(Problem("GET", "/v1/nodes"), "502 etcd does not answer");
+  EXPECT_EQ(Problem("GET", "/v1/nodes/n0/status"), "502 etcd does not answer");
+  busy_ = true;
+  EXPECT_CONTAINS(Problem("GET", "/v1/nodes"), "503 ");
 }
 
 TEST_F(Api, GivesMetrics) {

@@ -109,6 +109,22 @@ TEST_F(Launch, StartsTheNodesOfAnElasticRun) {
           }),
       3)
       << nodes;
+  // Each node says which it is, and forwards to the others by name.
+  const std::string service = Matches(nodes, "(127[.]0[.]0[.]1:[0-9]+)\n").front();
+  EXPECT_EQ(Matches(Millrace({"ctl", "status", "--control=" + service}).output,
+                    "^(node n[0-3] of run: training)")
+                .size(),
+            1u);
+  const std::string forwards = Millrace({"ctl", "nodes", "--control=" + service}).output;
+  EXPECT_EQ(Matches(forwards, "(this one)").size(), 1u) << forwards;
+  EXPECT_EQ(std::count_if(names.begin(), names.end(),
+                          [&](const std::string& name) {
+                            const CommandResult other = Millrace(
+                                {"ctl", "status", "--control=" + service, "--node=" + name});
+                            return Matches(other.output, "^(node " + name + " of run:)").size() == 1;
+                          }),
+            3)
+      << forwards;
   ExpectOneLine(ctl({"status"}), {"ctl: expected --node with one of n"});
   ExpectOneLine(ctl({"status", "--node=n9"}), {"no registered node n9 has a control service"});
   ExpectOneLine(ctl({"status", "--control=8400"}), {"expected neither --topology nor --control"});

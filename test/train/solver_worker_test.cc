@@ -31,10 +31,18 @@ TEST(SolverWorker, KnowsHowLongItsLongestIterationTook) {
   std::atomic<bool> stop{false};
   RunRequests requests;
   const SharedRun run{
-      config,    policy,    *weights,
-      data,      reporter,  tester,
-      snapshots, writer,    clock,
-      stop,      requests,  [&](int) { return std::make_unique<HogwildStrategy>(weights.get()); }};
+      .config = config,
+      .policy = policy,
+      .weights = *weights,
+      .data = data,
+      .reporter = reporter,
+      .tester = tester,
+      .snapshots = snapshots,
+      .writer = writer,
+      .clock = clock,
+      .stop = stop,
+      .requests = requests,
+      .make_strategy = [&](int) { return std::make_unique<HogwildStrategy>(weights.get()); }};
   SolverWorker worker(0, run, std::move(net));
   EXPECT_EQ(worker.longest_ns(), 0);
   worker.Run();
