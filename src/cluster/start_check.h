@@ -31,6 +31,7 @@ struct ExpectedSegment {
   std::string rule = "additive";           // name of its merge rule
   bool alone = true;         // no other segment of this node exchanges the same weights
   bool scales_rate = false;  // the nodes average at a scaled learning rate (solver/rate_scale.h)
+  double int8_seconds = 0;   // `seconds` with int8 diffs and positions; 0: unknown
 };
 
 // The facts about the solvers that the check uses.
