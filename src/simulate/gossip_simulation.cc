@@ -1,13 +1,16 @@
 // Workers that average their weights in pairs (strategy gossip), without a center: GoSGD (Blot et
 // al. 2016) over the simulated network. After an iteration, when its sync condition fires, a worker
 // sends its weights to a peer that it draws, in packets that each have half of the mass of their
-// chunk (strategy/push_sum.h). While its link is still sending, it waits for another iteration.
+// chunk (strategy/push_sum.h); with a rule, together with its slow weights (strategy/noloco.h), and
+// the receiver alone takes a step. While its link is still sending, it waits for another iteration.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "simulate/simulation_core.h"
+#include "strategy/noloco.h"
 #include "strategy/push_sum.h"
 #include "strategy/sync_conditions.h"
 
@@ -20,8 +23,9 @@ class GossipSimulation : public SimulationCore {
  public:
   GossipSimulation(const SolverConfig& solver, const SimulationOptions& given)
       : SimulationCore(solver, given),
+        rule_(NoLoCoOf(solver.param.strategy())),
         chunk_floats_((given.mtu - kIpUdpBytes - static_cast<int>(sizeof(Head))) /
-                      static_cast<int>(sizeof(float))) {
+                      static_cast<int>(sizeof(float)) / (rule_ ? 2 : 1)) {
     MakeWorkers([&](WorkerConfig* worker) {
       worker->make_strategy = [this](WorkerWeights weights) -> std::unique_ptr<SimulatedStrategy> {
         return std::make_unique<DeferredStrategy>(std::move(weights), schedule(), false);
@@ -31,6 +35,9 @@ class GossipSimulation : public SimulationCore {
     for (int w = 0; w < workers(); ++w) {
       peers_.push_back(
           {SyncConditions(solver.param.strategy()), std::vector<double>(chunks, 1.0), weights()});
+      if (!rule_) continue;
+      peers_.back().slow = weights();
+      peers_.back().velocity.resize(weights().size());
     }
   }
 
@@ -41,9 +48,10 @@ class GossipSimulation : public SimulationCore {
   };
   struct Peer {
     SyncConditions conditions;
-    std::vector<double> masses;  // by chunk
-    std::vector<float> base;     // the weights when it has sent last
-    int64_t since = 0;           // own iterations since then
+    std::vector<double> masses;         // by chunk
+    std::vector<float> base;            // the weights when it has sent last
+    std::vector<float> slow, velocity;  // of a rule, else empty
+    int64_t since = 0;                  // own iterations since then
     MergeTime sent = {};
     uint64_t round = 0;
   };
@@ -78,9 +86,15 @@ class GossipSimulation : public SimulationCore {
     if (to >= w) ++to;
     std::vector<SimulatedNetwork::Arrival> arrivals;
     for (size_t c = 0; c < peer.masses.size(); ++c) {
-      const Head head{TakeHalf(&peer.masses[c]), c};
+      const Head head{rule_ ? 1 : TakeHalf(&peer.masses[c]), c};
+      const std::span<const float> chunk = ChunkOf(w, c);
+      payload_.assign(chunk.begin(), chunk.end());
+      if (rule_) {
+        const float* const slow = peer.slow.data() + c * chunk_floats_;
+        payload_.insert(payload_.end(), slow, slow + chunk.size());
+      }
       network().Send(static_cast<uint16_t>(w), to, std::as_bytes(std::span(&head, 1)),
-                     std::as_bytes(ChunkOf(w, c)), now_ns(), &arrivals);
+                     std::as_bytes(std::span<const float>(payload_)), now_ns(), &arrivals);
     }
     for (SimulatedNetwork::Arrival& arrival : arrivals) {
       ++in_flight_;
@@ -93,10 +107,25 @@ class GossipSimulation : public SimulationCore {
     Head head;
     std::memcpy(&head, frame.data(), sizeof(head));
     const std::span<float> chunk = ChunkOf(w, head.chunk);
-    arrived_.resize(chunk.size());
-    std::memcpy(arrived_.data(), frame.data() + sizeof(head), chunk.size_bytes());
+    arrived_.resize((rule_ ? 2 : 1) * chunk.size());
+    std::memcpy(arrived_.data(), frame.data() + sizeof(head), arrived_.size() * sizeof(float));
+    if (rule_)
+      return StepWith(std::span<const float>(arrived_).first(chunk.size()),
+                      std::span<const float>(arrived_).subspan(chunk.size()), chunk,
+                      head.chunk * chunk_floats_, &peers_[w]);
     MergeByMass(head.mass, static_cast<int64_t>(chunk.size()), arrived_.data(),
                 &peers_[w].masses[head.chunk], chunk.data());
+  }
+
+  // The receiver's part of a merge (strategy/noloco.h).
+  void StepWith(std::span<const float> weights, std::span<const float> slow, std::span<float> own,
+                size_t begin, Peer* peer) const {
+    for (size_t i = 0; i < own.size(); ++i) {
+      float& own_slow = peer->slow[begin + i];
+      const float gain = 0.5f * ((own[i] - own_slow) + (weights[i] - slow[i]));
+      rule_->Step(gain, 0.5f * (own_slow + slow[i]), &own[i], &own_slow,
+                  &peer->velocity[begin + i]);
+    }
   }
 
   std::span<float> ChunkOf(int w, size_t chunk) {
@@ -142,6 +171,9 @@ class GossipSimulation : public SimulationCore {
     AddNumbers("sent_seconds", seconds, part);
     peer.conditions.Export(part);
     if (!peer.conditions.empty()) AddArray("base", peer.base, part);
+    if (!rule_) return;
+    AddArray("slow", peer.slow, part);
+    AddArray("velocity", peer.velocity, part);
   }
 
   void RestorePart(int w, const StateReader& part) override {
@@ -157,14 +189,20 @@ class GossipSimulation : public SimulationCore {
     peer.sent.seconds = Now().seconds - part.Numbers("sent_seconds", 1)[0];
     peer.round = static_cast<uint64_t>(sent[2]);
     peer.conditions.Restore(part);
-    if (peer.conditions.empty()) return;
-    const std::span<const float> base = part.Array("base", weights.size());
-    std::copy(base.begin(), base.end(), peer.base.begin());
+    const auto restore = [&](const char* name, std::vector<float>* to) {
+      const std::span<const float> from = part.Array(name, weights.size());
+      to->assign(from.begin(), from.end());
+    };
+    if (!peer.conditions.empty()) restore("base", &peer.base);
+    if (!rule_) return;
+    restore("slow", &peer.slow);
+    restore("velocity", &peer.velocity);
   }
 
+  const std::optional<NoLoCo> rule_;
   const int chunk_floats_;
   std::vector<Peer> peers_;
-  std::vector<float> arrived_;
+  std::vector<float> arrived_, payload_;
   int64_t in_flight_ = 0;  // packets
 };
 

@@ -1,19 +1,50 @@
 // strategy { type: "gossip" }: solvers that average their weights in pairs (docs/learning.md).
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "proto/part_values.h"
 #include "solver/strategy_registry.h"
+#include "strategy/noloco.h"
 #include "strategy/pair_averaging.h"
 
 namespace millrace::inline strategy {
 namespace {
 
+struct RuleEntry {
+  PartDescriptor part;
+};
+
+const PartRegistry<RuleEntry>& Rules() {
+  static const PartRegistry<RuleEntry> rules = [] {
+    PartRegistry<RuleEntry> made("merge rule of the strategy gossip");
+    made.Register({{.name = "noloco",
+                    .parameters = {{.name = "momentum", .fallback = 0.5, .least = 0, .most = 0.99},
+                                   {.name = "rate", .fallback = 0.7, .least = 0, .most = 2},
+                                   {.name = "pull", .fallback = 1, .least = 0.01, .most = 2}}}});
+    return made;
+  }();
+  return rules;
+}
+
+}  // namespace
+
+std::optional<NoLoCo> NoLoCoOf(const caffe::StrategyParameter& strategy) {
+  if (!strategy.has_merge_rule()) return std::nullopt;
+  const caffe::PartParameter& rule = strategy.merge_rule();
+  const auto [entry, values] =
+      Rules().Choose("strategy.merge_rule", rule.type(), ValuesOf(rule.param()));
+  const auto value = [&, &of = values](const char* name) {
+    return static_cast<float>(of.at(name));
+  };
+  return NoLoCo{value("momentum"), value("rate"), value("pull")};
+}
+
+namespace {
+
 void Check(const caffe::SolverParameter& param) {
-  const caffe::StrategyParameter& strategy = param.strategy();
-  SyncConditions conditions(strategy);
-  if (!strategy.has_merge_rule()) return;
-  throw FieldError("strategy.merge_rule", "strategy gossip averages pairs, expected none");
+  SyncConditions conditions(param.strategy());
+  NoLoCoOf(param.strategy());
 }
 
 StrategyMaker MakeGossip(const StrategyContext& context) {
@@ -29,8 +60,9 @@ StrategyMaker MakeGossip(const StrategyContext& context) {
     throw FieldError("strategy.type", "is gossip, which has at most ", PairTeam::kMaxSolvers,
                      " solvers, ", context.solvers, " given");
   }
-  const auto team = std::make_shared<PairTeam>(context.weights, context.solvers,
-                                               context.config->seed, context.state);
+  const auto team =
+      std::make_shared<PairTeam>(context.weights, context.solvers, context.config->seed,
+                                 NoLoCoOf(context.config->param.strategy()), context.state);
   return [context, team](int index) {
     // Conditions belong to the thread of their solver.
     auto strategy = std::make_unique<PairAveraging>(
@@ -45,8 +77,9 @@ const RegisterStrategy gossip({.part = {.name = "gossip"},
                                .check = Check,
                                .make = MakeGossip,
                                .links_devices = false,
-                               .rule_with_state = [](const caffe::SolverParameter& /*param*/) {
-                                 return std::string("gossip");
+                               .rule_with_state = [](const caffe::SolverParameter& param) {
+                                 const bool has_rule = param.strategy().has_merge_rule();
+                                 return std::string(has_rule ? "gossip noloco" : "gossip");
                                }});
 
 }  // namespace

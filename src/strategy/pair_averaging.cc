@@ -31,6 +31,21 @@ __attribute__((noinline)) void HogwildUpdateAverage(int64_t count, float* a, flo
   }
 }
 
+struct PairOfArrays {
+  float *weights, *slow, *velocity;
+};
+// The same by a rule.
+__attribute__((noinline)) void HogwildUpdateNoLoCo(const NoLoCo& rule, int64_t count,
+                                                   const PairOfArrays& a, const PairOfArrays& b) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float gain = 0.5f * ((a.weights[i] - a.slow[i]) + (b.weights[i] - b.slow[i]));
+    const float slow = 0.5f * (a.slow[i] + b.slow[i]);
+    rule.Step(gain, slow, &a.weights[i], &a.slow[i], &a.velocity[i]);
+    rule.Step(gain, slow, &b.weights[i], &b.slow[i], &b.velocity[i]);
+  }
+}
+
 // Tests may read the run's weights meanwhile.
 __attribute__((noinline)) void HogwildUpdateMean(const std::vector<float*>& parts, int64_t count,
                                                  float* mean) {
@@ -42,23 +57,33 @@ __attribute__((noinline)) void HogwildUpdateMean(const std::vector<float*>& part
   }
 }
 
-PairTeam::Array::Array(int64_t size, int solvers)
-    : weights(HostDevice().memory(), size * sizeof(float)), lock(weights.get<float>()) {
+PairTeam::Array::Array(int64_t size, int solvers, bool has_rule)
+    : weights(HostDevice().memory(), size * sizeof(float)),
+      slow(HostDevice().memory(), has_rule ? size * sizeof(float) : 0),
+      velocity(HostDevice().memory(), has_rule ? size * sizeof(float) : 0),
+      lock(weights.get<float>()) {
   for (int i = 0; i < solvers; ++i) {
     holders.push_back(std::make_unique<RangeLock::Exclusive>(&lock));
   }
 }
 
-PairTeam::PairTeam(WeightBuffer* weights, int solvers, uint64_t seed, const ContinuedState& state)
-    : run_(*weights), seed_(seed), all_(solvers) {
+PairTeam::PairTeam(WeightBuffer* weights, int solvers, uint64_t seed, std::optional<NoLoCo> rule,
+                   const ContinuedState& state)
+    : run_(*weights), seed_(seed), rule_(rule), all_(solvers) {
   std::iota(all_.begin(), all_.end(), 0);
+  const auto size = static_cast<size_t>(weights->size());
   for (int i = 0; i < solvers; ++i) {
-    arrays_.push_back(std::make_unique<Array>(weights->size(), solvers));
-    const auto size = static_cast<size_t>(weights->size());
-    const std::span<const float> own = state.run == nullptr
-                                           ? std::span<const float>(weights->data(), size)
-                                           : state.OfSolver(i).Array("weights", size);
-    std::copy(own.begin(), own.end(), this->weights(i));
+    arrays_.push_back(std::make_unique<Array>(weights->size(), solvers, rule.has_value()));
+    const auto fill = [&](const Buffer& to, const char* name, const float* at_first) {
+      if (state.run != nullptr) at_first = state.OfSolver(i).Array(name, size).data();
+      std::copy_n(at_first, size, to.get<float>());
+    };
+    const Array& own = *arrays_.back();
+    fill(own.weights, "weights", weights->data());
+    if (!rule) continue;
+    const std::vector<float> none(size);
+    fill(own.slow, "slow", weights->data());
+    fill(own.velocity, "velocity", none.data());
   }
 }
 
@@ -87,10 +112,29 @@ void PairTeam::Average(int solver, int partner) {
   const std::vector<int> both = {std::min(solver, partner), std::max(solver, partner)};
   for (int64_t begin = 0; begin < run_.size(); begin += kAveragedBlock) {
     const int64_t count = std::min(kAveragedBlock, run_.size() - begin);
+    const auto at = [&](int i) -> PairOfArrays {
+      const Array& of = *arrays_[i];
+      return {of.weights.get<float>() + begin, of.slow.get<float>() + begin,
+              of.velocity.get<float>() + begin};
+    };
     WithBlocks(solver, both, begin, count, [&] {
+      if (rule_) return HogwildUpdateNoLoCo(*rule_, count, at(solver), at(partner));
       HogwildUpdateAverage(count, weights(solver) + begin, weights(partner) + begin);
     });
   }
+}
+
+void PairTeam::Export(int solver, SolverPart* part) const {
+  const Array& own = *arrays_[solver];
+  const auto add = [&](const char* name, const Buffer& from) {
+    std::vector<float> copy(static_cast<size_t>(run_.size()));
+    HogwildReadWeights(run_.size(), from.get<float>(), copy.data());
+    AddArray(name, copy, part);
+  };
+  add("weights", own.weights);
+  if (!rule_) return;
+  add("slow", own.slow);
+  add("velocity", own.velocity);
 }
 
 void PairTeam::SetRunToMean(int solver, UpdateLock* holder) {
@@ -152,9 +196,7 @@ void PairAveraging::Write(Queue* queue, const std::function<void()>& write) {
 }
 
 void PairAveraging::ExportState(SolverPart* part) const {
-  std::vector<float> own(static_cast<size_t>(team_.run().size()));
-  HogwildReadWeights(team_.run().size(), team_.weights(index_), own.data());
-  AddArray("weights", own, part);
+  team_.Export(index_, part);
   const double merges[] = {static_cast<double>(round_), static_cast<double>(since_merge_),
                            static_cast<double>(clock_.global() - merged_global_)};
   AddNumbers("merges", merges, part);

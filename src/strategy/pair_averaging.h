@@ -3,8 +3,8 @@
 // "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML 2018). For solvers i and
 // j,
 //   w_i = w_j = (w_i + w_j) / 2
-// which leaves the mean of all solvers' weights as it is. The run's weights are this mean after
-// each Flush and Publish.
+// which leaves the mean of all solvers' weights as it is; or by a rule (noloco.h). The run's
+// weights are this mean after each Flush and Publish.
 //
 // Of a solver on a device, w_i is in memory of the host, where others average it. The device trains
 // on a copy: when it is time to average, the solver adds what the device has gained to w_i,
@@ -23,6 +23,7 @@
 #include "base/threads/range_lock.h"
 #include "millrace/memory_space.h"
 #include "solver/strategy.h"
+#include "strategy/noloco.h"
 #include "strategy/replica_copy.h"
 #include "strategy/sync_conditions.h"
 #include "weights/device_weights.h"
@@ -30,15 +31,17 @@
 
 namespace millrace::inline strategy {
 
-// The arrays of all solvers. Thread-safe. Memory: one array of weights for each solver.
+// The arrays of all solvers. Thread-safe. Memory: one array of weights for each solver; with a rule
+// three.
 class PairTeam {
  public:
   static constexpr int kMaxSolvers = RangeLockTable::kExclusive;
 
   // Copies `weights`, the run's, which outlive this object. `solvers`: at most kMaxSolvers.
-  // `seed`: of the draws. `state`: of a snapshot that the run continues, with the weights of each
-  // solver. Throws Error if these do not fit.
-  PairTeam(WeightBuffer* weights, int solvers, uint64_t seed, const ContinuedState& state = {});
+  // `seed`: of the draws. `rule`: none: pairs take their mean. `state`: of a snapshot that the run
+  // continues, with the arrays of each solver. Throws Error if these do not fit.
+  PairTeam(WeightBuffer* weights, int solvers, uint64_t seed, std::optional<NoLoCo> rule = {},
+           const ContinuedState& state = {});
   ~PairTeam();
 
   WeightBuffer& run() { return run_; }
@@ -49,17 +52,20 @@ class PairTeam {
 
   // The partner of solver `solver` in its `round`, another one; pseudo-random.
   int PartnerOf(int solver, uint64_t round) const;
-  // Averages the weights of two solvers, in the thread of `solver`.
+  // Merges the weights of two solvers, in the thread of `solver`.
   void Average(int solver, int partner);
+  // Adds the arrays of solver `solver` to its part of a snapshot.
+  void Export(int solver, SolverPart* part) const;
   // Sets the run's weights to the mean of all solvers' weights, in the thread of `solver`. No pair
   // is averaged in between. `holder`: of the run's weights.
   void SetRunToMean(int solver, UpdateLock* holder);
 
  private:
   struct Array {
-    Array(int64_t size, int solvers);
+    Array(int64_t size, int solvers, bool has_rule);
 
     const Buffer weights;
+    const Buffer slow, velocity;  // of a rule, else empty
     RangeLock lock;
     // By solver that averages: what it holds while it does.
     std::vector<std::unique_ptr<RangeLock::Exclusive>> holders;
@@ -73,6 +79,7 @@ class PairTeam {
 
   WeightBuffer& run_;
   const uint64_t seed_;
+  const std::optional<NoLoCo> rule_;
   std::vector<std::unique_ptr<Array>> arrays_;  // by solver
   std::vector<int> all_;                        // all solvers
 };

@@ -145,7 +145,10 @@ INSTANTIATE_TEST_SUITE_P(
              " merge_rule { type: 'easgd' param { key: 'pull' value: 0.2 } }"},
         Case{"gossip", "type: 'gossip'"}, Case{"lossy_gossip", "type: 'gossip'", {}, {}, 0.1},
         Case{"rare_gossip",
-             "type: 'gossip' sync_condition { type: 'steps' param { key: 'every' value: 3 } }"}),
+             "type: 'gossip' sync_condition { type: 'steps' param { key: 'every' value: 3 } }"},
+        Case{"noloco",
+             "type: 'gossip' merge_rule { type: 'noloco' }"
+             " sync_condition { type: 'steps' param { key: 'every' value: 2 } }"}),
     [](const auto& of) { return of.param.name; });
 
 class SimulatedResume : public testing::Test {

@@ -33,6 +33,9 @@ constexpr char kSynchronousElastic[] =
 constexpr char kGossip[] = "type: 'gossip'";
 constexpr char kRareGossip[] =
     "type: 'gossip' sync_condition { type: 'steps' param { key: 'every' value: 3 } }";
+constexpr char kNoLoCo[] =
+    "type: 'gossip' merge_rule { type: 'noloco' }"
+    " sync_condition { type: 'steps' param { key: 'every' value: 5 } }";
 constexpr char kCompensated[] = "type: 'hogwild' param { key: 'delay_compensation' value: 40 }";
 
 class SimulatedStrategies : public testing::TestWithParam<const char*> {
@@ -82,7 +85,8 @@ TEST_P(SimulatedStrategies, LearnsAndEndsWithTheSameWeightsEverywhere) {
 
 INSTANTIATE_TEST_SUITE_P(Strategies, SimulatedStrategies,
                          testing::Values(kDownpour, kElastic, kAllreduce, kLocalSgd, kOuter,
-                                         kSynchronousElastic, kGossip, kRareGossip, kCompensated));
+                                         kSynchronousElastic, kGossip, kRareGossip, kNoLoCo,
+                                         kCompensated));
 
 class SimulatedStrategy : public SimulatedStrategies {};
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -30,8 +31,9 @@ class PlainRule : public UpdateRule {
 
 // The solvers of a problem with one weight w and gradient w - goal.
 struct Team {
-  Team(int solvers, int every, uint64_t seed, int64_t count = 1)
-      : run(Weights(count, 1)), team(run.get(), solvers, seed), rule(run->size()) {
+  Team(int solvers, int every, uint64_t seed, int64_t count = 1,
+       std::optional<NoLoCo> merge_rule = {})
+      : run(Weights(count, 1)), team(run.get(), solvers, seed, merge_rule), rule(run->size()) {
     for (int i = 0; i < solvers; ++i) {
       SyncConditions conditions;
       if (every > 0) conditions.Add(std::make_unique<Every>(every));
@@ -76,6 +78,43 @@ TEST(PairAveraging, IsAScalarModelWithTheSameDraws) {
     }
   }
   EXPECT_EQ(team.run->clock().global(), 200);
+}
+
+TEST(PairAveraging, ByNoLoCoIsItsScalarModel) {
+  constexpr int kSolvers = 3;
+  struct Own {
+    double w = 1, slow = 1, velocity = 0;
+  };
+  for (const NoLoCo& rule : {NoLoCo{0.5, 0.7, 1}, NoLoCo{0.9, 0.3, 0.5}, NoLoCo{0, 1, 1}}) {
+    Team team(kSolvers, 2, Seed(), 1, rule), mean(kSolvers, 2, Seed());
+    const bool is_mean = rule.momentum == 0 && rule.rate == 1 && rule.pull == 1;
+    Own own[kSolvers];
+    uint64_t rounds[kSolvers] = {};
+    int steps[kSolvers] = {};
+    const float goals[kSolvers] = {-1, 0.5f, 2};
+    Rng turns(Seed(), {5});
+    for (int k = 0; k < 120; ++k) {
+      const auto i = static_cast<int>(turns.Below(kSolvers));
+      own[i].w -= 0.1f * (own[i].w - goals[i]);
+      if (++steps[i] % 2 == 0) {
+        const int j = team.team.PartnerOf(i, rounds[i]++);
+        const double gain = (own[i].w - own[i].slow + own[j].w - own[j].slow) / 2;
+        const double slow = (own[i].slow + own[j].slow) / 2;
+        for (Own* each : {&own[i], &own[j]}) {
+          each->velocity =
+              rule.momentum * each->velocity + rule.rate * gain - rule.pull * (each->slow - slow);
+          each->w = each->slow += each->velocity;
+        }
+      }
+      team.Step(i, 0.1f, goals[i]);
+      if (is_mean) mean.Step(i, 0.1f, goals[i]);
+      for (int each = 0; each < kSolvers; ++each) {
+        ASSERT_NEAR(team.solver[each]->weights()[0], own[each].w, 1e-4) << k;
+        if (!is_mean) continue;
+        ASSERT_NEAR(mean.solver[each]->weights()[0], own[each].w, 1e-4) << k;
+      }
+    }
+  }
 }
 
 TEST(PairAveraging, DrawsEachOtherSolverAndRepeatsItsDraws) {

@@ -76,7 +76,7 @@ TEST(GossipRun, RefusesWhatItDoesNotHave) {
                   "has at most 64 solvers, 65 given");
   caffe::SolverParameter solver = Gossip(Workspace::Solver(5), "merge_rule { type: 'average' }");
   EXPECT_CONTAINS(ErrorOf([&] { LoadSolverConfig(work.Write("rule", solver)); }),
-                  "strategy.merge_rule: strategy gossip averages pairs, expected none");
+                  "merge rule of the strategy gossip");
 }
 
 }  // namespace

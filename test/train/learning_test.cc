@@ -46,7 +46,11 @@ TEST_P(Learning, LenetTellsTenNoisyPatternsApart) {
 
 INSTANTIATE_TEST_SUITE_P(Solvers, Learning,
                          testing::Values(std::pair(1, ""), std::pair(2, ""),
-                                         std::pair(2, "type: 'gossip'")));
+                                         std::pair(2, "type: 'gossip'"),
+                                         std::pair(3,
+                                                   "type: 'gossip' merge_rule { type: 'noloco' } "
+                                                   "sync_condition { type: 'steps' param { key: "
+                                                   "'every' value: 10 } }")));
 
 }  // namespace
 }  // namespace millrace::test

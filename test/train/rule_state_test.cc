@@ -79,6 +79,8 @@ TEST(RuleStateOfSeveral, EachSolverGoesOnWithItsOwnWeights) {
   for (const std::string& strategy :
        {std::string("type: 'gossip' sync_condition { type: 'steps' param { key: 'every' value: 3 } "
                     "}"),
+        std::string("type: 'gossip' merge_rule { type: 'noloco' } sync_condition { type: 'steps' "
+                    "param { key: 'every' value: 3 } }"),
         std::string("type: 'local' sync_condition { type: 'adaptive' } merge_rule { type: 'easgd' "
                     "param { key: 'pull' value: 0.3 } }")}) {
     Workspace work;
