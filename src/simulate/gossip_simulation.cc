@@ -48,10 +48,10 @@ class GossipSimulation : public SimulationCore {
   };
   struct Peer {
     SyncConditions conditions;
-    std::vector<double> masses;         // by chunk
-    std::vector<float> base;            // the weights when it has sent last
-    std::vector<float> slow, velocity;  // of a rule, else empty
-    int64_t since = 0;                  // own iterations since then
+    std::vector<double> masses;                   // by chunk
+    std::vector<float> base;                      // the weights when it has sent last
+    std::vector<float> slow = {}, velocity = {};  // of a rule, else empty
+    int64_t since = 0;                            // own iterations since then
     MergeTime sent = {};
     uint64_t round = 0;
   };

@@ -27,7 +27,8 @@ struct NoLoCo {
   }
 };
 
-// Of a strategy "gossip" in a solver file; none: its solvers take the mean. Throws FieldError.
+// The rule of a strategy "gossip" in a solver file; none: its solvers take the mean. Throws
+// FieldError.
 std::optional<NoLoCo> NoLoCoOf(const caffe::StrategyParameter& strategy);
 
 }  // namespace millrace::inline strategy

@@ -81,7 +81,7 @@ class SolverWorker {
   // Loss of a forward pass over the next batch of training data, with the net's weights. After Run
   // has returned.
   float FinalLoss();
-  // Of this solver's net. Valid after Run.
+  // The size of the activations of this solver's net. Valid after Run.
   size_t activation_bytes() const { return net_->activation_bytes(); }
 
  private:

@@ -16,7 +16,7 @@ constexpr uint8_t kMaxUnanswered = 8;
 // Maximum chunks checked in one Poll while throttled, when most of them wait for a reply or for
 // their turn.
 constexpr uint32_t kScan = 1024;
-constexpr int kMostExamples = 16;  // see UpdateShares
+constexpr int kMaxExamplesRatio = 16;  // see UpdateShares
 
 }  // namespace
 
@@ -70,9 +70,9 @@ void Master::OnView(const std::vector<uint32_t>& before, std::span<const uint64_
   Wake();
 }
 
-// In proportion to the examples of an iteration of each member, or all equal while these are unknown
-// of a member. No member counts as less than 1 / kMostExamples of the largest, so that a wrong number
-// cannot exclude the others.
+// In proportion to the examples of an iteration of each member, or all equal while these are
+// unknown of a member. No member counts as less than 1 / kMaxExamplesRatio of the largest, so that
+// a wrong number cannot exclude the others.
 void Master::UpdateShares() {
   const Membership& membership = x_.membership;
   uint32_t least = UINT32_MAX, most = 0;
@@ -84,7 +84,8 @@ void Master::UpdateShares() {
   shares_.assign(members_.size(), equal);
   if (least == most || least == 0) return;
   const auto weight = [&](uint16_t node) {
-    return std::max<double>(membership.Examples(node), double{most} / kMostExamples);
+    return std::max<double>(membership.Examples(node),
+                            static_cast<double>(most) / kMaxExamplesRatio);
   };
   double sum = 0;
   for (const uint16_t node : members_) sum += weight(node);
