@@ -76,9 +76,9 @@ RendezvousOptions RendezvousFromFlags() {
           .address = FLAGS_rendezvous_address};
 }
 
-caffe::NetState NetStateFromFlags(const caffe::NetParameter& net, caffe::Phase fallback) {
+caffe::NetState NetStateFromFlags(const caffe::NetParameter& net, caffe::Phase default_value) {
   caffe::NetState state = net.state();
-  state.set_phase(fallback);
+  state.set_phase(default_value);
   if (!FLAGS_phase.empty()) {
     caffe::Phase phase;
     if (!caffe::Phase_Parse(FLAGS_phase, &phase)) {

@@ -39,10 +39,10 @@ void LoadPlugins();
 // one of these flags gets its default. Nothing is checked.
 RendezvousOptions RendezvousFromFlags();
 
-// The net state from --phase (default: `fallback`), --level and --stage. As in Caffe, the stages
-// that `net` has itself come first.
+// The net state from --phase (default: `default_value`), --level and --stage. As in Caffe, the
+// stages that `net` has itself come first.
 caffe::NetState NetStateFromFlags(const caffe::NetParameter& net,
-                                  caffe::Phase fallback = caffe::TRAIN);
+                                  caffe::Phase default_value = caffe::TRAIN);
 
 // What --level and --stage add to the train_state of a solver file: the level only if it is given.
 caffe::NetState TrainStateFromFlags();

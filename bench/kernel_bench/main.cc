@@ -95,7 +95,7 @@ class Bench {
 
   uint32_t PayloadBytes(const Work& work) const {
     const Codec codec = work.kind == ChunkOpKind::kMerge ? work.codec : Codec::kFloat32;
-    return LeastPayloadBytes(codec, chunk_floats_);
+    return MinPayloadBytes(codec, chunk_floats_);
   }
 
  private:

@@ -55,8 +55,8 @@ std::optional<AxisRange> RangeOf(const std::vector<ChartCurves>& kinds) {
 Figure ScaleFigure(const std::vector<Row>& rows, const std::string& caption) {
   if (rows.empty()) throw Error("nothing to draw: no sizes of clusters were given");
   static constexpr Content kContents[] = {
-      {"Sent by the busiest node", "MB per sweep", &Row::most_sent, nullptr},
-      {"Received by the busiest node", "MB per sweep", &Row::most_received, nullptr},
+      {"Sent by the busiest node", "MB per sweep", &Row::max_sent, nullptr},
+      {"Received by the busiest node", "MB per sweep", &Row::max_received, nullptr},
       {"Sweeps of the slowest segment", "Sweeps per second", &Row::sweeps, &Row::bound},
       {"Until the last replica has a step", "ms (mean of 16 steps)", &Row::spread_last, nullptr},
   };

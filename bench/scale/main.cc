@@ -27,7 +27,7 @@ DEFINE_int32(most, 1024, "nodes of the largest cluster; sizes are doubled");
 DEFINE_int32(most_flat, 128,
              "nodes of the largest single segment that is simulated; what is "
              "larger is computed (test/sim/fabric/bound.h)");
-DEFINE_int32(most_tree, 1024, "nodes of the largest tree that is simulated");
+DEFINE_int32(max_tree, 1024, "nodes of the largest tree that is simulated");
 DEFINE_int32(under_way, -1,
              "frames under way to a node in a segment, which its windows share; -1: twice "
              "the chunks; 0: what verbs allows by default");
@@ -68,20 +68,20 @@ sim::FabricClusterOptions OptionsOf(const sim::Shape& shape, bool multicast) {
 void Shape(const sim::FabricClusterOptions& options, Row* row) {
   row->nodes = options.shape.nodes;
   row->segments = static_cast<int>(options.shape.segments.size());
-  row->members = static_cast<int>(options.shape.most_members());
+  row->members = static_cast<int>(options.shape.max_members());
   row->heartbeat = static_cast<int>(kFrameHeaderBytes + 8 * AckWords(options.shape.nodes) +
                                     Membership::MaxPayloadBytes(row->members));
-  row->fits = row->heartbeat <= options.port.wire.most_frame_bytes;
+  row->fits = row->heartbeat <= options.port.wire.max_frame_bytes;
 }
 
 void Read(const sim::Reading& reading, Row* row) {
   constexpr double kMb = 1e-6;
-  row->sweeps = reading.least_sweeps;
+  row->sweeps = reading.min_sweeps;
   row->merges = reading.merges;
   row->sent = reading.sent_bytes / reading.sweeps * kMb;
   row->received = reading.received_bytes / reading.sweeps * kMb;
-  row->most_sent = reading.most_sent_bytes / reading.least_sweeps * kMb;
-  row->most_received = reading.most_received_bytes / reading.least_sweeps * kMb;
+  row->max_sent = reading.max_sent_bytes / reading.min_sweeps * kMb;
+  row->max_received = reading.max_received_bytes / reading.min_sweeps * kMb;
   row->queue = static_cast<double>(reading.deepest_queue_bytes) * kMb;
 }
 
@@ -93,8 +93,8 @@ Row Simulate(const std::string& kind, const sim::FabricClusterOptions& options) 
   sim::FabricCluster cluster(options);
   cluster.Join(kJoinWithin);
   const sim::PortRates& rates = options.port.rates;
-  row.bound = sim::MostSweeps(sim::CutOf(options), options.shape, 0, rates);
-  row.bound_answered = sim::MostSweeps(sim::CutOf(options), options.shape, 1, rates);
+  row.bound = sim::MaxSweeps(sim::CutOf(options), options.shape, 0, rates);
+  row.bound_answered = sim::MaxSweeps(sim::CutOf(options), options.shape, 1, rates);
   cluster.Work(true);
   cluster.Run(static_cast<int64_t>(FLAGS_warm / row.bound * 1e9));
   Read(cluster.Measure(static_cast<int64_t>(FLAGS_read / row.bound * 1e9)), &row);
@@ -119,7 +119,7 @@ Row Compute(const sim::FabricClusterOptions& options, const sim::FabricClusterOp
   Shape(options, &row);
   const sim::PortRates& rates = options.port.rates;
   const auto most = [&](const sim::FabricClusterOptions& of, double answered) {
-    return sim::MostSweeps(sim::CutOf(of), of.shape, answered, rates);
+    return sim::MaxSweeps(sim::CutOf(of), of.shape, answered, rates);
   };
   const double answered = std::min(like.merges / like.sweeps, 1.0);
   row.bound = most(options, 0);
@@ -130,8 +130,8 @@ Row Compute(const sim::FabricClusterOptions& options, const sim::FabricClusterOp
     return sim::CostOfBusiest(sim::CutOf(of), of.shape, answered);
   };
   const sim::SweepCost here = cost(options), there = cost(simulated);
-  row.most_sent = here.sent / there.sent * like.most_sent;
-  row.most_received = here.received / there.received * like.most_received;
+  row.max_sent = here.sent / there.sent * like.max_sent;
+  row.max_received = here.received / there.received * like.max_received;
   return row;
 }
 
@@ -140,7 +140,7 @@ void Print(const Row& row) {
       "%-22s %5d nodes: %7.1f sweeps/s (at most %7.1f; all answered: %7.1f), %7.1f merges/s; "
       "busiest MB a sweep: sent %6.2f, received %6.2f; spread %7.2f ms; %s; %.0f s\n",
       row.kind.c_str(), row.nodes, row.sweeps, row.bound, row.bound_answered, row.merges,
-      row.most_sent, row.most_received, row.spread_last,
+      row.max_sent, row.max_received, row.spread_last,
       row.computed         ? "computed"
       : row.replicas_equal ? "replicas equal"
                            : "REPLICAS DIFFER",
@@ -217,7 +217,7 @@ int Run() {
   const sim::Wire wire = sim::WireNamed(FLAGS_wire);
   const auto head = static_cast<int64_t>(kFrameHeaderBytes + 8 * AckWords(1));
   if (!FLAGS_svg.empty()) {
-    const Figure figure = ScaleFigure(rows, Caption((wire.most_frame_bytes - head) / 4));
+    const Figure figure = ScaleFigure(rows, Caption((wire.max_frame_bytes - head) / 4));
     RunGnuplot(FigureScript(figure, FLAGS_svg), FLAGS_svg);
   }
   const bool equal = std::all_of(rows.begin(), rows.end(),

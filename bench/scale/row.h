@@ -22,7 +22,7 @@ struct Row {
   double bound = 0;           // sweeps per second if positions were all that travelled
   double bound_answered = 0;  // if each were answered with a diff
   // Per sweep, MB: of a node on average, and of the busiest one.
-  double sent = 0, received = 0, most_sent = 0, most_received = 0;
+  double sent = 0, received = 0, max_sent = 0, max_received = 0;
   double spread_mean = 0, spread_last = 0;  // ms until a replica, until all have a step
   double queue = 0;                         // MB that the switch held for a port at most
   int replicas_equal = 0;                   // 1: in the end, and each step in them once

@@ -36,8 +36,9 @@ class CurriculumSampler : public millrace::Sampler {
 
 const millrace::RegisterSampler registered(
     {.name = "curriculum",
-     .parameters = {{.name = "share", .fallback = 0.25, .least = 0, .most = 1},
-                    {.name = "epochs", .fallback = 10, .least = 1, .most = 1e9, .whole = true}}},
+     .parameters =
+         {{.name = "share", .default_value = 0.25, .least = 0, .most = 1},
+          {.name = "epochs", .default_value = 10, .least = 1, .most = 1e9, .whole = true}}},
     [](const millrace::SampledData& data, const millrace::PartValues& values) {
       return std::make_shared<CurriculumSampler>(data, values.at("share"), values.at("epochs"));
     });

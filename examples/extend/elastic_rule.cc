@@ -34,8 +34,8 @@ class ElasticRule : public millrace::MergeRule {
 
 const millrace::RegisterMergeRule registered(
     {.name = "elastic",
-     .parameters = {{.name = "pull", .fallback = 0.25, .least = 0.05, .most = 0.5},
-                    {.name = "rest", .fallback = 1e-3, .least = 1e-4, .most = 1}},
+     .parameters = {{.name = "pull", .default_value = 0.25, .least = 0.05, .most = 0.5},
+                    {.name = "rest", .default_value = 1e-3, .least = 1e-4, .most = 1}},
      .rest_distance =
          [](const millrace::RuleParameters& parameters) {
            return static_cast<float>(parameters.at("rest"));

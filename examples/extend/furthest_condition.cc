@@ -29,7 +29,7 @@ class FurthestCondition : public millrace::SyncCondition {
 const millrace::RegisterSyncCondition registered(
     {.name = "furthest",
      .parameters = {{.name = "above", .least = 0, .most = INFINITY, .required = true},
-                    {.name = "least", .fallback = 1, .least = 1, .most = 1e6, .whole = true}}},
+                    {.name = "least", .default_value = 1, .least = 1, .most = 1e6, .whole = true}}},
     [](const millrace::PartValues& values) {
       return std::make_unique<FurthestCondition>(values.at("above"), values.at("least"));
     });

@@ -48,8 +48,8 @@ class LionRule : public millrace::UpdateRule {
   }
 
  private:
-  float Beta(const char* key, double fallback) const {
-    const double beta = CustomNumber(key, fallback);
+  float Beta(const char* key, double default_value) const {
+    const double beta = CustomNumber(key, default_value);
     if (beta < 0 || beta >= 1) {
       throw millrace::FieldError("custom_param", key, " is ", beta,
                                  ", expected a number from 0 to less than 1");

@@ -77,7 +77,7 @@ class MILLRACE_API DeviceDriver {
  public:
   virtual ~DeviceDriver() = default;
   virtual DeviceType type() const = 0;
-  // As in DeviceTypeName.
+  // The name of type(), as DeviceTypeName gives it.
   virtual const char* type_name() const = 0;
   // Devices present now; empty if there is no hardware.
   virtual std::vector<DeviceInfo> List() = 0;

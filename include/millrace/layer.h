@@ -179,11 +179,11 @@ class MILLRACE_API Layer {
     params_.push_back(std::move(param));
   }
 
-  // The number in custom_param `key`, or `fallback` if it is not set. Throws FieldError if it is
-  // not a finite number.
-  double CustomNumber(const std::string& key, double fallback) const;
-  // The text in custom_param `key`, or `fallback` if it is not set.
-  std::string CustomText(const std::string& key, const std::string& fallback) const;
+  // The number in custom_param `key`, or `default_value` if it is not set. Throws FieldError if it
+  // is not a finite number.
+  double CustomNumber(const std::string& key, double default_value) const;
+  // The text in custom_param `key`, or `default_value` if it is not set.
+  std::string CustomText(const std::string& key, const std::string& default_value) const;
 
   // On the host: excludes exchanges while the layer writes its params() in EndIteration. May be
   // null.
@@ -197,7 +197,7 @@ class MILLRACE_API Layer {
     return context_.collective == nullptr ? nullptr : *context_.collective;
   }
 
-  // Of the layer's blobs.
+  // The memory that holds the layer's blobs.
   MemorySpace& memory() const { return context_.device->memory(); }
 
   caffe::LayerParameter param_;

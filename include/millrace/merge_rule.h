@@ -22,7 +22,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,26 +29,19 @@
 
 #include "millrace/error.h"
 #include "millrace/export.h"
+#include "millrace/part.h"
 
 namespace millrace {
 
 // Values of a rule's parameters, by name.
-using RuleParameters = std::map<std::string, double>;
+using RuleParameters = PartValues;
 
 // Largest number of floats of state per element.
 inline constexpr int kMaxStateFloats = 4;
 
-struct RuleParameter {
-  std::string name;
-  double fallback = 0, least = 0, most = 0;  // the default; the range, inclusive
-
-  // False for NaN too.
-  bool Accepts(double value) const { return value >= least && value <= most; }
-};
-
 struct MILLRACE_API MergeRuleDescriptor {
   std::string name;  // as topology files name it: lower-case letters, digits, '_'
-  std::vector<RuleParameter> parameters = {};
+  std::vector<PartParameter> parameters = {};  // neither whole nor required
   // The fixed point of the rule: without new progress, exchanges end once |w - base| is at most
   // this in every element of every worker. Null: 0; all replicas are then equal bit by bit. Above
   // 0: what remains is dropped at the end of a run, which makes replicas equal; segments that share
@@ -63,7 +55,7 @@ struct MILLRACE_API MergeRuleDescriptor {
   bool zero_changes_nothing = false;
 
   // Null if there is none of that name.
-  const RuleParameter* FindParameter(const std::string& parameter) const;
+  const PartParameter* FindParameter(const std::string& parameter) const;
   // `given` and the defaults of the other parameters.
   RuleParameters WithDefaults(const RuleParameters& given) const;
   float RestDistance(const RuleParameters& given) const;

@@ -77,9 +77,9 @@ struct MILLRACE_API MetricsReading {
   std::vector<Metric> metrics;
 
   const std::string& NumberOf(const Metric& metric) const { return families[metric.family].number; }
-  // The sum over all details of that number; `fallback` if there is no such metric. Linear in the
-  // metrics.
-  double Value(std::string_view group, std::string_view number, double fallback = 0) const;
+  // The sum over all details of that number; `default_value` if there is no such metric. Linear in
+  // the metrics.
+  double Value(std::string_view group, std::string_view number, double default_value = 0) const;
   // Each group once, in the order of the metrics.
   std::vector<std::string> Groups() const;
 };

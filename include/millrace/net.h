@@ -151,9 +151,9 @@ class MILLRACE_API Net {
   // file.
   virtual std::vector<NetBlob> outputs() const = 0;
   virtual std::vector<NetBlob> blobs() const = 0;
-  // Of a blob. If layers work in place on it, of the last one's. Throw Error if there is no such
-  // blob. A gradient is 0 where none flows; `force_backward: true` in the net file makes it flow to
-  // inputs.
+  // The values and gradients of a blob; of the last one where layers work in place. Throw Error if
+  // there is no such blob. A gradient is 0 where none flows; `force_backward: true` in the net file
+  // makes it flow to inputs.
   virtual std::vector<float> Values(const std::string& blob) const = 0;
   virtual std::vector<float> Gradients(const std::string& blob) const = 0;
   // The gradients of the weights, laid out like them, after Backward.

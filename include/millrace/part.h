@@ -17,12 +17,12 @@ namespace millrace {
 using PartValues = std::map<std::string, double>;
 
 struct MILLRACE_API PartParameter {
-  std::string name;       // lower-case letters, digits, '_'
-  double fallback = 0;    // the default; not used if `required`
-  double least = 0;       // the range, inclusive
-  double most = 0;        // infinity: no upper limit; values are finite in any case
-  bool whole = false;     // only whole numbers
-  bool required = false;  // a file that chooses the part has to give this parameter
+  std::string name;          // lower-case letters, digits, '_'
+  double default_value = 0;  // the default; not used if `required`
+  double least = 0;          // the range, inclusive
+  double most = 0;           // infinity: no upper limit; values are finite in any case
+  bool whole = false;        // only whole numbers
+  bool required = false;     // a file that chooses the part has to give this parameter
 
   // False for NaN too.
   bool Accepts(double value) const;

@@ -13,7 +13,7 @@
 //     ...
 //   };
 //   const millrace::RegisterSyncCondition registered(
-//       {.name = "mine", .parameters = {{.name = "most", .fallback = 1, .most = 60}}},
+//       {.name = "mine", .parameters = {{.name = "most", .default_value = 1, .most = 60}}},
 //       [](const millrace::PartValues& values) {
 //         return std::make_unique<MyCondition>(values.at("most"));
 //       });

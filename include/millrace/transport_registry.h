@@ -36,9 +36,9 @@ struct MILLRACE_API TransportConfig {
   bool Has(const std::string& key) const { return options.count(key) != 0; }
   // The getters throw Error if the value has the wrong type or is outside [least, most].
   std::string Text(const std::string& key) const;  // throws Error if missing
-  std::string Text(const std::string& key, const std::string& fallback) const;
-  int64_t Int(const std::string& key, int64_t fallback, int64_t least, int64_t most) const;
-  double Number(const std::string& key, double fallback, double least, double most) const;
+  std::string Text(const std::string& key, const std::string& default_value) const;
+  int64_t Int(const std::string& key, int64_t default_value, int64_t least, int64_t most) const;
+  double Number(const std::string& key, double default_value, double least, double most) const;
   // Option `peers`, "1=10.0.0.2:7777,2=host:7777": the address of each peer, by node id. The
   // addresses are not checked. `form` is the expected form of an address for errors, such as
   // "HOST:PORT". At least one. Throws Error if the option is missing or malformed, or a node is

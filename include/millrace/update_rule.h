@@ -108,11 +108,11 @@ class MILLRACE_API UpdateRule {
   // Null without a lock.
   UpdateLock* lock() const { return lock_; }
 
-  // The number in custom_param `key`, or `fallback` if it is not set. Throws FieldError if it is
-  // not a finite number.
-  double CustomNumber(const std::string& key, double fallback) const;
-  // The text in custom_param `key`, or `fallback` if it is not set.
-  std::string CustomText(const std::string& key, const std::string& fallback) const;
+  // The number in custom_param `key`, or `default_value` if it is not set. Throws FieldError if it
+  // is not a finite number.
+  double CustomNumber(const std::string& key, double default_value) const;
+  // The text in custom_param `key`, or `default_value` if it is not set.
+  std::string CustomText(const std::string& key, const std::string& default_value) const;
 
   // The factor of every gradient that iter_size and clip_gradients ask for, as in Caffe.
   float GradientScale(const float* gradients);

@@ -158,8 +158,8 @@ class PythonRule : public UpdateRule {
       throw FieldError("custom_param", "the update rule ", traits_->name, " needs the key ",
                        parameter.name);
     }
-    if (!given) return parameter.fallback;
-    const double value = CustomNumber(parameter.name, parameter.fallback);
+    if (!given) return parameter.default_value;
+    const double value = CustomNumber(parameter.name, parameter.default_value);
     if (parameter.Accepts(value)) return value;
     throw FieldError("custom_param", parameter.name, " is ", value, ", expected a ",
                      parameter.whole ? "whole number" : "number", " from ", parameter.least, " to ",

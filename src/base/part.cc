@@ -50,8 +50,8 @@ std::string ProblemOf(const PartDescriptor& part) {
     if (part.FindParameter(each.name) != &each) {
       return StrCat("parameter ", each.name, " is there twice, expected it once");
     }
-    if (!each.required && !each.Accepts(each.fallback)) {
-      return StrCat("parameter ", each.name, " is ", each.fallback, " by default, expected ",
+    if (!each.required && !each.Accepts(each.default_value)) {
+      return StrCat("parameter ", each.name, " is ", each.default_value, " by default, expected ",
                     ExpectedValue(each));
     }
   }
@@ -92,7 +92,7 @@ PartValues CompleteValues(const std::string& kind, const std::string& field,
       throw FieldError(where, kind, " ", part.name, " needs the parameter ", each.name,
                        ", expected ", ExpectedValue(each));
     }
-    if (!each.required) all.emplace(each.name, each.fallback);
+    if (!each.required) all.emplace(each.name, each.default_value);
   }
   return all;
 }

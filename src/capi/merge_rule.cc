@@ -18,12 +18,12 @@ struct MergeTable {
         throw Error(function, ": parameter ", each.name,
                     ": whole or required is set, expected neither in a merge rule");
       }
-      parameters.push_back({each.name, each.fallback, each.least, each.most});
+      parameters.push_back(each);
     }
   }
   const millrace_merge_type type;
   const std::string name;
-  std::vector<RuleParameter> parameters;
+  std::vector<PartParameter> parameters;
 };
 
 class TableMergeRule : public MergeRule {

@@ -16,7 +16,7 @@ std::vector<PartParameter> PartParametersOf(const char* function,
   for (; parameters != nullptr && *parameters != nullptr; ++parameters) {
     const millrace_parameter given = Taken(function, "millrace_parameter", *parameters);
     all.push_back({.name = GivenText(function, "name of a parameter", given.name),
-                   .fallback = given.otherwise,
+                   .default_value = given.otherwise,
                    .least = given.min,
                    .most = given.max,
                    .whole = given.whole != 0,

@@ -109,9 +109,9 @@ bool GracefulLeave::HasTimedOut(int64_t now, int64_t ns) const {
   return now >= std::min(end, AfterSignal(kHandOverNs, kMinHandOverNs));
 }
 
-int64_t GracefulLeave::AfterSignal(int64_t ns, int64_t least_ns) const {
+int64_t GracefulLeave::AfterSignal(int64_t ns, int64_t min_ns) const {
   const std::optional<int64_t> signal = stopped_ns_();
-  return signal ? std::max(*signal + ns, begin_ns_ + least_ns) : INT64_MAX;
+  return signal ? std::max(*signal + ns, begin_ns_ + min_ns) : INT64_MAX;
 }
 
 }  // namespace millrace::inline cluster

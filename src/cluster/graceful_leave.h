@@ -81,8 +81,8 @@ class GracefulLeave {
   // Whether the current phase has timed out: after `ns` unless the run was stopped, and always at
   // the hand-over deadline of a signal.
   bool HasTimedOut(int64_t now, int64_t ns) const;
-  // Later of `ns` after the signal and `least_ns` after Begin; INT64_MAX without a signal.
-  int64_t AfterSignal(int64_t ns, int64_t least_ns) const;
+  // Later of `ns` after the signal and `min_ns` after Begin; INT64_MAX without a signal.
+  int64_t AfterSignal(int64_t ns, int64_t min_ns) const;
 
   ClusterPeers& peers_;
   const std::function<std::optional<int64_t>()> stopped_ns_;

@@ -56,8 +56,8 @@ class NodeLife {
   bool PollJoin();
 
   // kTraining: this node's solvers train their last iterations, of which the longest so far took
-  // `longest_ns`. Call every few ms.
-  void PublishTraining(int64_t longest_ns) { termination_.PublishTraining(longest_ns); }
+  // `max_iteration_ns`. Call every few ms.
+  void PublishTraining(int64_t max_iteration_ns) { termination_.PublishTraining(max_iteration_ns); }
   // kTraining: a signal has stopped the run; the solvers finish their iterations. Call every few
   // ms.
   void PublishStopped() { termination_.UpdateStopped(peers_.is_leader(), false); }
@@ -75,7 +75,7 @@ class NodeLife {
   void PublishTooShort(const std::string& line);
   bool IsTooShortHeard() { return termination_.IsTooShortHeard(); }
   // Longest iteration of this node's solvers, which have ended.
-  void SetLongest(int64_t longest_ns) { termination_.SetLongest(longest_ns); }
+  void SetLongest(int64_t max_iteration_ns) { termination_.SetLongest(max_iteration_ns); }
 
   // kTraining to kEnding. `freeze`: as of QuiescenceWait; null: checks the weights as they are.
   void BeginEnding(std::function<uint32_t()> freeze = nullptr);

@@ -44,7 +44,7 @@ std::string Remedies(const ExpectedSegment& segment, double exchanges, double pe
     text += StrCat(
         ", strategy { type: \"local\" sync_condition { type: \"steps\" param { key: ",
         "\"every\" value: ", static_cast<int64_t>(std::max(std::ceil(solver_iterations), 1.0)),
-        " } } }, which needs ", StartCheck::kFewestOfLocal, " exchange");
+        " } } }, which needs ", StartCheck::kMinExchangesOfLocal, " exchange");
   }
   if (segment.members > 2) text += ", fewer nodes on the segment";
   return text;
@@ -170,7 +170,7 @@ std::vector<std::string> StartCheck::Check(const StartProgress& progress) {
   for (const ExpectedSegment& segment : segments_) {
     if (segment.seconds <= 0) continue;
     const double iterations = per_second * segment.seconds;
-    const double fewest = solvers_.local ? kFewestOfLocal : kFewestExchanges;
+    const double fewest = solvers_.local ? kMinExchangesOfLocal : kMinExchanges;
     if (run_seconds < fewest * segment.seconds) {
       const double each =
           static_cast<double>(progress.own) / progress.solvers / progress.seconds * segment.seconds;

@@ -86,7 +86,7 @@ class StartCheck {
   // Minimum exchanges of all weights in a run. With fewer, the nodes train nearly independently and
   // their weights are only averaged at the end. Solvers of the strategy local are meant to train
   // apart between merges.
-  static constexpr double kFewestExchanges = 4, kFewestOfLocal = 1;
+  static constexpr double kMinExchanges = 4, kMinExchangesOfLocal = 1;
 
   explicit StartCheck(std::vector<ExpectedSegment> segments, ExpectedSolvers solvers = {});
 

@@ -65,10 +65,10 @@ SweepEstimate EstimateSweep(const SegmentPlan& segment, int64_t floats, double m
   const auto peers = static_cast<double>(segment.peers.size());
   const double around = kAroundFrame + static_cast<double>(kFrameHeaderBytes);
   const double position = around +
-                          LeastPayloadBytes(segment.exchange.position_codec, segment.chunk_floats) +
+                          MinPayloadBytes(segment.exchange.position_codec, segment.chunk_floats) +
                           8 * static_cast<double>(AckWords(segment.exchange.max_nodes));
   const CodecConfig& codec = segment.exchange.codec;
-  double diff = around + LeastPayloadBytes(codec.codec, segment.chunk_floats);
+  double diff = around + MinPayloadBytes(codec.codec, segment.chunk_floats);
   if (HasThreshold(codec)) diff += kSparsePresent * 4 * cut;
   if (HasShare(codec)) diff += codec.share * 4 * cut;
   const double own = chunks / (peers + 1), others = chunks - own;

@@ -38,8 +38,8 @@ uint32_t TerminationDetector::Checksum(const WeightReader& weights) {
   return checksum;
 }
 
-void TerminationDetector::PublishTraining(int64_t longest_ns) {
-  own_.set_iteration_ns(static_cast<uint64_t>(longest_ns));
+void TerminationDetector::PublishTraining(int64_t max_iteration_ns) {
+  own_.set_iteration_ns(static_cast<uint64_t>(max_iteration_ns));
   own_.set_responsive(BitsOfNodes(peers_.ResponsivePeers(Recency::kInTime)));
   Publish(false);
 }
@@ -259,7 +259,7 @@ int64_t TerminationDetector::StillTimeout() const {
 // A node that exceeds the longest iteration kIterations times counts as stuck.
 int64_t TerminationDetector::TrainingTimeout() const {
   constexpr uint64_t kMax = kMaxTrainNs / kIterations;
-  auto longest = static_cast<uint64_t>(longest_ns_);
+  auto longest = static_cast<uint64_t>(max_iteration_ns_);
   for (const NodeId node : Training()) {
     const auto found = statements_.find(node);
     if (found != statements_.end()) longest = std::max(longest, found->second.iteration_ns());

@@ -62,11 +62,11 @@ class TerminationDetector {
   TerminationDetector(ClusterPeers* peers, WeightReader weights, const Clock* clock);
 
   // Replaces Update while this node's solvers train their last iterations, and publishes that.
-  // `longest_ns`: longest iteration of these solvers so far.
-  void PublishTraining(int64_t longest_ns);
+  // `max_iteration_ns`: longest iteration of these solvers so far.
+  void PublishTraining(int64_t max_iteration_ns);
   // Sets the longest iteration of this node's solvers, which have ended. Call it before the first
   // Update.
-  void SetLongest(int64_t longest_ns) { longest_ns_ = longest_ns; }
+  void SetLongest(int64_t max_iteration_ns) { max_iteration_ns_ = max_iteration_ns; }
   // Reports that the first Update follows at once: the time until then counts as a pass.
   void BeginUpdates() { pass_begin_ns_ = clock_.NowNs(); }
   // Publishes changes of this node's state, reads the other nodes' states, and returns the result.
@@ -143,7 +143,7 @@ class TerminationDetector {
   const WeightReader weights_;
   const Clock& clock_;
   int64_t begin_ns_ = -1;  // time of the first Update
-  int64_t longest_ns_ = 0;
+  int64_t max_iteration_ns_ = 0;
   bool same_ = false;
   RunEnd own_;
   bool ended_ = false;          // Update, UpdateStopped with `ended`, or PublishGone was called

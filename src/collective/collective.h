@@ -17,7 +17,7 @@ class Collective {
  public:
   virtual ~Collective() = default;
 
-  // Of this member, from 0 to size() - 1.
+  // The number of this member, from 0 to size() - 1.
   virtual int rank() const = 0;
   virtual int size() const = 0;
   // Whether this is the first member in its process: of what the members of a process share, it

@@ -22,8 +22,8 @@ class DeviceCollective {
   // Waits for no other member. The queues of Sum have ended before.
   virtual ~DeviceCollective() = default;
 
-  // Of this member, from 0 to size() - 1: its index in its process + members of a process * rank of
-  // the process.
+  // The number of this member, from 0 to size() - 1: its index in its process + members of a
+  // process * rank of the process.
   virtual int rank() const = 0;
   virtual int size() const = 0;
 

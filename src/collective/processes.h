@@ -20,7 +20,7 @@ class Processes {
  public:
   virtual ~Processes() = default;
 
-  // Of this process, from 0 to size() - 1.
+  // The number of this process, from 0 to size() - 1.
   virtual int rank() const = 0;
   virtual int size() const = 0;
   // A new group of all processes, whose operations do not interfere with those of other groups. All

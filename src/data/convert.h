@@ -17,7 +17,7 @@ namespace millrace::inline data {
 uint64_t ConvertMnist(const std::string& image_file, const std::string& label_file,
                       const std::string& output_db, DatabaseKind kind = DatabaseKind::kLmdb);
 
-// Of each of CIFAR-10's files.
+// The number of records in each of CIFAR-10's files.
 inline constexpr uint64_t kCifarRecordsPerFile = 10000;
 
 // CIFAR-10's binary version. Converts data_batch_1.bin to data_batch_5.bin and test_batch.bin in

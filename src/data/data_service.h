@@ -24,7 +24,7 @@ struct DataOptions {
   uint64_t shard_index = 0;     // this process reads records r with
   uint64_t shard_count = 1;     // r % shard_count == shard_index
   ErrorSink* errors = nullptr;  // outlives the service; null: only Next() reports errors
-  // Of the streams of scope "train", checked (data/sampler.h); empty: shard.
+  // The sampler of the streams of scope "train", checked (data/sampler.h); empty: shard.
   caffe::PartParameter sampler = {};
   // Nets that take turns at the batches of a scope; 0: a batch goes to whichever asks first.
   int consumers = 0;

@@ -51,7 +51,7 @@ void RenameFolder(const std::string& temporary, const std::string& path);
 
 enum class DatabaseKind { kLmdb, kLevelDb };
 
-// As in net files: "LMDB", "LEVELDB".
+// The name in net files: "LMDB", "LEVELDB".
 const char* NameOf(DatabaseKind kind);
 // The kind of a --backend flag: "lmdb" or "leveldb". Throws Error naming the flag.
 DatabaseKind ParseDatabaseKind(const std::string& backend);

@@ -38,7 +38,7 @@ uint64_t Interleave::Rank(size_t source, uint64_t index) const {
 
 RecordLocation Interleave::At(uint64_t number) const {
   if (sizes_.size() == 1) return {0, number};
-  // Of the first `number` records, a source has its share to within half a record per source plus
+  // A source has its share of the first `number` records to within half a record per source plus
   // one half (rounding). One more is a safety margin.
   const uint64_t slack = sizes_.size() + 1;
   for (size_t source = 0; source < sizes_.size(); ++source) {

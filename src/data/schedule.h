@@ -169,7 +169,7 @@ class Schedule {
   uint64_t skip_ = 0;
   std::optional<TakeoverRecords> takeover_;  // empty: no records of absent shards
   std::optional<Interleave> mix_;  // of the shard's own records (0) and those of takeover_ (1)
-  // Of own records and of those of takeover_, if shuffled in groups.
+  // The orders of own records and of those of takeover_, if shuffled in groups.
   std::optional<GroupedPermutation> own_groups_, dealt_groups_;
 };
 

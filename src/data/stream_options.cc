@@ -21,10 +21,10 @@ namespace {
 
 // Throws FieldError unless the batch size is sensible; `given`: whether it is in the file.
 void CheckBatchSize(const std::string& field, uint32_t batch_size, bool given) {
-  constexpr uint32_t kLargestBatch = 1 << 20;
-  if (batch_size == 0 || batch_size > kLargestBatch) {
+  constexpr uint32_t kMaxBatchSize = 1 << 20;
+  if (batch_size == 0 || batch_size > kMaxBatchSize) {
     throw FieldError(field, given ? "is " : "is missing, as ", batch_size, ", expected 1 to ",
-                     kLargestBatch);
+                     kMaxBatchSize);
   }
 }
 
@@ -34,11 +34,11 @@ void RequireSource(const std::string& field, const std::string& source, const ch
 
 // Caffe prefetches data_param.prefetch batches for layers of every type.
 int PrefetchOf(const caffe::LayerParameter& layer) {
-  constexpr uint32_t kLargestPrefetch = 1 << 10;
+  constexpr uint32_t kMaxPrefetch = 1 << 10;
   const caffe::DataParameter& param = layer.data_param();
-  if (param.prefetch() == 0 || param.prefetch() > kLargestPrefetch) {
+  if (param.prefetch() == 0 || param.prefetch() > kMaxPrefetch) {
     throw FieldError("data_param.prefetch", "is ", param.prefetch(), ", expected 1 to ",
-                     kLargestPrefetch);
+                     kMaxPrefetch);
   }
   if (layer.type() != "Data" && layer.type() != "AnnotatedData") {
     caffe::DataParameter rest = param;

@@ -55,7 +55,7 @@ class DeviceStep {
   }
 
  private:
-  size_t room() const { return WholeCacheLines(LongestPayloadBytes(arrays_.chunk_floats)); }
+  size_t room() const { return WholeCacheLines(MaxEncodedBytes(arrays_.chunk_floats)); }
 
   // Writes a sparse diff of `floats` elements. Returns its length in bytes.
   static uint32_t Write(int64_t floats, int phase, std::byte* out) {

@@ -61,7 +61,7 @@ void Describe(MetricsReading::Metric* metric) {
 }  // namespace
 
 double MetricsReading::Value(std::string_view group, std::string_view number,
-                             double fallback) const {
+                             double default_value) const {
   double sum = 0;
   bool found = false;
   for (const Metric& metric : metrics) {
@@ -69,7 +69,7 @@ double MetricsReading::Value(std::string_view group, std::string_view number,
     sum += metric.value;
     found = true;
   }
-  return found ? sum : fallback;
+  return found ? sum : default_value;
 }
 
 std::vector<std::string> MetricsReading::Groups() const {

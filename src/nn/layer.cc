@@ -21,12 +21,12 @@ bool IsOfContrib(std::string_view type) {
 
 }  // namespace
 
-double Layer::CustomNumber(const std::string& key, double fallback) const {
-  return millrace::CustomNumber(param_.custom_param(), key, fallback);
+double Layer::CustomNumber(const std::string& key, double default_value) const {
+  return millrace::CustomNumber(param_.custom_param(), key, default_value);
 }
 
-std::string Layer::CustomText(const std::string& key, const std::string& fallback) const {
-  return millrace::CustomText(param_.custom_param(), key, fallback);
+std::string Layer::CustomText(const std::string& key, const std::string& default_value) const {
+  return millrace::CustomText(param_.custom_param(), key, default_value);
 }
 
 LayerRegistry& LayerRegistry::Get() {

@@ -81,7 +81,7 @@ class BuiltNet {
   BuiltNet& operator=(const BuiltNet&) = delete;
 
   Device& device() const { return *options_.device; }
-  // Of all work on the net: update rules enqueue theirs behind the passes.
+  // The queue of all work on the net: update rules enqueue theirs behind the passes.
   Queue& queue() const { return *queue_; }
 
   // ---- Weights ----
@@ -187,7 +187,8 @@ class BuiltNet {
     bool need_backward = false;
     bool ran = false;      // a forward pass has run the layer
     bool is_anew = false;  // MakePlain has made the layer since its last forward pass
-    // Of the net file. The layer's own name is unique (GiveUniqueNames); this one may be empty.
+    // The name in the net file. The layer's own name is unique (GiveUniqueNames); this one may be
+    // empty.
     std::string name_in_file;
     std::string path;  // for SourceMap::Where; "" if inserted
   };
@@ -221,7 +222,7 @@ class BuiltNet {
     size_t workspace = 0;  // scratch memory that the layers share
   };
   Memory memory() const;
-  // Of activations, their gradients and workspace.
+  // The memory of activations, their gradients and workspace.
   size_t activation_bytes() const;
 
  private:

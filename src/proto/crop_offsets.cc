@@ -36,9 +36,9 @@ AxisMap WindowMap(double kernel, double stride, double pad, double dilation) {
 
 // The value of a field that is given once, once per axis, or by a pair of _h and _w fields.
 double OfAxis(const google::protobuf::RepeatedField<uint32_t>& values, bool has_pair, uint32_t h,
-              uint32_t w, int axis, double fallback) {
+              uint32_t w, int axis, double default_value) {
   if (has_pair) return axis == 0 ? h : w;
-  if (values.empty()) return fallback;
+  if (values.empty()) return default_value;
   return values.Get(values.size() > 1 ? axis : 0);
 }
 

@@ -8,9 +8,9 @@
 
 namespace millrace::inline proto {
 
-double CustomNumber(const CustomParams& params, const std::string& key, double fallback) {
+double CustomNumber(const CustomParams& params, const std::string& key, double default_value) {
   const auto found = params.find(key);
-  if (found == params.end()) return fallback;
+  if (found == params.end()) return default_value;
   const std::string& text = found->second;
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -21,9 +21,9 @@ double CustomNumber(const CustomParams& params, const std::string& key, double f
 }
 
 std::string CustomText(const CustomParams& params, const std::string& key,
-                       const std::string& fallback) {
+                       const std::string& default_value) {
   const auto found = params.find(key);
-  return found == params.end() ? fallback : found->second;
+  return found == params.end() ? default_value : found->second;
 }
 
 void CheckCustomParams(const CustomParams& params, const std::set<std::string>& known,

@@ -11,12 +11,12 @@ namespace millrace::inline proto {
 
 using CustomParams = google::protobuf::Map<std::string, std::string>;
 
-// The number in `key`, or `fallback` if it is not set. Throws FieldError("custom_param", ...) if it
-// is not a finite number.
-double CustomNumber(const CustomParams& params, const std::string& key, double fallback);
-// The text in `key`, or `fallback` if it is not set.
+// The number in `key`, or `default_value` if it is not set. Throws FieldError("custom_param", ...)
+// if it is not a finite number.
+double CustomNumber(const CustomParams& params, const std::string& key, double default_value);
+// The text in `key`, or `default_value` if it is not set.
 std::string CustomText(const CustomParams& params, const std::string& key,
-                       const std::string& fallback);
+                       const std::string& default_value);
 
 // Throws FieldError("custom_param", ...) if `params` has another key than `known`. `owner`, for the
 // message: "a layer of type Pooling".

@@ -20,7 +20,7 @@ namespace millrace::inline proto {
 class SourceMap {
  public:
   SourceMap() = default;
-  // Of a file without lines: every path gives the file alone.
+  // The map of a file without lines: every path gives the file alone.
   explicit SourceMap(std::string file) : file_(std::move(file)) {}
 
   const std::string& file() const { return file_; }

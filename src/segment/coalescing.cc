@@ -14,7 +14,7 @@ constexpr double kNew = 1.0 / 4;
 }  // namespace
 
 Coalescing::Coalescing(const CoalescingLimits& limits) : limits_(limits) {
-  CHECK(0 <= limits.least_ns && limits.least_ns <= limits.most_ns);
+  CHECK(0 <= limits.min_ns && limits.min_ns <= limits.max_ns);
 }
 
 int64_t Coalescing::Ns(int64_t now_ns, uint64_t iterations) {
@@ -29,8 +29,8 @@ int64_t Coalescing::Ns(int64_t now_ns, uint64_t iterations) {
     counted_ = iterations;
     counted_at_ = now_ns;
   }
-  const auto most = static_cast<double>(limits_.most_ns);
-  return std::max(static_cast<int64_t>(std::min(interval_ns_ * kShare, most)), limits_.least_ns);
+  const auto most = static_cast<double>(limits_.max_ns);
+  return std::max(static_cast<int64_t>(std::min(interval_ns_ * kShare, most)), limits_.min_ns);
 }
 
 }  // namespace millrace::inline segment

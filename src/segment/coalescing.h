@@ -13,8 +13,8 @@
 namespace millrace::inline segment {
 
 struct CoalescingLimits {
-  int64_t least_ns = 200'000;
-  int64_t most_ns = 2'000'000;
+  int64_t min_ns = 200'000;
+  int64_t max_ns = 2'000'000;
 };
 
 class Coalescing {
@@ -22,7 +22,7 @@ class Coalescing {
   explicit Coalescing(const CoalescingLimits& limits);
 
   // Wait from `now_ns` on: a sixteenth of the smoothed interval between iterations, within the
-  // limits; least_ns until that interval is known. `iterations`: those that the segment counts as
+  // limits; min_ns until that interval is known. `iterations`: those that the segment counts as
   // this node's. Neither argument may decrease.
   int64_t Ns(int64_t now_ns, uint64_t iterations);
 

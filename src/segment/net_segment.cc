@@ -86,7 +86,7 @@ NetSegment::Next NetSegment::Work(int64_t now_ns) {
   metrics_->Passed(!more_in && wire_before == metrics_->wire_bytes());
   next.deadline_ns = std::min(exchange_->NextEvent(now_ns), filter_->handshake().NextEvent());
   if (gossip_) next.deadline_ns = std::min(next.deadline_ns, gossip_->NextEvent());
-  if (paced_) next.deadline_ns = std::max(next.deadline_ns, pacer_.ReadyNs(most_wire_bytes_));
+  if (paced_) next.deadline_ns = std::max(next.deadline_ns, pacer_.ReadyNs(max_wire_bytes_));
   // The transport still holds slots, or had no room for frames.
   const bool waits = busy_ || !unsent_gossip_.empty() || accepted_count_ != reclaimed_;
   next.what = waits ? WaitFor::kReceiveOrSend : WaitFor::kReceive;
@@ -320,7 +320,7 @@ void NetSegment::Fetch(int64_t now_ns) {
 
 size_t NetSegment::Affordable(int64_t now_ns) {
   if (!pacer_.limited()) return kSendBatch;
-  const double frames = pacer_.Available(now_ns) / most_wire_bytes_;
+  const double frames = pacer_.Available(now_ns) / max_wire_bytes_;
   if (frames < 1) return 0;
   return static_cast<size_t>(std::clamp(frames, kMinFrames, 1e6));
 }

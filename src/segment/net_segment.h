@@ -191,7 +191,7 @@ class NetSegment {
 
  private:
   Next Work(int64_t now_ns);
-  void MakeExecutor(int64_t most_floats, float* weights, int64_t count);
+  void MakeExecutor(int64_t max_floats, float* weights, int64_t count);
   bool SendsDirect(const float* weights, int64_t count);
   void FinishReceived(int64_t now_ns);
   Next HoldBack(JoinVerdict verdict, int64_t now_ns);
@@ -229,7 +229,7 @@ class NetSegment {
   std::unique_ptr<LinkLog> link_log_;
   std::unique_ptr<JoinLog> join_log_;
   const size_t transmissions_of_multicast_;
-  const double most_wire_bytes_;  // upper bound for one frame, all its transmissions included
+  const double max_wire_bytes_;  // upper bound for one frame, all its transmissions included
   Pacer pacer_;
 
   std::vector<InFrame> in_;

@@ -84,11 +84,11 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
       transport_(std::move(transport)),
       transmissions_of_multicast_(transport_->info().multicast ? 1
                                                                : transport_->info().peers.size()),
-      most_wire_bytes_(
+      max_wire_bytes_(
           static_cast<double>(transmissions_of_multicast_ *
                               (transport_->max_frame_bytes() + transport_->info().overhead_bytes))),
       pacer_(config.max_bytes_per_second,
-             std::max(config.max_bytes_per_second * kBurstSeconds, 2 * most_wire_bytes_)) {
+             std::max(config.max_bytes_per_second * kBurstSeconds, 2 * max_wire_bytes_)) {
   replica_device_.device->memory().Fill(memory_.get(), 0, memory_.bytes());
   ExchangeConfig exchange = config.exchange;
   exchange.trailer_bytes = config.filter.key ? kFrameTagBytes : 0;
@@ -153,14 +153,14 @@ bool NetSegment::SendsDirect(const float* weights, int64_t count) {
   return from_weights || transport_->RegisterMemory({memory_.get<std::byte>(), memory_.bytes()});
 }
 
-void NetSegment::MakeExecutor(int64_t most_floats, float* weights, int64_t count) {
+void NetSegment::MakeExecutor(int64_t max_floats, float* weights, int64_t count) {
   float* const base = memory_.get<float>();
   arrays_ = {.weights = weights,
              .base = base,
              .pending = base + count,
              .rule_state = rule_.state_floats > 0 ? base + 2 * count : nullptr,
              .size = count,
-             .chunk_floats = config_.chunk_floats > 0 ? config_.chunk_floats : most_floats};
+             .chunk_floats = config_.chunk_floats > 0 ? config_.chunk_floats : max_floats};
   try {
     executor_ = replica_device_.make_executor(arrays_, config_.exchange.codec, config_.rule);
   } catch (const Error& error) {

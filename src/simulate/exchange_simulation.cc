@@ -12,7 +12,7 @@
 namespace millrace::inline simulate {
 namespace {
 
-constexpr int64_t kLongestRestNs = 300'000'000'000;  // for forming and for coming to rest
+constexpr int64_t kMaxRestNs = 300'000'000'000;  // for forming and for coming to rest
 constexpr size_t kFramesAtOnce = 4;
 
 class ExchangeSimulation : public SimulationCore {
@@ -102,9 +102,9 @@ class ExchangeSimulation : public SimulationCore {
         });
       }
     }
-    constexpr int64_t kShortestNs = 1000;
+    constexpr int64_t kMinNs = 1000;
     PollAt(w, std::max({network().FreeAt(static_cast<uint16_t>(w)), exchange(w).NextEvent(now_ns()),
-                        now_ns() + kShortestNs}));
+                        now_ns() + kMinNs}));
   }
 
   float RateFactor(int w) const override {
@@ -135,7 +135,7 @@ class ExchangeSimulation : public SimulationCore {
       return true;
     };
     while (!formed()) {
-      if (now_ns() > kLongestRestNs) throw Error("the workers did not find each other");
+      if (now_ns() > kMaxRestNs) throw Error("the workers did not find each other");
       Step();
     }
     // No node leaves or joins from here on.
@@ -163,9 +163,9 @@ class ExchangeSimulation : public SimulationCore {
       return true;
     };
     while (!at_rest()) {
-      if (now_ns() - begin_ns > kLongestRestNs) {
+      if (now_ns() - begin_ns > kMaxRestNs) {
         throw Error("after the last iteration, the exchange did not come to rest in ",
-                    kLongestRestNs / 1'000'000'000, " s of virtual time");
+                    kMaxRestNs / 1'000'000'000, " s of virtual time");
       }
       Step();
     }

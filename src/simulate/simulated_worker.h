@@ -68,7 +68,7 @@ class SimulatedWorker {
   const std::vector<float>& weights() const { return weights_; }
   const std::vector<float>& base() const { return base_; }  // ReplicaArrays::base
   SimulatedStrategy& strategy() { return *strategy_; }
-  // Of a worker that has one.
+  // REQUIRES: the worker has one.
   Exchange& exchange() { return *exchange_; }
   // The state of the merge rule: float k of weight i is element k * size + i. Empty: it has none.
   std::vector<float>& rule_state() { return rule_state_; }

@@ -43,7 +43,7 @@ std::string WithoutBlanks(const std::string& text) {
 std::string Basename(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // Appends the histories that fit, in the order of the solvers.
-void AddHistories(const Snapshot& snapshot, const std::string& path, size_t most_bytes,
+void AddHistories(const Snapshot& snapshot, const std::string& path, size_t max_bytes,
                   caffe::SolverState* state) {
   size_t bytes = state->ByteSizeLong();
   for (size_t solver = 0; solver < snapshot.histories.size(); ++solver) {
@@ -54,12 +54,12 @@ void AddHistories(const Snapshot& snapshot, const std::string& path, size_t most
       for (const caffe::BlobProto& blob : *snapshot.histories[solver]) {
         added += blob.ByteSizeLong() + 16;
       }
-      if (bytes + added <= most_bytes) {
+      if (bytes + added <= max_bytes) {
         bytes += added;
         *own.mutable_history() = *snapshot.histories[solver];
       } else {
         LOG(WARNING) << path << ": the history of solver " << solver << " does not fit the "
-                     << most_bytes << " bytes of a file; left out";
+                     << max_bytes << " bytes of a file; left out";
       }
     }
     if (solver == 0) {
@@ -89,7 +89,7 @@ std::optional<RunState> CompleteRunState(const Snapshot& snapshot) {
 }
 
 void SaveState(const std::string& path, const std::string& model, const Snapshot& snapshot,
-               size_t most_bytes) {
+               size_t max_bytes) {
   CheckIteration(path, snapshot);
   caffe::SolverState state;
   state.set_iter(static_cast<int32_t>(snapshot.iteration));
@@ -102,13 +102,13 @@ void SaveState(const std::string& path, const std::string& model, const Snapshot
     AddHistories(snapshot, path, SIZE_MAX, &state);
     return SaveHdf5State(path, state, run ? &*run : nullptr);
   }
-  if (run && state.ByteSizeLong() + run->ByteSizeLong() + 16 > most_bytes) {
+  if (run && state.ByteSizeLong() + run->ByteSizeLong() + 16 > max_bytes) {
     LOG(WARNING) << path << ": the state of the merge rule " << run->rule() << " does not fit the "
-                 << most_bytes << " bytes of a file; left out";
+                 << max_bytes << " bytes of a file; left out";
   } else if (run) {
     SetRunState(*run, &state);
   }
-  AddHistories(snapshot, path, most_bytes, &state);
+  AddHistories(snapshot, path, max_bytes, &state);
   SaveBinary(path, state);
 }
 
@@ -173,8 +173,8 @@ SnapshotPaths SnapshotPathsOf(const std::string& prefix, int64_t iteration,
 }
 
 SnapshotPaths WriteSnapshot(const std::string& prefix, const Snapshot& snapshot,
-                            size_t most_state_bytes) {
-  return {WriteModel(prefix, snapshot), WriteState(prefix, snapshot, most_state_bytes)};
+                            size_t max_state_bytes) {
+  return {WriteModel(prefix, snapshot), WriteState(prefix, snapshot, max_state_bytes)};
 }
 
 std::string WriteModel(const std::string& prefix, const Snapshot& snapshot) {
@@ -189,9 +189,9 @@ std::string WriteModel(const std::string& prefix, const Snapshot& snapshot) {
 }
 
 std::string WriteState(const std::string& prefix, const Snapshot& snapshot,
-                       size_t most_state_bytes) {
+                       size_t max_state_bytes) {
   const SnapshotPaths paths = SnapshotPathsOf(prefix, snapshot.iteration, snapshot.format);
-  SaveState(paths.state, paths.model, snapshot, most_state_bytes);
+  SaveState(paths.state, paths.model, snapshot, max_state_bytes);
   return paths.state;
 }
 
@@ -220,10 +220,10 @@ std::string NodeStatePath(const std::string& state, const std::string& node) {
 }
 
 std::string WriteNodeState(const std::string& prefix, const std::string& node,
-                           const Snapshot& snapshot, size_t most_state_bytes) {
+                           const Snapshot& snapshot, size_t max_state_bytes) {
   const SnapshotPaths paths = SnapshotPathsOf(prefix, snapshot.iteration, snapshot.format);
   const std::string path = NodeStatePath(paths.state, node);
-  SaveState(path, paths.model, snapshot, most_state_bytes);
+  SaveState(path, paths.model, snapshot, max_state_bytes);
   return path;
 }
 

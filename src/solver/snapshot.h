@@ -55,15 +55,15 @@ SnapshotPaths SnapshotPathsOf(const std::string& prefix, int64_t iteration,
 
 // Writes the model, then the state that names it. Each file appears complete or not at all, and a
 // state never names a missing model. Histories that would make the state larger than
-// `most_state_bytes` (default: the format's 2 GiB) are left out, and so is the state of the merge
+// `max_state_bytes` (default: the format's 2 GiB) are left out, and so is the state of the merge
 // rule, with a warning in the log; HDF5 has no such limit. Throws Error naming the file (disk full,
 // for example).
 SnapshotPaths WriteSnapshot(const std::string& prefix, const Snapshot& snapshot,
-                            size_t most_state_bytes = INT_MAX);
+                            size_t max_state_bytes = INT_MAX);
 // The two steps of WriteSnapshot. Each returns its path. The model must exist before the state.
 std::string WriteModel(const std::string& prefix, const Snapshot& snapshot);
 std::string WriteState(const std::string& prefix, const Snapshot& snapshot,
-                       size_t most_state_bytes = INT_MAX);
+                       size_t max_state_bytes = INT_MAX);
 
 // Removes the temporary files of processes that were killed while they wrote snapshots of this
 // prefix (RemoveStaleTemporaries in base/files/file.h). Returns the number of files.
@@ -75,7 +75,7 @@ std::string NodeStatePath(const std::string& state, const std::string& node);
 // Writes that state and no model, with the limit of WriteSnapshot. It names the model of the same
 // iteration, which another node may still be writing. Returns the path.
 std::string WriteNodeState(const std::string& prefix, const std::string& node,
-                           const Snapshot& snapshot, size_t most_state_bytes = INT_MAX);
+                           const Snapshot& snapshot, size_t max_state_bytes = INT_MAX);
 
 // The weights in a .caffemodel. Throws Error naming the file if it is missing, empty, truncated, or
 // another kind of file. It may name a net without layers, as in Caffe, if `may_lack_layers`.

@@ -1,6 +1,6 @@
 // Reads a solver.prototxt and everything that it names, and rejects configurations that cannot be
 // run, before anything is built. Files that Caffe 1.0 trains by are accepted; warnings name
-// settings whose effect is hardly wanted.
+// settings with effects that a user is unlikely to want.
 #ifndef MILLRACE_SOLVER_SOLVER_CONFIG_H_
 #define MILLRACE_SOLVER_SOLVER_CONFIG_H_
 

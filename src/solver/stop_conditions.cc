@@ -202,12 +202,12 @@ class Patience : public OutputCondition {
 };
 
 PartDescriptor Judging(std::string name, PartParameter own) {
-  return {
-      .name = std::move(name),
-      .parameters = {std::move(own),
-                     {.name = "output", .least = 0, .most = 1e6, .whole = true},
-                     {.name = "net", .least = 0, .most = 1e6, .whole = true},
-                     {.name = "direction", .fallback = 1, .least = -1, .most = 1, .whole = true}}};
+  return {.name = std::move(name),
+          .parameters = {
+              std::move(own),
+              {.name = "output", .least = 0, .most = 1e6, .whole = true},
+              {.name = "net", .least = 0, .most = 1e6, .whole = true},
+              {.name = "direction", .default_value = 1, .least = -1, .most = 1, .whole = true}}};
 }
 
 const RegisterStopCondition target(

@@ -33,8 +33,8 @@ struct StrategyContext {
   const Clock* clock = nullptr;
   bool in_cluster = false;
   bool weights_are_shared = false;  // other processes of this machine may join them
-  // Those that a launcher has started to train with this one; null: it is alone. Only a synchronous
-  // strategy gets any.
+  // The processes that a launcher has started to train together; null: this one is alone. Only a
+  // synchronous strategy gets any.
   Processes* processes = nullptr;
   // Whether other machines train these weights at present; null: none does.
   std::function<bool()> has_peers;

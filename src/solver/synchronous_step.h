@@ -23,17 +23,17 @@ class SynchronousStep {
  public:
   virtual ~SynchronousStep() = default;
 
-  // Of this solver among all solvers of the run, from 0 to solvers() - 1.
+  // The number of this solver among all solvers of the run, from 0 to solvers() - 1.
   virtual int index() const = 0;
   virtual int solvers() const = 0;
-  // Of this solver among those of its process: the number by which its net takes turns at batches.
+  // The number of this solver in its process, by which its net takes turns at batches.
   virtual int index_in_process() const = 0;
   // Whether this solver acts for all solvers of its process: it updates their weights, tests, saves
   // and reports. The others keep no history.
   virtual bool leads_process() const = 0;
   // Whether this solver updates weights, and needs the history of an update rule.
   virtual bool updates() const { return leads_process(); }
-  // Of the histories in a snapshot, the number of the one with which this solver continues.
+  // The number of the history in a snapshot with which this solver continues.
   virtual int history() const { return index_in_process(); }
   // Whether the run's weights hold all progress of the iterations that this solver has completed.
   virtual bool merged() const { return true; }

@@ -72,12 +72,12 @@ void UpdateRule::ImportHistory(const History& history, const std::string& what, 
   }
 }
 
-double UpdateRule::CustomNumber(const std::string& key, double fallback) const {
-  return millrace::CustomNumber(param().custom_param(), key, fallback);
+double UpdateRule::CustomNumber(const std::string& key, double default_value) const {
+  return millrace::CustomNumber(param().custom_param(), key, default_value);
 }
 
-std::string UpdateRule::CustomText(const std::string& key, const std::string& fallback) const {
-  return millrace::CustomText(param().custom_param(), key, fallback);
+std::string UpdateRule::CustomText(const std::string& key, const std::string& default_value) const {
+  return millrace::CustomText(param().custom_param(), key, default_value);
 }
 
 float UpdateRule::GradientScale(const float* gradients) {

@@ -45,8 +45,8 @@ class AdaptiveCondition : public SyncCondition {
 
 const RegisterSyncCondition adaptive(
     {.name = "adaptive",
-     .parameters = {{.name = "staleness", .fallback = 16, .least = 0, .most = 1e9},
-                    {.name = "most", .fallback = 64, .least = 1, .most = 1e9, .whole = true}}},
+     .parameters = {{.name = "staleness", .default_value = 16, .least = 0, .most = 1e9},
+                    {.name = "most", .default_value = 64, .least = 1, .most = 1e9, .whole = true}}},
     [](const PartValues& values) {
       return std::make_unique<AdaptiveCondition>(values.at("staleness"), values.at("most"));
     });

@@ -60,9 +60,9 @@ const PartRegistry<RuleEntry>& Rules() {
     made.Register(
         {{.name = "outer",
           .parameters =
-              {{.name = "rate", .fallback = 0.7, .least = 1e-6, .most = 10},
-               {.name = "momentum", .fallback = 0.9, .least = 0, .most = 0.999},
-               {.name = "nesterov", .fallback = 1, .least = 0, .most = 1, .whole = true}}},
+              {{.name = "rate", .default_value = 0.7, .least = 1e-6, .most = 10},
+               {.name = "momentum", .default_value = 0.9, .least = 0, .most = 0.999},
+               {.name = "nesterov", .default_value = 1, .least = 0, .most = 1, .whole = true}}},
          Rule::kOuter});
     return made;
   }();
@@ -178,12 +178,16 @@ const RegisterStrategy allreduce(
     {.part =
          {.name = "allreduce",
           .parameters =
-              {{.name = "average", .fallback = 1, .least = 0, .most = 1, .whole = true},
-               {.name = "bucket_kib", .fallback = 4096, .least = 1, .most = 1 << 20, .whole = true},
-               {.name = "divide_batch", .fallback = 0, .least = 0, .most = 1, .whole = true},
-               {.name = "every", .fallback = 1, .least = 1, .most = 1e9, .whole = true},
+              {{.name = "average", .default_value = 1, .least = 0, .most = 1, .whole = true},
+               {.name = "bucket_kib",
+                .default_value = 4096,
+                .least = 1,
+                .most = 1 << 20,
+                .whole = true},
+               {.name = "divide_batch", .default_value = 0, .least = 0, .most = 1, .whole = true},
+               {.name = "every", .default_value = 1, .least = 1, .most = 1e9, .whole = true},
                // Seconds of silence after which a process of mpirun or srun counts as lost.
-               {.name = "peer_timeout", .fallback = 60, .least = 1, .most = 1e6}}},
+               {.name = "peer_timeout", .default_value = 60, .least = 1, .most = 1e6}}},
      .check = Check,
      .make = MakeAllreduce,
      .synchronous = true,

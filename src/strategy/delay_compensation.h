@@ -22,8 +22,8 @@ namespace millrace::inline strategy {
 void HogwildUpdateCompensate(float lambda, int passes, int64_t count, const float* gradients,
                              const float* weights, float* read);
 
-// Of one solver, which takes a copy of the weights when its iteration begins. Memory: one array of
-// weights, if lambda is not 0. Not thread-safe.
+// The compensation of one solver, which takes a copy of the weights when its iteration begins.
+// Memory: one array of weights, if lambda is not 0. Not thread-safe.
 class DelayCompensation {
  public:
   // `lambda`: 0 for none. `passes`: iter_size of the solver.

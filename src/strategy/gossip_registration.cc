@@ -18,10 +18,11 @@ struct RuleEntry {
 const PartRegistry<RuleEntry>& Rules() {
   static const PartRegistry<RuleEntry> rules = [] {
     PartRegistry<RuleEntry> made("merge rule of the strategy gossip");
-    made.Register({{.name = "noloco",
-                    .parameters = {{.name = "momentum", .fallback = 0.5, .least = 0, .most = 0.99},
-                                   {.name = "rate", .fallback = 0.7, .least = 0, .most = 2},
-                                   {.name = "pull", .fallback = 1, .least = 0.01, .most = 2}}}});
+    made.Register(
+        {{.name = "noloco",
+          .parameters = {{.name = "momentum", .default_value = 0.5, .least = 0, .most = 0.99},
+                         {.name = "rate", .default_value = 0.7, .least = 0, .most = 2},
+                         {.name = "pull", .default_value = 1, .least = 0.01, .most = 2}}}});
     return made;
   }();
   return rules;

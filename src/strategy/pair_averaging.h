@@ -6,10 +6,10 @@
 // which leaves the mean of all solvers' weights as it is; or by a rule (noloco.h). The run's
 // weights are this mean after each Flush and Publish.
 //
-// Of a solver on a device, w_i is in memory of the host, where others average it. The device trains
-// on a copy: when it is time to average, the solver adds what the device has gained to w_i,
-// averages, and copies w_i to the device. Gradients are thus computed at weights of some iterations
-// before, as in the paper.
+// The weights w_i of a solver on a device are in memory of the host, where others average it. The
+// device trains on a copy: when it is time to average, the solver adds what the device has gained
+// to w_i, averages, and copies w_i to the device. Gradients are thus computed at weights of some
+// iterations before, as in the paper.
 #ifndef MILLRACE_STRATEGY_PAIR_AVERAGING_H_
 #define MILLRACE_STRATEGY_PAIR_AVERAGING_H_
 

@@ -11,10 +11,10 @@ std::string OneOf(const std::vector<std::string>& names) {
 void ReadParameter(const std::string& field, const topology_file::Parameter& given,
                    const MergeRuleDescriptor& rule, RuleParameters* parameters) {
   if (given.key().empty()) throw FieldError(field + ".key", "missing, expected a name");
-  const RuleParameter* const parameter = rule.FindParameter(given.key());
+  const PartParameter* const parameter = rule.FindParameter(given.key());
   if (parameter == nullptr) {
     std::vector<std::string> known;
-    for (const RuleParameter& each : rule.parameters) known.push_back(each.name);
+    for (const PartParameter& each : rule.parameters) known.push_back(each.name);
     throw FieldError(field + ".key", "\"", given.key(), "\" given, expected ",
                      known.empty() ? "none" : OneOf(known), " with merge rule ", rule.name);
   }

@@ -215,7 +215,7 @@ class SolverSession : public Session {
   void Finish() override {
     if (std::exchange(left_, true)) return;
     solvers_.Flush();
-    if (node_) node_->Finish(longest_ns_);
+    if (node_) node_->Finish(max_iteration_ns_);
     if (processes_) processes_->Finish();
   }
   void Leave() override {
@@ -306,7 +306,7 @@ class SolverSession : public Session {
     if (!step) return std::nullopt;
     stepped_ = true;
     const int64_t iteration_ns = clock_.NowNs() - begin_ns;
-    longest_ns_ = std::max(longest_ns_, iteration_ns);
+    max_iteration_ns_ = std::max(max_iteration_ns_, iteration_ns);
     if (stop_conditions_.AfterIteration(weights_->clock().global())) ended_ = true;
     losses_.Add(step->loss);
     if (counters_) {
@@ -416,15 +416,15 @@ class SolverSession : public Session {
                    const SessionOptions& options) {
     IterationClock& iterations = weights_->clock();
     node_ = std::make_unique<NodeRunner>(
-        std::move(node_config), ClusterReplica{.weights = weights_->data(),
-                                               .size = weights_->size(),
-                                               .layout_digest = net.layout().Digest(),
-                                               .examples = ExamplesOf(net.batch_size(), config_.param,
-                                                                      solvers_.count()),
-                                               .start = iterations.start(),
-                                               .iterations = &iterations,
-                                               .replica_device = HostReplica(&weights_->locks()),
-                                               .registry = options.metrics});
+        std::move(node_config),
+        ClusterReplica{.weights = weights_->data(),
+                       .size = weights_->size(),
+                       .layout_digest = net.layout().Digest(),
+                       .examples = ExamplesOf(net.batch_size(), config_.param, solvers_.count()),
+                       .start = iterations.start(),
+                       .iterations = &iterations,
+                       .replica_device = HostReplica(&weights_->locks()),
+                       .registry = options.metrics});
     node_->Join(options.join_seconds);
     merged_ = std::make_unique<MergedWeights>(&node_->cluster(), weights_.get(), net.layout());
   }
@@ -475,7 +475,7 @@ class SolverSession : public Session {
   std::vector<std::unique_ptr<NetView>> test_views_;
   MovingAverage losses_{config_.param.average_loss()};
   std::unique_ptr<RunCounters> counters_;  // null: the options give no registry
-  int64_t longest_ns_ = 0;
+  int64_t max_iteration_ns_ = 0;
   std::atomic<bool> ended_ = false;  // by a stop condition
   bool left_ = false;
   bool past_max_iter_ = false;

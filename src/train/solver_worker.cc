@@ -132,7 +132,7 @@ void SolverWorker::Pause() {
 }
 
 void SolverWorker::CountTime(int64_t begin_ns) {
-  longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);
+  max_iteration_ns_ = std::max(max_iteration_ns_.load(), run_.clock.NowNs() - begin_ns);
 }
 
 bool SolverWorker::CatchUp() {

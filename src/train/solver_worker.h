@@ -66,7 +66,7 @@ class SolverWorker {
   // finite. The error of a solver that others step with names the solver, and ends theirs too.
   void Run();
   // Longest iteration so far, including its test, in ns. Thread-safe.
-  int64_t longest_ns() const { return longest_ns_.load(std::memory_order_relaxed); }
+  int64_t max_iteration_ns() const { return max_iteration_ns_.load(std::memory_order_relaxed); }
 
   // The snapshot of `iteration` with `weights` as its model, after all solvers have ended; none if
   // that snapshot was already opened. `weights` outlive this object. Without `with_model`, only
@@ -139,7 +139,7 @@ class SolverWorker {
   std::unique_ptr<Strategy> strategy_;
   SynchronousStep* step_ = nullptr;  // of strategy_; null: solvers do not step together
   std::optional<Solver> solver_;
-  std::atomic<int64_t> longest_ns_{0};
+  std::atomic<int64_t> max_iteration_ns_{0};
 };
 
 }  // namespace millrace::inline train

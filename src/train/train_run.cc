@@ -246,9 +246,9 @@ class TrainRun {
   }
 
   // Longest iteration over all solvers.
-  static int64_t LongestNs(const std::vector<std::unique_ptr<SolverWorker>>& workers) {
+  static int64_t MaxIterationNs(const std::vector<std::unique_ptr<SolverWorker>>& workers) {
     int64_t longest = 0;
-    for (const auto& worker : workers) longest = std::max(longest, worker->longest_ns());
+    for (const auto& worker : workers) longest = std::max(longest, worker->max_iteration_ns());
     return longest;
   }
 
@@ -283,11 +283,11 @@ class TrainRun {
       // A solver that waits for data does not check stop_.
       // Solvers that step together stop together, after an iteration that they still complete.
       if (stop_.stop && (!setup_.synchronous || errors_.failed())) setup_.data->Stop();
-      if (cluster_) cluster_->Publish(stop_conditions_, LongestNs(workers));
+      if (cluster_) cluster_->Publish(stop_conditions_, MaxIterationNs(workers));
     }
     for (auto& thread : threads) thread->Join();
     stop_.solvers_ended = true;
-    if (cluster_) cluster_->session().life().SetLongest(LongestNs(workers));
+    if (cluster_) cluster_->session().life().SetLongest(MaxIterationNs(workers));
   }
 
   RunSetup setup_;

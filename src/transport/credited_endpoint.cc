@@ -48,7 +48,7 @@ CreditedEndpoint::CreditedEndpoint(std::unique_ptr<DatagramLink> link, const Cre
       session_(DrawSession()),
       by_node_(PeerLimit(plan.info)),
       receive_queue_(plan.receive_queue_frames),
-      reclaim_(plan.most_unfinished + 1),
+      reclaim_(plan.max_unfinished + 1),
       held_(RunFrames(plan.info.max_frame_bytes) * plan.info.max_frame_bytes) {
   IndexPeers();
   for (const NodeId node : plan.info.peers) {

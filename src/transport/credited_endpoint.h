@@ -25,7 +25,7 @@ struct CreditedPlan {
   TransportInfo info;               // peers in ascending order of node id
   uint32_t window_frames = 0;       // unacknowledged frames to and from each peer
   size_t receive_queue_frames = 0;  // capacity of the receive queue: frames in the link's buffers
-  size_t most_unfinished = 1;       // frames that the link reads after Flush; unused if info.copies
+  size_t max_unfinished = 1;        // frames that the link reads after Flush; unused if info.copies
   int64_t silence_ns = 0;           // peer timeout, by `clock`
   const Clock* clock = nullptr;
 };

@@ -104,7 +104,7 @@ class DatagramLink {
   }
   // See Transport::ReceiveMemory.
   virtual std::vector<std::span<const std::byte>> ReceiveMemory() const { return {}; }
-  // Of the frames that Flush has processed, how many of the latest are still being read from the
+  // How many of the latest frames that Flush has processed are still being read from the
   // caller's memory. Always 0 if TransportInfo::copies is true.
   virtual uint64_t Unfinished() { return 0; }
 

@@ -44,9 +44,9 @@ bool SendWindow::ProbeDue(int64_t now_ns) {
     next_probe_ns_ = std::min(next_probe_ns_, probed_ns_ + kHeardProbeNs);
   }
   if (now_ns < next_probe_ns_) return false;
-  const int64_t longest = unresponsive_ ? kLongestProbeNs : silence_ns_ / kProbesPerSilence;
-  interval_ns_ = std::clamp(2 * interval_ns_, kFirstProbeNs,
-                            std::clamp(longest, kFirstProbeNs, kLongestProbeNs));
+  const int64_t longest = unresponsive_ ? kMaxProbeNs : silence_ns_ / kProbesPerSilence;
+  interval_ns_ =
+      std::clamp(2 * interval_ns_, kFirstProbeNs, std::clamp(longest, kFirstProbeNs, kMaxProbeNs));
   probed_ns_ = now_ns;
   next_probe_ns_ = now_ns + interval_ns_;
   return true;

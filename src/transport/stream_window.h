@@ -64,7 +64,7 @@ class SendWindow {
   static constexpr uint32_t kFirstWindow = 24;
 
  private:
-  static constexpr int64_t kFirstProbeNs = 2'000'000, kLongestProbeNs = 100'000'000;
+  static constexpr int64_t kFirstProbeNs = 2'000'000, kMaxProbeNs = 100'000'000;
   // Longest interval of probes to an unresponsive peer that sends something.
   static constexpr int64_t kHeardProbeNs = 10'000'000;
   // Minimum number of probes, some of which may get lost, before a peer counts as unresponsive.

@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kLongestSleepNs = 5'000'000;
+constexpr int64_t kMaxSleepNs = 5'000'000;
 
 }  // namespace
 
@@ -47,7 +47,7 @@ int64_t SleepNs(const Clock& clock, int64_t deadline_ns) {
   const int64_t now = clock.NowNs();
   // Compares before subtracting: `deadline_ns` may be INT64_MAX ("never") and `now` negative.
   if (now >= deadline_ns) return 0;
-  if (deadline_ns > now + kLongestSleepNs) return kLongestSleepNs;
+  if (deadline_ns > now + kMaxSleepNs) return kMaxSleepNs;
   return deadline_ns - now;
 }
 

@@ -26,18 +26,18 @@ std::string TransportConfig::Text(const std::string& key) const {
   return options.at(key);
 }
 
-std::string TransportConfig::Text(const std::string& key, const std::string& fallback) const {
-  return Has(key) ? options.at(key) : fallback;
+std::string TransportConfig::Text(const std::string& key, const std::string& default_value) const {
+  return Has(key) ? options.at(key) : default_value;
 }
 
-int64_t TransportConfig::Int(const std::string& key, int64_t fallback, int64_t least,
+int64_t TransportConfig::Int(const std::string& key, int64_t default_value, int64_t least,
                              int64_t most) const {
-  return Has(key) ? Parse<int64_t>(*this, key, least, most, "an integer") : fallback;
+  return Has(key) ? Parse<int64_t>(*this, key, least, most, "an integer") : default_value;
 }
 
-double TransportConfig::Number(const std::string& key, double fallback, double least,
+double TransportConfig::Number(const std::string& key, double default_value, double least,
                                double most) const {
-  return Has(key) ? Parse<double>(*this, key, least, most, "a number") : fallback;
+  return Has(key) ? Parse<double>(*this, key, least, most, "a number") : default_value;
 }
 
 std::map<NodeId, std::string> TransportConfig::Peers(const char* form) const {

@@ -62,7 +62,7 @@ class IterationClock {
   int64_t global() const;
   // Iterations completed since start() by the solvers that share this clock.
   int64_t own() const;
-  // Of own(), the iterations whose progress is not in the shared weights yet. Read own() first.
+  // The iterations of own() whose progress is not in the shared weights yet. Read own() first.
   int64_t unmerged() const;
   // Number of registered solvers, over all processes.
   int solvers() const;

@@ -16,18 +16,18 @@ class WeightReader {
  public:
   using Use = std::function<void(std::span<float> piece)>;
 
-  // Of no weights.
+  // A reader of no weights.
   WeightReader() : WeightReader(std::span<const float>()) {}
-  // Of an array in host memory. Each value that is read is one that the weight had during the call.
-  // Conversions, because such an array needs nothing else to be read.
+  // A reader of an array in host memory. Each value that is read is one that the weight had during
+  // the call. Conversions, because such an array needs nothing else to be read.
   WeightReader(std::span<const float> weights);  // NOLINT(google-explicit-constructor)
   WeightReader(std::span<float> weights)         // NOLINT(google-explicit-constructor)
       : WeightReader(std::span<const float>(weights)) {}
   WeightReader(const WeightBuffer* weights)  // NOLINT(google-explicit-constructor)
       : WeightReader(
             std::span<const float>(weights->data(), static_cast<size_t>(weights->size()))) {}
-  // Of an array in the memory of a device. Each piece has all changes that were enqueued before the
-  // call and none in part. Throws OutOfMemory.
+  // A reader of an array in the memory of a device. Each piece has all changes that were enqueued
+  // before the call and none in part. Throws OutOfMemory.
   explicit WeightReader(DeviceWeights* weights);
 
   int64_t size() const { return size_; }

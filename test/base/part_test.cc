@@ -18,7 +18,7 @@ PartRegistry<Entry> Kettles() {
       {{.name = "round",
         .parameters = {
             {.name = "litres", .least = 0.5, .most = 3, .required = true},
-            {.name = "cups", .fallback = 4, .least = 1, .most = INFINITY, .whole = true}}}});
+            {.name = "cups", .default_value = 4, .least = 1, .most = INFINITY, .whole = true}}}});
   kettles.Register({{.name = "counted", .numbered = true}});
   return kettles;
 }
@@ -67,7 +67,8 @@ TEST(Part, RegistrationsWithMistakesAreReported) {
   auto kettles = Kettles();
   kettles.Register({{.name = "round"}});
   kettles.Register({{.name = "Round"}});
-  kettles.Register({{.name = "wide", .parameters = {{.name = "x", .fallback = 2, .most = 1}}}});
+  kettles.Register(
+      {{.name = "wide", .parameters = {{.name = "x", .default_value = 2, .most = 1}}}});
   kettles.Register({{.name = "twice", .parameters = {{.name = "x"}, {.name = "x"}}}});
   EXPECT_EQ(TakeBadRegistrations(),
             (std::vector<std::string>{

@@ -15,7 +15,7 @@ struct Shape {
   FaultKind kind;
   const char* name;
   double least_s, most_s;
-  double least_value, most_value;
+  double min_value, max_value;
 };
 using enum FaultKind;
 constexpr std::array<Shape, kFaultKinds> kShapes = {{
@@ -80,7 +80,7 @@ class Planner {
     Fault fault;
     fault.kind = static_cast<FaultKind>(deck_[next_++ % deck_.size()]);
     const Shape& shape = ShapeOf(fault.kind);
-    fault.value = Between(shape.least_value, shape.most_value);
+    fault.value = Between(shape.min_value, shape.max_value);
     fault.first = Node();
     do fault.second = Node();
     while (fault.second == fault.first);

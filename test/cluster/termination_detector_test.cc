@@ -50,7 +50,7 @@ class TerminationDetectors : public testing::Test {
     return nodes_[node]->Update();
   }
 
-  int64_t GivesUpAfterMs(int64_t longest_ms, int64_t own_ms, bool tells = true);
+  int64_t GivesUpAfterMs(int64_t max_ms, int64_t own_ms, bool tells = true);
 
   // Polls a stopped `node`.
   FinalSnapshotOwner UpdateStopped(NodeId node, bool is_leader = false, bool ended = true) {
@@ -345,14 +345,14 @@ TEST_F(TerminationDetectors, GiveUpOnLongLastIterations) {
   EXPECT_EQ(Update(0), State::kDiverged);
 }
 
-// Node 0 has ended. Node 1 runs an iteration; its longest one so far took `longest_ms`. Returns the
+// Node 0 has ended. Node 1 runs an iteration; its longest one so far took `max_ms`. Returns the
 // time in ms, in steps of 1 s, until node 0 gives up.
-int64_t TerminationDetectors::GivesUpAfterMs(int64_t longest_ms, int64_t own_ms, bool tells) {
+int64_t TerminationDetectors::GivesUpAfterMs(int64_t max_ms, int64_t own_ms, bool tells) {
   clock_.AdvanceNs(1'000'000'000);
   for (NodeId node : {0, 1}) End(node, {0, 1});
   gossip_.Clear();
   nodes_[0]->SetLongest(own_ms * 1'000'000);
-  if (tells) nodes_[1]->PublishTraining(longest_ms * 1'000'000);
+  if (tells) nodes_[1]->PublishTraining(max_ms * 1'000'000);
   State state = Update(0, 0);
   int64_t waited_ms = 0;
   for (; state == State::kTraining; waited_ms += 1000) state = Update(0, 1000);

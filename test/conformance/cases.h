@@ -66,13 +66,13 @@ inline TransportCase MemoryCase() {
               plan.info.max_frame_bytes = 2000;
               plan.info.multicast = true;
               plan.window_frames = options.small_queues ? 7 : 100;
-              plan.most_unfinished = options.small_queues ? 16 : 200;
+              plan.max_unfinished = options.small_queues ? 16 : 200;
               plan.receive_queue_frames = 1000;
               plan.silence_ns = SilenceMs(options) * 1'000'000;
               plan.clock = options.clock;
               auto link =
                   std::make_unique<FakeLink>(wire, node,
-                                             FakeLinkOptions{.outstanding = plan.most_unfinished,
+                                             FakeLinkOptions{.outstanding = plan.max_unfinished,
                                                              .buffers = plan.receive_queue_frames,
                                                              .finds_peers = true});
               group.push_back(std::make_unique<CreditedEndpoint>(std::move(link), plan));

@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-std::string OpenError(const std::string& path) {
+std::string LmdbDatabaseOpenError(const std::string& path) {
   return test::ErrorOf([&] { LmdbDatabase::Open(path); });
 }
 
@@ -147,32 +147,32 @@ TEST(LmdbDatabase, IsReadableWhereNoLockFileCanBeMade) {
 
 TEST(LmdbDatabase, SaysWhatIsWrongWithAPathThatIsNoDatabase) {
   const test::TempDir folder;
-  EXPECT_EQ(OpenError(folder / "missing"),
+  EXPECT_EQ(LmdbDatabaseOpenError(folder / "missing"),
             folder / "missing" + ": No such file or directory; expected an LMDB database folder");
   test::WriteFile(folder / "file", "text");
-  EXPECT_CONTAINS(OpenError(folder / "file"), "is not a folder");
+  EXPECT_CONTAINS(LmdbDatabaseOpenError(folder / "file"), "is not a folder");
   MakeDirectories(folder / "empty");
-  EXPECT_CONTAINS(OpenError(folder / "empty"), "has no data.mdb");
+  EXPECT_CONTAINS(LmdbDatabaseOpenError(folder / "empty"), "has no data.mdb");
   MakeDirectories(folder / "leveldb");
   test::WriteFile(folder / "leveldb/CURRENT", "MANIFEST-000002\n");
-  EXPECT_CONTAINS(OpenError(folder / "leveldb"), "is a LevelDB database");
+  EXPECT_CONTAINS(LmdbDatabaseOpenError(folder / "leveldb"), "is a LevelDB database");
   MakeDirectories(folder / "hollow");
   test::WriteFile(folder / "hollow/data.mdb", "");
-  EXPECT_CONTAINS(OpenError(folder / "hollow"), "is an empty file");
+  EXPECT_CONTAINS(LmdbDatabaseOpenError(folder / "hollow"), "is an empty file");
   MakeDirectories(folder / "nested/data.mdb");
-  EXPECT_CONTAINS(OpenError(folder / "nested"), "is not a regular file");
+  EXPECT_CONTAINS(LmdbDatabaseOpenError(folder / "nested"), "is not a regular file");
   for (size_t size : {1, 100, 4096, 20000}) {
     const std::string path = folder / StrCat("junk", size);
     MakeDirectories(path);
     test::WriteFile(path + "/data.mdb", std::string(size, 'x'));
-    EXPECT_CONTAINS(OpenError(path), "is not an LMDB database, or is truncated");
+    EXPECT_CONTAINS(LmdbDatabaseOpenError(path), "is not an LMDB database, or is truncated");
   }
 }
 
 TEST(LmdbDatabase, RefusesADatabaseWithoutRecords) {
   const test::TempDir folder;
   LmdbWriter(folder / "db").Commit();
-  EXPECT_EQ(OpenError(folder / "db"), folder / "db" + ": holds no records");
+  EXPECT_EQ(LmdbDatabaseOpenError(folder / "db"), folder / "db" + ": holds no records");
 }
 
 TEST(LmdbDatabase, RefusesATruncatedFileWhereverItIsCut) {
@@ -183,7 +183,7 @@ TEST(LmdbDatabase, RefusesATruncatedFileWhereverItIsCut) {
   const auto size = static_cast<int64_t>(std::filesystem::file_size(file));
   for (int64_t cut = size - 1; cut > 0; cut = cut % 2048 ? cut / 2048 * 2048 : cut - 1) {
     ASSERT_EQ(truncate(file.c_str(), cut), 0);
-    EXPECT_CONTAINS(OpenError(folder / "db"), "truncated") << cut;
+    EXPECT_CONTAINS(LmdbDatabaseOpenError(folder / "db"), "truncated") << cut;
   }
 }
 
@@ -197,7 +197,7 @@ TEST(LmdbDatabase, ReportsDamagedPagesInsteadOfReadingThem) {
     file.write("\x40\x00", 2);
   }
   file.close();
-  EXPECT_CONTAINS(OpenError(folder / "db"),
+  EXPECT_CONTAINS(LmdbDatabaseOpenError(folder / "db"),
                   folder / "db" + ": data.mdb cannot be read: MDB_CORRUPTED");
 }
 
@@ -234,7 +234,8 @@ TEST(LmdbDatabase, RefusesTheLockFileOfAnotherDatabase) {
   char byte = 'x';
   EXPECT_EQ(read(opened[0], &byte, 1), 1);  // 0 if the child has ended
   std::filesystem::rename(folder / "other/data.mdb", folder / "db/data.mdb");
-  EXPECT_CONTAINS(OpenError(folder / "db"), "lock.mdb is of another state than data.mdb");
+  EXPECT_CONTAINS(LmdbDatabaseOpenError(folder / "db"),
+                  "lock.mdb is of another state than data.mdb");
   EXPECT_EQ(write(closed[1], &byte, 1), 1);
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -250,7 +251,7 @@ TEST(LmdbDatabase, ReportsAMetaPageThatMakesNoSense) {
     std::string damaged = whole;
     for (const size_t page : {0, 4096}) damaged.replace(page + at, bytes.size(), bytes);
     test::WriteFile(folder / "db/data.mdb", damaged);
-    return OpenError(folder / "db");
+    return LmdbDatabaseOpenError(folder / "db");
   };
   EXPECT_CONTAINS(with(20, std::string("\x07\0\0\0", 4)), "has version 7 of LMDB's format");
   // LMDB divides by the page size.

@@ -289,7 +289,7 @@ class OneRecord : public Sampler {
 
 const RegisterSampler one_record(
     {.name = "one_record",
-     .parameters = {{.name = "record", .fallback = 3, .most = 1000, .whole = true}}},
+     .parameters = {{.name = "record", .default_value = 3, .most = 1000, .whole = true}}},
     [](const SampledData& data, const PartValues& values) {
       EXPECT_EQ(data.total, 24u);
       return std::make_shared<OneRecord>(values.at("record"));

@@ -165,7 +165,7 @@ TEST(Payload, OfWeightsHasTheirRoundedValues) {
         Guarded payload(4 * count + 4), decoded(4 * count);
         const Encoded encoded = EncodeWeights(codec, weights.data(), count, payload.data(), simd);
         EXPECT_EQ(encoded.codec, codec);
-        EXPECT_EQ(encoded.bytes, LeastPayloadBytes(codec, count));
+        EXPECT_EQ(encoded.bytes, MinPayloadBytes(codec, count));
         EXPECT_TRUE(payload.Intact(encoded.bytes));
         EXPECT_EQ(CheckPayload(codec, payload.data(), encoded.bytes, count, simd), 0);
         DecodeWeights(codec, payload.data(), count, decoded.floats(), simd);

@@ -129,7 +129,7 @@ class Duel {
         device_(test::DeviceOf(device, &fake_).memory(), host_.arrays),
         host_executor_(MakeHostExecutor(host_.arrays, codec)),
         taken_(static_cast<size_t>(host_.arrays.chunks())),
-        room_(LongestPayloadBytes(chunk_floats) + 64) {
+        room_(MaxEncodedBytes(chunk_floats) + 64) {
     // Small launches, so that a batch needs several.
     executor_ = test::ExecutorOn(device, &fake_, device_.arrays(), codec,
                                  {.launch_ops = 7, .launches = 3, .stage_bytes = 0});

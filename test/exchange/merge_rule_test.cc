@@ -25,7 +25,7 @@ std::vector<MergeRuleConfig> AllConfigs() {
   std::vector<MergeRuleConfig> all;
   for (const std::string& name : MergeRuleRegistry::Get().Names()) {
     all.push_back({name, {}});
-    for (const RuleParameter& each : MergeRuleRegistry::Get().Find(name)->parameters) {
+    for (const PartParameter& each : MergeRuleRegistry::Get().Find(name)->parameters) {
       for (const double value : {each.least, each.most})
         all.push_back({name, {{each.name, value}}});
     }
@@ -95,9 +95,9 @@ TEST(MergeRules, HaveDefaultsInTheirRanges) {
   for (const std::string& name : MergeRuleRegistry::Get().Names()) {
     const MergeRuleDescriptor& rule = *MergeRuleRegistry::Get().Find(name);
     EXPECT_EQ(rule.name, name);
-    for (const RuleParameter& each : rule.parameters) {
+    for (const PartParameter& each : rule.parameters) {
       EXPECT_FALSE(each.name.empty()) << name;
-      EXPECT_TRUE(each.Accepts(each.fallback)) << name << ' ' << each.name;
+      EXPECT_TRUE(each.Accepts(each.default_value)) << name << ' ' << each.name;
       EXPECT_EQ(rule.FindParameter(each.name), &each);
     }
   }

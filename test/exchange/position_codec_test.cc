@@ -146,7 +146,7 @@ TEST_P(PositionCodec, RefusesPositionsThatAreNotFiniteOrOfAnotherLength) {
   };
   const auto drops = [&](DropReason reason) { return x.exchange(1).stats().drops[reason]; };
   const uint64_t taken = x.exchange(1).stats().positions_taken;
-  std::vector<std::byte> payload(LeastPayloadBytes(GetParam(), 10));
+  std::vector<std::byte> payload(MinPayloadBytes(GetParam(), 10));
   std::memcpy(payload.data(), &kNan, 4);  // the scale, or two elements
   if (GetParam() == Codec::kBfloat16) std::memcpy(payload.data(), "\xc0\x7f", 2);
   give(GetParam(), FrameType::kPosition, payload);

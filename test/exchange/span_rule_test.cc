@@ -220,7 +220,7 @@ TEST(SpanRuleRegistration, KeepsTheFirstOfTwoRulesOfOneName) {
 
 TEST(SpanRuleRegistration, RefusesDescriptorsWithMistakes) {
   const MergeRuleFactory make = FactoryOf(Merging::kDecay);
-  const auto mistake = [&](std::vector<RuleParameter> parameters) {
+  const auto mistake = [&](std::vector<PartParameter> parameters) {
     return MistakeOf({.name = "bad", .parameters = std::move(parameters)}, make);
   };
   for (const std::string name : {"", "Bad", "a b", "a-b"}) {
@@ -229,6 +229,8 @@ TEST(SpanRuleRegistration, RefusesDescriptorsWithMistakes) {
   }
   EXPECT_EQ(mistake({{"x", 2, 0, 1}}),
             "merge rule bad: parameter x is 2 by default, expected 0 to 1");
+  EXPECT_EQ(mistake({{"x", 0, 0, 1, true}}),
+            "merge rule bad: parameter x is whole or required, expected neither");
   EXPECT_EQ(mistake({{"x", 0, 0, 1}, {"x", 0, 0, 1}}),
             "merge rule bad: parameter x is there twice, expected it once");
   EXPECT_EQ(mistake({{"the x", 0, 0, 1}}),

@@ -61,7 +61,7 @@ TEST(ThrottledExchange, SendsChunksMoreOftenInWhichProgressIsLarge) {
 
 struct Traffic {
   double diffs_per_position = 0;
-  uint64_t least_positions = 0;  // of the chunk that was sent least often
+  uint64_t min_positions = 0;  // of the chunk that was sent least often
 };
 
 // Counts the traffic of eight nodes that make progress in every `every`th tick, one after the
@@ -111,8 +111,8 @@ TEST(ThrottledExchange, DoesNotWaitForWorkersThatHaveMadeNoIteration) {
 }
 
 TEST(ThrottledExchange, IsNotHeldUpByOneSlowWorker) {
-  const uint64_t even = TrafficOfEight(1).least_positions;
-  EXPECT_GT(2 * TrafficOfEight(60).least_positions, even);
+  const uint64_t even = TrafficOfEight(1).min_positions;
+  EXPECT_GT(2 * TrafficOfEight(60).min_positions, even);
 }
 
 TEST(ThrottledExchange, ComesToTheSameWeights) {

@@ -14,17 +14,17 @@ INSTANTIATE_TEST_SUITE_P(Devices, WeightReaders, testing::ValuesIn(DeviceChoices
                          DeviceChoiceName);
 
 // More than two pieces.
-constexpr int64_t kSize = 2'500'000;
+constexpr int64_t kWeightReaderSize = 2'500'000;
 
 TEST_P(WeightReaders, GiveEachUpdateWholeOrNotAtAll) {
-  DeviceWeights weights(&first(), kSize);
+  DeviceWeights weights(&first(), kWeightReaderSize);
   const WeightReader reader(&weights);
-  ASSERT_EQ(reader.size(), kSize);
+  ASSERT_EQ(reader.size(), kWeightReaderSize);
   IterationClock clock;
   std::atomic<bool> reads{true};
   std::atomic<int> updates{0};
   TestThread thread([&] {
-    AddingSolver solver(std::make_unique<DeviceStrategy>(&weights, &clock), kSize, 1);
+    AddingSolver solver(std::make_unique<DeviceStrategy>(&weights, &clock), kWeightReaderSize, 1);
     while (reads) {
       solver.Iterate(1);
       ++updates;
@@ -41,30 +41,30 @@ TEST_P(WeightReaders, GiveEachUpdateWholeOrNotAtAll) {
       EXPECT_GE(piece[0], last);
       last = piece[0];
     });
-    ASSERT_EQ(count, kSize);
+    ASSERT_EQ(count, kWeightReaderSize);
     if (HasFailure()) break;
   }
   reads = false;
   thread.Join();
-  std::vector<float> copy(kSize);
+  std::vector<float> copy(kWeightReaderSize);
   reader.Copy(copy.data());
-  EXPECT_EQ(copy, std::vector<float>(kSize, static_cast<float>(updates)));
+  EXPECT_EQ(copy, std::vector<float>(kWeightReaderSize, static_cast<float>(updates)));
 }
 
 TEST_P(WeightReaders, GiveTheChecksumOfTheSameWeightsOnTheHost) {
-  std::vector<float> values(kSize);
-  for (int64_t i = 0; i < kSize; ++i) values[i] = static_cast<float>(i % 1000) - 500;
-  DeviceWeights weights(&first(), kSize);
+  std::vector<float> values(kWeightReaderSize);
+  for (int64_t i = 0; i < kWeightReaderSize; ++i) values[i] = static_cast<float>(i % 1000) - 500;
+  DeviceWeights weights(&first(), kWeightReaderSize);
   weights.CopyFromHost(values.data());
   const WeightReader reader(&weights);
   const auto host = std::span<const float>(values);
   EXPECT_EQ(TerminationDetector::Checksum(reader), TerminationDetector::Checksum(host));
-  values[kSize - 1] = -0.0f;
+  values[kWeightReaderSize - 1] = -0.0f;
   weights.CopyFromHost(values.data());
   const uint32_t negative = TerminationDetector::Checksum(reader);
-  values[kSize - 1] = 0.0f;
+  values[kWeightReaderSize - 1] = 0.0f;
   EXPECT_EQ(TerminationDetector::Checksum(host), negative);
-  values[kSize - 1] = 1.0f;
+  values[kWeightReaderSize - 1] = 1.0f;
   EXPECT_NE(TerminationDetector::Checksum(host), negative);
 }
 

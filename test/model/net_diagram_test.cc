@@ -10,7 +10,7 @@
 namespace millrace::test {
 namespace {
 
-constexpr char kNet[] = R"(
+constexpr char kNetDiagramNet[] = R"(
   name: 'Tiny <1>'
   layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } } }
   layer { name: 'conv' type: 'Convolution' bottom: 'x' top: 'conv'
@@ -32,7 +32,7 @@ std::string DiagramOf(const std::string& text, bool with_net,
 }
 
 TEST(NetDiagram, ShowsLayersWithSettingsWeightsAndShapes) {
-  const std::string dot = DiagramOf(kNet, true);
+  const std::string dot = DiagramOf(kNetDiagramNet, true);
   EXPECT_CONTAINS(dot, "<B>Tiny &lt;1&gt;</B>");
   EXPECT_CONTAINS(dot, "112 weights");  // 4 x 3 x 3 x 3 and 4
   EXPECT_CONTAINS(dot, "<B>conv</B><BR/>Convolution<BR/>4 \u00d7 3\u00d73, stride 2, pad 1");
@@ -43,7 +43,7 @@ TEST(NetDiagram, ShowsLayersWithSettingsWeightsAndShapes) {
 
 TEST(NetDiagram, FoldsALayerInPlaceUnlessAnotherReadTheBlobBefore) {
   const std::string dot =
-      DiagramOf(std::string(kNet) +
+      DiagramOf(std::string(kNetDiagramNet) +
                     "layer { name: 'late' type: 'TanH' bottom: 'conv' top: 'conv' }\n"
                     "layer { name: 'end' type: 'AbsVal' bottom: 'conv' top: 'end' }",
                 false);
@@ -58,8 +58,8 @@ TEST(NetDiagram, FoldsALayerInPlaceUnlessAnotherReadTheBlobBefore) {
 }
 
 TEST(NetDiagram, ArrowsLeaveOnTheSideWhereTheDataFlows) {
-  EXPECT_CONTAINS(DiagramOf(kNet, false, DiagramDirection::kRight), "n1:e -> n2:w;");
-  EXPECT_CONTAINS(DiagramOf(kNet, false, DiagramDirection::kLeft), "n1:w -> n2:e;");
+  EXPECT_CONTAINS(DiagramOf(kNetDiagramNet, false, DiagramDirection::kRight), "n1:e -> n2:w;");
+  EXPECT_CONTAINS(DiagramOf(kNetDiagramNet, false, DiagramDirection::kLeft), "n1:w -> n2:e;");
 }
 
 TEST(NetDiagram, ALabelStandsBesideTheLayerThatReadsIt) {

@@ -386,7 +386,7 @@ MUTANTS = [
     ("no-brake-where-nobody-answers", MASTER, "Master::Poll", "|| chunk.unanswered >= kMaxUnanswered", ""),
     ("every-master-taken-for-as-quick", WORKER, "Worker::IsToBeSentAgain", "(master", "(x_"),
     ("looks-once-for-progress-and-never-again",
-     WORKER, "Worker::Push", "longest_ago_ + x_.push_after()", "INT64_MAX"),
+     WORKER, "Worker::Push", "oldest_position_at_ + x_.push_after()", "INT64_MAX"),
     ("slots-run-out", WORKER, "Worker::OnPosition", "|| x_.outbox.Room(Outbox::Use::kDiff) == 0", ""),
     # ---- Damping ------------------------------------------------------------
     ("stale-progress-is-added-in-full", WORKER, "Worker::PrepareTake", "op->share = share;", ""),

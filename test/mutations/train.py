@@ -104,7 +104,7 @@ MUTANTS = [
     ("goes-before-the-others-are-all_acked",
      LEAVE, "GracefulLeave::Step", "stopped() ? Phase::kLeaving : Phase::kPublishing", "Phase::kLeaving"),
     ("long-iterations-leave-no-time-to-hand-over",
-     LEAVE, "GracefulLeave::AfterSignal", "std::max(*signal + ns, begin_ns_ + least_ns)", "*signal + ns"),
+     LEAVE, "GracefulLeave::AfterSignal", "std::max(*signal + ns, begin_ns_ + min_ns)", "*signal + ns"),
 
     # ---- Snapshots ----------------------------------------------------------
     ("a-snapshot-is-made-up-for-though-it-was-written",

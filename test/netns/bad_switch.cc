@@ -185,7 +185,7 @@ void BadSwitch::Harass(const Frame& frame, size_t from, size_t to) {
   const size_t content = BeginOfContent(frame);
   if (content == 0) return Send(frame, to);
   if (content != kTcpContent) Remember(frame, to);
-  if (harm.most_bytes != 0 && frame.size() > harm.most_bytes) {
+  if (harm.max_bytes != 0 && frame.size() > harm.max_bytes) {
     ++counts_.too_long;
     return;
   }

@@ -37,7 +37,7 @@ struct Harm {
   double reorder = 0;    // overtaken by up to 32 other frames
   double damage = 0;     // one byte after the Ethernet, IP and UDP headers is changed
   // Longer frames, Ethernet header included, are dropped silently; 0: no limit.
-  size_t most_bytes = 0;
+  size_t max_bytes = 0;
   bool cut = false;  // drops everything, frames of other protocols included
 };
 

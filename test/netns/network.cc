@@ -155,9 +155,9 @@ std::string Network::Run(int machine, const std::vector<std::string>& arguments)
   return output;
 }
 
-void Network::LosePackets(int machine, double share, int least_bytes) const {
+void Network::LosePackets(int machine, double share, int min_bytes) const {
   Run(machine, {"iptables", "-A", "INPUT", "-i", DeviceOf(machine), "-p", "udp", "-m", "length",
-                "--length", StrCat(least_bytes, ":65535"), "-m", "statistic", "--mode", "random",
+                "--length", StrCat(min_bytes, ":65535"), "-m", "statistic", "--mode", "random",
                 "--probability", std::to_string(share), "-j", "DROP"});
 }
 

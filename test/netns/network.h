@@ -38,9 +38,9 @@ class Network {
   static std::string AddressOf(int machine) { return "10.99.0." + std::to_string(machine + 1); }
   static std::string MacOf(int machine) { return "02:00:00:99:00:0" + std::to_string(machine + 1); }
 
-  // Makes the machine drop this share of the UDP packets of at least `least_bytes` (IP header
+  // Makes the machine drop this share of the UDP packets of at least `min_bytes` (IP header
   // included) that arrive from the other machine.
-  void LosePackets(int machine, double share, int least_bytes) const;
+  void LosePackets(int machine, double share, int min_bytes) const;
   // Number of packets dropped so far.
   uint64_t PacketsLost(int machine) const;
 

@@ -9,13 +9,13 @@ namespace {
 
 using reference::Classes;
 
-std::string Text(const std::string& param) {
+std::string AccuracyText(const std::string& param) {
   return "name: 'accuracy' type: 'Accuracy' accuracy_param { " + param + " }";
 }
 
 double Accuracy(const std::string& param, const Shape& shape, const Array& scores,
                 const Array& labels) {
-  LayerRunner runner(Text(param), caffe::TEST);
+  LayerRunner runner(AccuracyText(param), caffe::TEST);
   runner.AddBottom(shape, scores);
   runner.AddBottom({static_cast<int64_t>(labels.size())}, labels);
   runner.SetUp();
@@ -39,9 +39,10 @@ TEST(AccuracyLayer, MatchesTheReference) {
           for (double& score : scores) score = ties ? std::floor(score) : score;
           std::vector<int> labels(c.view.positions());
           for (int& label : labels) label = static_cast<int>(rng.Below(c.view.classes - 1));
-          LayerRunner runner(Text(StrCat("axis: ", c.axis, " top_k: ", top_k,
-                                         ignored ? StrCat(" ignore_label: ", *ignored) : "")),
-                             caffe::TEST);
+          LayerRunner runner(
+              AccuracyText(StrCat("axis: ", c.axis, " top_k: ", top_k,
+                                  ignored ? StrCat(" ignore_label: ", *ignored) : "")),
+              caffe::TEST);
           runner.AddBottom(c.shape, scores);
           runner.AddBottom({c.view.positions()}, Array(labels.begin(), labels.end()));
           runner.SetUp(2);
@@ -81,7 +82,7 @@ TEST(AccuracyLayer, TruncatesLabelsBeforeItComparesThem) {
 }
 
 TEST(AccuracyLayer, OfEachClassCountsItsOwnLabelsOnly) {
-  LayerRunner runner(Text("ignore_label: 2"), caffe::TEST);
+  LayerRunner runner(AccuracyText("ignore_label: 2"), caffe::TEST);
   runner.AddBottom({5, 3}, {9, 1, 1, 1, 9, 1, 9, 1, 1, 1, 9, 1, 1, 1, 9});
   runner.AddBottom({5}, {0, 0, 0, 1, 2});
   runner.SetUp(2);
@@ -90,7 +91,7 @@ TEST(AccuracyLayer, OfEachClassCountsItsOwnLabelsOnly) {
 }
 
 TEST(AccuracyLayer, NamesALabelThatIsNoClass) {
-  LayerRunner runner(Text(""), caffe::TEST);
+  LayerRunner runner(AccuracyText(""), caffe::TEST);
   runner.AddBottom({2, 5}, Array(10, 0.0));
   runner.AddBottom({2}, {4, 5});
   runner.SetUp();
@@ -101,7 +102,7 @@ TEST(AccuracyLayer, NamesALabelThatIsNoClass) {
 
 TEST(AccuracyLayer, RefusesWhatDoesNotFit) {
   const auto complaint = [](const std::string& param, int64_t labels) {
-    LayerRunner runner(Text(param));
+    LayerRunner runner(AccuracyText(param));
     runner.AddBottom({4, 3}, Array(12, 0.0));
     runner.AddBottom({labels}, Array(labels, 0.0));
     return ErrorOf([&] { runner.SetUp(); });
@@ -113,7 +114,7 @@ TEST(AccuracyLayer, RefusesWhatDoesNotFit) {
 }
 
 TEST(AccuracyLayer, HasNoGradient) {
-  LayerRunner runner(Text(""));
+  LayerRunner runner(AccuracyText(""));
   runner.AddBottom({2, 3}, Array(6, 0.0));
   runner.AddBottom({2}, {0, 1});
   runner.SetUp();

@@ -9,7 +9,7 @@ namespace millrace::test {
 namespace {
 
 // The most bytes in use at one step: no plan needs less.
-size_t MostInUse(const std::vector<ArenaItem>& items) {
+size_t MaxInUse(const std::vector<ArenaItem>& items) {
   size_t most = 0;
   for (const ArenaItem& at : items) {
     size_t bytes = 0;
@@ -65,7 +65,7 @@ TEST(ArenaPlan, KeepsArraysApartThatAreInUseTogether) {
     }
     EXPECT_LE(end, plan.bytes);
     EXPECT_LE(plan.bytes, sum);
-    EXPECT_GE(plan.bytes, MostInUse(items));
+    EXPECT_GE(plan.bytes, MaxInUse(items));
   }
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using reference::Channels;
 
-std::string Text(const std::string& param = "") {
+std::string BatchNormText(const std::string& param = "") {
   return StrCat("type: 'BatchNorm' batch_norm_param { ", param, " }");
 }
 
@@ -34,7 +34,7 @@ TEST(BatchNormLayer, NormalizesByTheBatchInEveryMemoryOrder) {
     const Array deviations = Deviations(of.Variances(x), 1e-5);
     const Array y = of.Normalized(x, of.Means(x), deviations);
     const Array dx = of.NormalizedBackward(x, deviations, dy);
-    ForEachLayout(Text(), shape, x, [&](LayerRunner& runner) {
+    ForEachLayout(BatchNormText(), shape, x, [&](LayerRunner& runner) {
       EXPECT_EQ(Diff(y, runner.Output(), 3e-6), "");
       EXPECT_EQ(runner.top().layout(), runner.bottom().layout());
       runner.Backward(dy);
@@ -44,14 +44,15 @@ TEST(BatchNormLayer, NormalizesByTheBatchInEveryMemoryOrder) {
 }
 
 TEST(BatchNormLayer, AcceptsEveryMemoryOrder) {
-  EXPECT_EQ(ForEachLayout(Text(), {1, 16, 1, 2}, Array(32, 1), [](LayerRunner&) {}).size(), 4u);
+  EXPECT_EQ(ForEachLayout(BatchNormText(), {1, 16, 1, 2}, Array(32, 1), [](LayerRunner&) {}).size(),
+            4u);
 }
 
 TEST(BatchNormLayer, IsExactForAMeanFarFromZero) {
   Rng rng(Seed(), {2});
   const Channels of{4, 8, 36};
   const Array x = Uniform(of.count(), 1000, 1001, &rng);
-  ForEachLayout(Text("eps: 0"), {4, 8, 6, 6}, x, [&](LayerRunner& runner) {
+  ForEachLayout(BatchNormText("eps: 0"), {4, 8, 6, 6}, x, [&](LayerRunner& runner) {
     EXPECT_EQ(
         Diff(of.Normalized(x, of.Means(x), Deviations(of.Variances(x), 0)), runner.Output(), 2e-4),
         "");
@@ -64,7 +65,7 @@ TEST(BatchNormLayer, GradientsAreRightInPlaceAndNot) {
     for (const char* param : {"", "use_global_stats: true"}) {
       for (const Layout order : {Layout::kPlain, Layout::kNhwc, Layout::kBlocked8}) {
         SCOPED_TRACE(StrCat(param, in_place, LayoutName(order)));
-        LayerRunner runner(Text(param));
+        LayerRunner runner(BatchNormText(param));
         runner.AddBottom({3, 8, 2, 2}, Uniform(96, -2, 2, &rng), order);
         in_place ? runner.SetUpInPlace() : runner.SetUp();
         for (Param& each : runner.layer().params()) each.wanted = false;  // as the net sets it
@@ -90,7 +91,7 @@ TEST(BatchNormLayer, NormalizesByItsStatisticsInTests) {
   for (int64_t i = 0; i < of.count(); ++i) dx.push_back(dy[i] / deviations[of.Of(i)]);
   for (const Layout order : kLayouts) {
     for (const bool in_place : {false, true}) {
-      LayerRunner runner(Text("eps: 0.125"), caffe::TEST);
+      LayerRunner runner(BatchNormText("eps: 0.125"), caffe::TEST);
       runner.AddBottom({2, 16, 3, 5}, x, order);
       in_place ? runner.SetUpInPlace() : runner.SetUp();
       SetData(sums, &runner.param(0));
@@ -107,7 +108,7 @@ TEST(BatchNormLayer, NormalizesByItsStatisticsInTests) {
 }
 
 TEST(BatchNormLayer, HasMeanAndVarianceZeroBeforeItsFirstBatch) {
-  LayerRunner runner(Text("eps: 0.25"), caffe::TEST);
+  LayerRunner runner(BatchNormText("eps: 0.25"), caffe::TEST);
   runner.AddBottom({1, 2}, {1, -3});
   runner.SetUp();
   EXPECT_EQ(Diff({2, -6}, runner.Output()), "");
@@ -119,7 +120,7 @@ TEST(BatchNormLayer, TakesEveryBatchIntoItsMovingAverages) {
   const Channels of{3, 8, 4};
   for (const double fraction : {0.999, 0.5, 1.0, 0.0}) {
     for (const int passes : {1, 3}) {
-      LayerRunner runner(Text(StrCat("moving_average_fraction: ", fraction)));
+      LayerRunner runner(BatchNormText(StrCat("moving_average_fraction: ", fraction)));
       runner.AddBottom({3, 8, 2, 2}, Array(of.count(), 0), Layout::kBlocked8);
       runner.SetUp();
       EXPECT_EQ(runner.param(0).shape(), (Shape{8}));
@@ -152,7 +153,7 @@ TEST(BatchNormLayer, TakesEveryBatchIntoItsMovingAverages) {
 }
 
 TEST(BatchNormLayer, DividesByOneForASingleValue) {
-  LayerRunner runner(Text());
+  LayerRunner runner(BatchNormText());
   runner.AddBottom({1, 2}, {3, 5});
   runner.SetUp();
   runner.Forward();
@@ -164,7 +165,8 @@ TEST(BatchNormLayer, DividesByOneForASingleValue) {
 TEST(BatchNormLayer, ChangesNothingWithGlobalStatisticsOrInTests) {
   for (const caffe::Phase phase : {caffe::TRAIN, caffe::TEST}) {
     LayerRunner runner(
-        Text(phase == caffe::TRAIN ? "use_global_stats: true" : "use_global_stats: false"), phase);
+        BatchNormText(phase == caffe::TRAIN ? "use_global_stats: true" : "use_global_stats: false"),
+        phase);
     runner.AddBottom({2, 2}, {1, 2, 3, 4});
     runner.SetUp();
     SetData({1, 2}, &runner.param(0));
@@ -179,7 +181,7 @@ TEST(BatchNormLayer, ChangesNothingWithGlobalStatisticsOrInTests) {
 
 TEST(BatchNormLayer, FollowsABottomThatGrows) {
   Rng rng(Seed(), {6});
-  LayerRunner runner(Text());
+  LayerRunner runner(BatchNormText());
   runner.AddBottom({2, 3}, Array(6, 1));
   runner.SetUpInPlace();
   const Channels of{20, 3, 7};
@@ -198,11 +200,11 @@ TEST(BatchNormLayer, RefusesBadSettings) {
     runner.AddBottom({2, 3}, Array(6, 1));
     return ErrorOf([&] { runner.SetUp(); });
   };
-  EXPECT_EQ(error(Text("eps: -1")), "-1 given, expected at least 0");
-  EXPECT_EQ(error(Text("moving_average_fraction: 1.5")), "1.5 given, expected 0 to 1");
-  EXPECT_EQ(error(Text() + " param { lr_mult: 0 } param { lr_mult: 1 }"),
+  EXPECT_EQ(error(BatchNormText("eps: -1")), "-1 given, expected at least 0");
+  EXPECT_EQ(error(BatchNormText("moving_average_fraction: 1.5")), "1.5 given, expected 0 to 1");
+  EXPECT_EQ(error(BatchNormText() + " param { lr_mult: 0 } param { lr_mult: 1 }"),
             "1 given, expected 0: the statistics have no gradient");
-  EXPECT_EQ(error(Text() + " param { decay_mult: 0 }"),
+  EXPECT_EQ(error(BatchNormText() + " param { decay_mult: 0 }"),
             "1 given, expected 0: the statistics have no gradient");
 }
 
@@ -336,7 +338,7 @@ class Writers {
       threads.emplace_back([&] {
         UpdateLock holder(&lock_);
         UpdateLock* holds = &holder;
-        LayerRunner runner(Text(param));
+        LayerRunner runner(BatchNormText(param));
         runner.context().update_lock = &holds;
         Array x(2 * kChannels, 0);
         std::fill_n(x.begin() + kChannels, kChannels, 2);
@@ -422,7 +424,7 @@ TEST(BatchNormStatistics, StayAveragesIfSeveralMachinesAddTheirSteps) {
   for (int round = 0; round < 2000; ++round) {
     Array total = base;
     for (int machine = 0; machine < kMachines; ++machine) {
-      LayerRunner runner(Text("moving_average_fraction: 0.99"));
+      LayerRunner runner(BatchNormText("moving_average_fraction: 0.99"));
       runner.AddBottom({2, 1}, {4, 6});
       runner.SetUp();
       SetData({base[0]}, &runner.param(0));

@@ -7,7 +7,7 @@
 namespace millrace::test {
 namespace {
 
-std::string Text(const std::string& param) {
+std::string BoxAnnotatorOhemText(const std::string& param) {
   return "type: 'BoxAnnotatorOHEM' box_annotator_ohem_param { " + param + " }";
 }
 
@@ -41,7 +41,7 @@ void ExpectHardest(int64_t items, int64_t area, int64_t kept, Rng* rng) {
     }
   }
 
-  LayerRunner runner(Text(StrCat("ignore_label: -7 roi_per_img: ", kept)));
+  LayerRunner runner(BoxAnnotatorOhemText(StrCat("ignore_label: -7 roi_per_img: ", kept)));
   runner.AddBottom(shape(5), regions);
   runner.AddBottom(shape(1), loss);
   runner.AddBottom(shape(1), labels);
@@ -61,7 +61,7 @@ TEST(BoxAnnotatorOhemLayer, KeepsTheRegionsOfEachImageWithTheLargestLoss) {
 }
 
 TEST(BoxAnnotatorOhemLayer, TakesTheFirstOfRegionsWithTheSameLoss) {
-  LayerRunner runner(Text("roi_per_img: 2"));
+  LayerRunner runner(BoxAnnotatorOhemText("roi_per_img: 2"));
   runner.AddBottom({4, 5}, Array(20, 0));
   for (int i = 0; i < 2; ++i) runner.AddBottom({4}, {3, 3, 3, 3});
   runner.AddBottom({4, 1}, {1, 2, 3, 4});
@@ -71,7 +71,7 @@ TEST(BoxAnnotatorOhemLayer, TakesTheFirstOfRegionsWithTheSameLoss) {
 }
 
 TEST(BoxAnnotatorOhemLayer, HasNoGradient) {
-  LayerRunner runner(Text("roi_per_img: 1"));
+  LayerRunner runner(BoxAnnotatorOhemText("roi_per_img: 1"));
   runner.AddBottom({1, 5}, Array(5, 0));
   for (int i = 0; i < 3; ++i) runner.AddBottom({1, 1}, {1});
   runner.SetUp(2);
@@ -80,7 +80,7 @@ TEST(BoxAnnotatorOhemLayer, HasNoGradient) {
 
 TEST(BoxAnnotatorOhemLayer, RefusesBadSettings) {
   const auto complaint = [](const std::string& param, const std::vector<Shape>& shapes) {
-    LayerRunner runner(Text(param));
+    LayerRunner runner(BoxAnnotatorOhemText(param));
     for (const Shape& shape : shapes) runner.AddBottom(shape, Array(ShapeCount(shape)));
     return ErrorOf([&] { runner.SetUp(2); });
   };

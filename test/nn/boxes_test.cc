@@ -234,7 +234,7 @@ TEST(BoxNms, AgreesWithAPlainSearch) {
     // Whether each box stays is decided in the order of the scores.
     std::vector<int> left, kept;
     for (int i = 0; i < 40; ++i) {
-      if (scores[i] > rules.least_score) left.push_back(i);
+      if (scores[i] > rules.min_score) left.push_back(i);
     }
     for (int64_t turn = 0; !left.empty() && (rules.top_k < 0 || turn < rules.top_k); ++turn) {
       size_t best = 0;

@@ -3,14 +3,14 @@
 namespace millrace::test {
 namespace {
 
-std::string Text(const std::string& param) {
+std::string CenterLossText(const std::string& param) {
   return "name: 'loss' type: 'CenterLoss' center_loss_param { " + param + " }";
 }
 
 // Three classes of two features.
 std::unique_ptr<LayerRunner> Example() {
-  auto runner =
-      RunnerOf(Text("num_output: 3"), {{{4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}}, {{4}, {0, 2, 0, 2}}});
+  auto runner = RunnerOf(CenterLossText("num_output: 3"),
+                         {{{4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}}, {{4}, {0, 2, 0, 2}}});
   SetData({1, 1, 9, 9, 5, 5}, &runner->param(0));
   return runner;
 }
@@ -39,7 +39,7 @@ TEST(CenterLossLayer, MovesEachCenterByTheMeanOfItsExamples) {
 }
 
 TEST(CenterLossLayer, DeclaresItsCenters) {
-  const auto runner = RunnerOf(Text("num_output: 3 axis: 2 center_filler { value: 0.5 }"),
+  const auto runner = RunnerOf(CenterLossText("num_output: 3 axis: 2 center_filler { value: 0.5 }"),
                                {{{4, 1, 2, 3}, Array(24, 0.0)}, {{4, 1}, Array(4, 0.0)}});
   EXPECT_EQ(runner->param(0).shape(), (Shape{3, 6}));
   EXPECT_EQ(runner->layer().params()[0].filler.value(), 0.5);
@@ -53,18 +53,21 @@ TEST(CenterLossLayer, FollowsBottomsOfAnotherShape) {
 }
 
 TEST(CenterLossLayer, NamesALabelThatIsNoClass) {
-  const auto runner = RunnerOf(Text("num_output: 2"), {{{2, 1}, {0, 0}}, {{2}, {1, 2}}});
+  const auto runner = RunnerOf(CenterLossText("num_output: 2"), {{{2, 1}, {0, 0}}, {{2}, {1, 2}}});
   EXPECT_CONTAINS(LabelError(runner.get()), "label 2 at position 1 of the batch");
 }
 
 TEST(CenterLossLayer, RefusesBadSettings) {
-  EXPECT_CONTAINS(SetUpError(Text(""), {{2, 3}, {2}}), "0 given, expected at least 1");
-  EXPECT_CONTAINS(SetUpError(Text("num_output: 2 axis: 2"), {{2, 3}, {2}}), "2 is not an axis");
-  EXPECT_CONTAINS(SetUpError(Text("num_output: 2 axis: 2"), {{2, 3, 2}, {2}}),
+  EXPECT_CONTAINS(SetUpError(CenterLossText(""), {{2, 3}, {2}}), "0 given, expected at least 1");
+  EXPECT_CONTAINS(SetUpError(CenterLossText("num_output: 2 axis: 2"), {{2, 3}, {2}}),
+                  "2 is not an axis");
+  EXPECT_CONTAINS(SetUpError(CenterLossText("num_output: 2 axis: 2"), {{2, 3, 2}, {2}}),
                   "expected 2 values per example");
-  EXPECT_CONTAINS(SetUpError(Text("num_output: 2"), {{2, 3}, {2, 3}}), "one for each example");
-  EXPECT_CONTAINS(SetUpError(Text("num_output: 2 center_filler { type: 'x' }"), {{2, 3}, {2}}),
-                  "there is no filler 'x'");
+  EXPECT_CONTAINS(SetUpError(CenterLossText("num_output: 2"), {{2, 3}, {2, 3}}),
+                  "one for each example");
+  EXPECT_CONTAINS(
+      SetUpError(CenterLossText("num_output: 2 center_filler { type: 'x' }"), {{2, 3}, {2}}),
+      "there is no filler 'x'");
 }
 
 TEST(CenterLossLayer, IsALossOfItsFeaturesAlone) { ExpectLossOfBottomZero(Example()->layer()); }

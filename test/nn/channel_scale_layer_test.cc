@@ -3,7 +3,7 @@
 namespace millrace::test {
 namespace {
 
-std::string Text(const std::string& param = "") {
+std::string ChannelScaleText(const std::string& param = "") {
   return "type: 'ChannelScale' channel_scale_param { " + param + " }";
 }
 
@@ -32,7 +32,7 @@ TEST(ChannelScaleLayer, MatchesPlainLoops) {
           }
         }
       }
-      const auto runner = RunnerOf(Text(param), {{c.x, x}, {c.scales, s}});
+      const auto runner = RunnerOf(ChannelScaleText(param), {{c.x, x}, {c.scales, s}});
       EXPECT_EQ(Diff(y, runner->Output(), 1e-6), "");
       runner->Backward(dy);
       EXPECT_EQ(Diff(dx, GetDiff(runner->bottom()), 1e-6), "");
@@ -45,19 +45,19 @@ TEST(ChannelScaleLayer, MatchesPlainLoops) {
 }
 
 TEST(ChannelScaleLayer, FollowsBottomsOfAnotherShape) {
-  const auto runner = RunnerOf(Text(), {{{1, 2}, {1, 2}}, {{1}, {3}}});
+  const auto runner = RunnerOf(ChannelScaleText(), {{{1, 2}, {1, 2}}, {{1}, {3}}});
   EXPECT_EQ(runner->Output(), (Array{3, 6}));
   Resize(runner.get(), {{{2, 1, 2}, {1, 2, 3, 4}}, {{2, 2}, {1, 2, 3, 4}}});
   EXPECT_EQ(runner->Output(), (Array{1, 4, 9, 16}));
 }
 
 TEST(ChannelScaleLayer, RefusesWhatDoesNotFit) {
-  EXPECT_CONTAINS(SetUpError(Text(), {{2, 3, 4, 4}, {2, 3, 4, 4}}),
+  EXPECT_CONTAINS(SetUpError(ChannelScaleText(), {{2, 3, 4, 4}, {2, 3, 4, 4}}),
                   "expected 2 images of 16 scales, one for each position of bottom[0]");
-  EXPECT_CONTAINS(SetUpError(Text(), {{2, 3}, {1, 2}}),
+  EXPECT_CONTAINS(SetUpError(ChannelScaleText(), {{2, 3}, {1, 2}}),
                   "has shape 1 2 (2), expected 2 images of 1 scales");
-  EXPECT_CONTAINS(SetUpError(Text(), {{2}, {2}}), "has 1 axes, expected at least 2");
-  EXPECT_CONTAINS(SetUpError(Text("global_scale: true"), {{2, 3}, {2}}),
+  EXPECT_CONTAINS(SetUpError(ChannelScaleText(), {{2}, {2}}), "has 1 axes, expected at least 2");
+  EXPECT_CONTAINS(SetUpError(ChannelScaleText("global_scale: true"), {{2, 3}, {2}}),
                   "true given, expected false");
 }
 

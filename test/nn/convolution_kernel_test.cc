@@ -61,7 +61,7 @@ TEST(ConvolutionKernel, MatchesTheReferenceInSeveralPartsOfTheChannels) {
 TEST(ConvolutionKernel, IsLeftAloneWhereOutputsFillNoPairsOfBlocks) {
   ConvolutionShape shape{2, 2, 8, 16, 7, 7, 32, 7, 7, 3, 3, 1, 1, 1, 1};
   EXPECT_EQ(ConvolutionKernelFits(shape), SimdSupported(Simd::kAvx2));
-  EXPECT_EQ(ConvolutionKernelPays(shape), BestSimd() == Simd::kAvx2);
+  EXPECT_EQ(IsConvolutionKernelWorthwhile(shape), BestSimd() == Simd::kAvx2);
   shape.outputs = 48;
   EXPECT_FALSE(ConvolutionKernelFits(shape));
   shape.outputs = 32, shape.channels = 24;

@@ -5,7 +5,7 @@ namespace millrace::test {
 namespace {
 
 // The layer reads the y of the convolution `g` and computes its x.
-std::string Text(const NdConvolution& g, bool bias) {
+std::string DeconvolutionText(const NdConvolution& g, bool bias) {
   return "type: 'Deconvolution' convolution_param { " + g.Fields(g.channels, bias) + " }";
 }
 
@@ -26,7 +26,7 @@ bool IsEmpty(const NdConvolution& g) {
 }
 
 void ExpectMatch(const NdConvolution& g, bool with_bias, Rng* rng) {
-  SCOPED_TRACE(Text(g, with_bias) + " " + ShapeText(g.y_shape()));
+  SCOPED_TRACE(DeconvolutionText(g, with_bias) + " " + ShapeText(g.y_shape()));
   const Shape from = g.y_shape(), to = g.x_shape();
   const Array x = Uniform(ShapeCount(from), -1, 1, rng), dy = Uniform(ShapeCount(to), -1, 1, rng);
   const Array weight = Uniform(ShapeCount(g.weight_shape()), -1, 1, rng);
@@ -43,7 +43,7 @@ void ExpectMatch(const NdConvolution& g, bool with_bias, Rng* rng) {
     dx[xi] += dy[yi] * weight[wi];
     dweight[wi] += dy[yi] * x[xi];
   });
-  ForEachLayout(Text(g, with_bias), from, x, [&](LayerRunner& runner) {
+  ForEachLayout(DeconvolutionText(g, with_bias), from, x, [&](LayerRunner& runner) {
     ASSERT_EQ(runner.top().shape(), to);
     ASSERT_EQ(runner.layer().params().size(), with_bias ? 2u : 1u);
     ASSERT_EQ(runner.param(0).shape(), g.weight_shape());
@@ -111,9 +111,9 @@ TEST(DeconvolutionLayer, GradientsAreRight) {
     NdConvolution g = NdConvolution::Random(1 + trial % 4, &rng);
     Shrink(&g);
     if (IsEmpty(g)) continue;
-    SCOPED_TRACE(Text(g, true));
-    ForEachLayout(Text(g, true), g.y_shape(), Uniform(ShapeCount(g.y_shape()), -1, 1, &rng),
-                  [&](LayerRunner& runner) {
+    SCOPED_TRACE(DeconvolutionText(g, true));
+    ForEachLayout(DeconvolutionText(g, true), g.y_shape(),
+                  Uniform(ShapeCount(g.y_shape()), -1, 1, &rng), [&](LayerRunner& runner) {
                     SetData(Uniform(runner.param(0).count(), -1, 1, &rng), &runner.param(0));
                     SetData(Uniform(runner.param(1).count(), -1, 1, &rng), &runner.param(1));
                     EXPECT_EQ(runner.CheckGradients(), "");
@@ -129,7 +129,7 @@ TEST(DeconvolutionLayer, SharesItsWeightsAmongSeveralBottoms) {
   NdConvolution g;
   g.channels = 3, g.outputs = 2, g.in = {6, 4}, g.kernel = {2, 2}, g.stride = {2, 2};
   g.pad = {0, 0}, g.dilation = {1, 1};
-  LayerRunner runner(Text(g, true));
+  LayerRunner runner(DeconvolutionText(g, true));
   for (int i = 0; i < 2; ++i) {
     runner.AddBottom(g.y_shape(), Uniform(ShapeCount(g.y_shape()), -1, 1, &rng));
   }
@@ -161,7 +161,7 @@ TEST(DeconvolutionLayer, FollowsABottomOfAnotherSize) {
   NdConvolution g;
   g.channels = 2, g.outputs = 3, g.in = {4, 4}, g.kernel = {2, 2}, g.stride = {2, 2};
   g.pad = {0, 0}, g.dilation = {1, 1};
-  LayerRunner runner(Text(g, false));
+  LayerRunner runner(DeconvolutionText(g, false));
   runner.AddBottom(g.y_shape(), Array(ShapeCount(g.y_shape())));
   runner.SetUp();
   runner.Backward(Array((runner.Forward(), runner.top().count())));

@@ -3,7 +3,7 @@
 namespace millrace::test {
 namespace {
 
-std::string Text(const std::string& param) {
+std::string DetectionEvaluateText(const std::string& param) {
   return "type: 'DetectionEvaluate' detection_evaluate_param { " + param + " }";
 }
 
@@ -41,7 +41,7 @@ Array Judge(LayerRunner* runner) {
 }
 Array Judge(const std::string& param, const std::vector<Found>& found,
             const std::vector<Object>& objects) {
-  const auto runner = RunnerOf(Text(param), {Detections(found), Truth(objects)});
+  const auto runner = RunnerOf(DetectionEvaluateText(param), {Detections(found), Truth(objects)});
   EXPECT_EQ(runner->top().dim(2),
             (param.find("num_classes: 3") == 0 ? 2 : 1) + static_cast<int64_t>(found.size()));
   return Judge(runner.get());
@@ -105,9 +105,9 @@ TEST(DetectionEvaluateLayer, ComparesInThePixelsOfTheListedImages) {
   // Boxes of a line: columns 0 to 2 and 1 to 3 of an image of 4 x 1 pixels share two of four.
   const std::vector<Found> found = {{0, 1, 0.5, {0, 0, 0.5, 0}}};
   const std::vector<Object> objects = {{0, 1, {0.25, 0, 0.75, 0}}};
-  const auto runner =
-      RunnerOf(Text(StrCat("num_classes: 2 name_size_file: '", folder / "sizes.txt", "'")),
-               {Detections(found), Truth(objects)});
+  const auto runner = RunnerOf(
+      DetectionEvaluateText(StrCat("num_classes: 2 name_size_file: '", folder / "sizes.txt", "'")),
+      {Detections(found), Truth(objects)});
   EXPECT_EQ(Judge(runner.get())[8], 1);  // image a
   EXPECT_EQ(Judge(runner.get())[8], 0);  // image b: 26 of 76 columns
   EXPECT_EQ(Judge(runner.get())[8], 1);  // image c
@@ -118,17 +118,17 @@ TEST(DetectionEvaluateLayer, GoesOnInTheListBehindTheImagesOfTheBatch) {
   const TempDir folder;
   WriteFile(folder / "sizes.txt", "a 100 100\nb 1 4\nc 1 4\nd 100 100\n");
   const Array box = {0, 0, 0.5, 0}, other = {0.25, 0, 0.75, 0};
-  const auto runner =
-      RunnerOf(Text(StrCat("num_classes: 2 name_size_file: '", folder / "sizes.txt", "'")),
-               {Detections({{1, 1, 0.5, box}}), Truth({{0, 1, other}, {1, 1, other}})});
+  const auto runner = RunnerOf(
+      DetectionEvaluateText(StrCat("num_classes: 2 name_size_file: '", folder / "sizes.txt", "'")),
+      {Detections({{1, 1, 0.5, box}}), Truth({{0, 1, other}, {1, 1, other}})});
   EXPECT_EQ(Judge(runner.get())[8], 1);  // image b: image a has no detection
   EXPECT_EQ(Judge(runner.get())[8], 0);  // image d
   EXPECT_EQ(Judge(runner.get())[8], 1);  // image b again
 }
 
 TEST(DetectionEvaluateLayer, FollowsBottomsOfAnotherSize) {
-  const auto runner =
-      RunnerOf(Text("num_classes: 2"), {Detections({{0, 1, 0.5, kLeft}}), Truth({{0, 1, kLeft}})});
+  const auto runner = RunnerOf(DetectionEvaluateText("num_classes: 2"),
+                               {Detections({{0, 1, 0.5, kLeft}}), Truth({{0, 1, kLeft}})});
   Judge(runner.get());
   Resize(runner.get(), {Detections({{0, 1, 0.5, kLeft}, {0, 1, 0.25, kRight}}),
                         Truth({{0, 1, kLeft}, {0, 1, kRight}})});
@@ -137,7 +137,8 @@ TEST(DetectionEvaluateLayer, FollowsBottomsOfAnotherSize) {
 
 TEST(DetectionEvaluateLayer, NamesARowThatIsNotValid) {
   const auto complaint = [](const std::vector<Found>& found, const std::vector<Object>& objects) {
-    const auto runner = RunnerOf(Text("num_classes: 2"), {Detections(found), Truth(objects)});
+    const auto runner =
+        RunnerOf(DetectionEvaluateText("num_classes: 2"), {Detections(found), Truth(objects)});
     return ErrorOf([&] { Judge(runner.get()); });
   };
   EXPECT_CONTAINS(complaint({{0, 0, 1, kLeft}}, {{0, 1, kLeft}}), "detection row 0: label 0");
@@ -147,7 +148,7 @@ TEST(DetectionEvaluateLayer, NamesARowThatIsNotValid) {
 TEST(DetectionEvaluateLayer, RefusesBadSettings) {
   const auto complaint = [](const std::string& param, const Shape& found = {1, 1, 2, 7},
                             const Shape& truth = {1, 1, 2, 8}) {
-    return SetUpError(Text(param), {found, truth});
+    return SetUpError(DetectionEvaluateText(param), {found, truth});
   };
   EXPECT_CONTAINS(complaint(""), "0 given, expected at least 1");
   EXPECT_CONTAINS(complaint("num_classes: 2 overlap_threshold: 0"), "expected more than 0");

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-std::string Text(const std::string& param) {
+std::string DetectionOutputText(const std::string& param) {
   return "type: 'DetectionOutput' detection_output_param { " + param + " }";
 }
 
@@ -21,7 +21,7 @@ Array Detect(LayerRunner* runner) {
   return runner->Output();
 }
 
-struct Found {
+struct DetectionOutputFound {
   int label;
   double score;
   Array box;
@@ -56,9 +56,9 @@ Inputs RandomInputs(int images, int priors, int classes, int location_classes, R
 
 std::unique_ptr<LayerRunner> RunnerFor(const std::string& param, const Inputs& in) {
   const int64_t n = in.images, p = in.priors;
-  return RunnerOf(Text(param), {{{n, 4 * p * in.location_classes}, in.locations},
-                                {{n, p * in.classes, 1, 1}, in.confidences},
-                                {{1, 2, 4 * p}, in.prior_values}});
+  return RunnerOf(DetectionOutputText(param), {{{n, 4 * p * in.location_classes}, in.locations},
+                                               {{n, p * in.classes, 1, 1}, in.confidences},
+                                               {{1, 2, 4 * p}, in.prior_values}});
 }
 
 struct Rules {
@@ -70,10 +70,10 @@ struct Rules {
 Array Expected(const Inputs& in, const Rules& rules) {
   Array rows;
   for (int n = 0; n < in.images; ++n) {
-    std::vector<Found> all;
+    std::vector<DetectionOutputFound> all;
     for (int c = 0; c < in.classes; ++c) {
       if (c == rules.background) continue;
-      std::vector<Found> of_class;
+      std::vector<DetectionOutputFound> of_class;
       for (int i = 0; i < in.priors; ++i) {
         const size_t at = (static_cast<size_t>(n) * in.priors + i) * in.location_classes +
                           (in.location_classes > 1 ? c : 0);
@@ -89,13 +89,15 @@ Array Expected(const Inputs& in, const Rules& rules) {
         if (score > rules.least) of_class.push_back({c, score, {x - bw, y - bh, x + bw, y + bh}});
       }
       std::sort(of_class.begin(), of_class.end(),
-                [](const Found& a, const Found& b) { return a.score > b.score; });
+                [](const DetectionOutputFound& a, const DetectionOutputFound& b) {
+                  return a.score > b.score;
+                });
       if (rules.top_k >= 0) {
         of_class.resize(std::min<size_t>(of_class.size(), rules.top_k), {0, 0, {}});
       }
-      std::vector<Found> kept;
-      for (const Found& each : of_class) {
-        if (std::all_of(kept.begin(), kept.end(), [&](const Found& other) {
+      std::vector<DetectionOutputFound> kept;
+      for (const DetectionOutputFound& each : of_class) {
+        if (std::all_of(kept.begin(), kept.end(), [&](const DetectionOutputFound& other) {
               return Jaccard(each.box, other.box) <= rules.threshold;
             })) {
           kept.push_back(each);
@@ -105,11 +107,12 @@ Array Expected(const Inputs& in, const Rules& rules) {
     }
     if (rules.keep >= 0 && static_cast<int>(all.size()) > rules.keep) {
       Array scores;
-      for (const Found& each : all) scores.push_back(each.score);
+      for (const DetectionOutputFound& each : all) scores.push_back(each.score);
       std::sort(scores.rbegin(), scores.rend());
-      std::erase_if(all, [&](const Found& each) { return each.score <= scores[rules.keep]; });
+      std::erase_if(
+          all, [&](const DetectionOutputFound& each) { return each.score <= scores[rules.keep]; });
     }
-    for (const Found& each : all) {
+    for (const DetectionOutputFound& each : all) {
       rows.insert(rows.end(), {double(n), double(each.label), each.score});
       rows.insert(rows.end(), each.box.begin(), each.box.end());
     }
@@ -266,7 +269,7 @@ TEST_F(SavingResults, WritesAfterTheTestImages) {
 
 TEST_F(SavingResults, RefusesFilesThatItCannotUse) {
   const auto complaint = [](const std::string& param) {
-    return SetUpError(Text(param), {{1, 4}, {1, 2}, {1, 2, 4}});
+    return SetUpError(DetectionOutputText(param), {{1, 4}, {1, 2}, {1, 2, 4}});
   };
   EXPECT_CONTAINS(complaint(Param("XML")), "\"XML\" given, expected VOC, COCO or ILSVRC");
   EXPECT_CONTAINS(complaint(Param("VOC", "num_test_image: 3")), "3 given, expected 1 to 2");
@@ -296,7 +299,7 @@ TEST(DetectionOutputLayer, IgnoresVisualize) {
 
 TEST(DetectionOutputLayer, RefusesBadSettings) {
   const auto complaint = [](const std::string& param) {
-    return SetUpError(Text(param), {{1, 4}, {1, 2}, {1, 2, 4}});
+    return SetUpError(DetectionOutputText(param), {{1, 4}, {1, 2}, {1, 2, 4}});
   };
   EXPECT_CONTAINS(complaint(""), "0 given, expected at least 1");
   EXPECT_CONTAINS(complaint("num_classes: 2 nms_param { nms_threshold: -1 }"),

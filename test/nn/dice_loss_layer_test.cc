@@ -5,7 +5,7 @@
 namespace millrace::test {
 namespace {
 
-std::string Text(const std::string& param = "") {
+std::string DiceLossText(const std::string& param = "") {
   return "name: 'loss' type: 'DiceLoss' loss_param { " + param + " }";
 }
 
@@ -23,7 +23,8 @@ TEST(DiceLossLayer, MatchesTheFormula) {
       overlap += t[i] * s;
       total += t[i] + s;
     }
-    const auto runner = RunnerOf(Text(ignores ? "ignore_label: 2" : ""), {{shape, x}, {shape, t}});
+    const auto runner =
+        RunnerOf(DiceLossText(ignores ? "ignore_label: 2" : ""), {{shape, x}, {shape, t}});
     EXPECT_EQ(Diff({1 - 2 * overlap / total}, runner->Output(), 1e-5), "");
   }
 }
@@ -31,32 +32,33 @@ TEST(DiceLossLayer, MatchesTheFormula) {
 TEST(DiceLossLayer, GradientsAreRight) {
   Rng rng(Seed(), {2});
   for (const char* param : {"", "ignore_label: 2"}) {
-    const auto runner = RunnerOf(
-        Text(param), {{{3, 4}, Uniform(12, -2, 2, &rng)}, {{3, 4}, RandomClasses(12, 3, &rng)}});
+    const auto runner = RunnerOf(DiceLossText(param), {{{3, 4}, Uniform(12, -2, 2, &rng)},
+                                                       {{3, 4}, RandomClasses(12, 3, &rng)}});
     EXPECT_EQ(runner->CheckGradients(), "") << param;
   }
 }
 
 TEST(DiceLossLayer, IsZeroForAPerfectMask) {
-  const auto runner = RunnerOf(Text(), {{{1, 3}, {80, -80, 80}}, {{1, 3}, {1, 0, 1}}});
+  const auto runner = RunnerOf(DiceLossText(), {{{1, 3}, {80, -80, 80}}, {{1, 3}, {1, 0, 1}}});
   EXPECT_NEAR(runner->Output()[0], 0, 1e-6);
-  const auto empty = RunnerOf(Text(), {{{1, 2}, {-80, -80}}, {{1, 2}, {0, 0}}});
+  const auto empty = RunnerOf(DiceLossText(), {{{1, 2}, {-80, -80}}, {{1, 2}, {0, 0}}});
   EXPECT_NEAR(empty->Output()[0], 0, 1e-6);
 }
 
 TEST(DiceLossLayer, FollowsBottomsOfAnotherShape) {
-  const auto runner = RunnerOf(Text(), {{{1, 1}, {0}}, {{1, 1}, {1}}});
+  const auto runner = RunnerOf(DiceLossText(), {{{1, 1}, {0}}, {{1, 1}, {1}}});
   EXPECT_NEAR(runner->Output()[0], 1 - 1 / 1.5, 1e-5);
   Resize(runner.get(), {{{2, 1}, {0, 0}}, {{2, 1}, {1, 0}}});
   EXPECT_NEAR(runner->Output()[0], 0.5, 1e-5);
 }
 
 TEST(DiceLossLayer, RefusesBottomsThatDoNotFit) {
-  EXPECT_CONTAINS(SetUpError(Text(), {{4, 3}, {4, 2}}), "expected as many values as bottom[0]");
+  EXPECT_CONTAINS(SetUpError(DiceLossText(), {{4, 3}, {4, 2}}),
+                  "expected as many values as bottom[0]");
 }
 
 TEST(DiceLossLayer, IsALossOfItsScoresAlone) {
-  ExpectLossOfBottomZero(RunnerOf(Text(), {{{1, 1}, {0}}, {{1, 1}, {0}}})->layer());
+  ExpectLossOfBottomZero(RunnerOf(DiceLossText(), {{{1, 1}, {0}}, {{1, 1}, {0}}})->layer());
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace millrace::test {
 namespace {
 
-std::string Text(double ratio) {
+std::string DropoutText(double ratio) {
   return StrCat("type: 'Dropout' dropout_param { dropout_ratio: ", ratio, " }");
 }
 
@@ -26,7 +26,7 @@ TEST(DropoutLayer, TrainingMultipliesByAScaledMaskOfItsOwnStream) {
   for (double ratio : {0.0, 0.25, 0.5, 0.9}) {
     for (int64_t count : {1, 63, 64, 65, 1000}) {
       SCOPED_TRACE(StrCat(ratio, " ", count));
-      LayerRunner runner(Text(ratio));
+      LayerRunner runner(DropoutText(ratio));
       runner.context().seed = Seed();
       runner.context().layer_id = 4;
       runner.set_pass(17);
@@ -47,7 +47,7 @@ TEST(DropoutLayer, TrainingMultipliesByAScaledMaskOfItsOwnStream) {
 TEST(DropoutLayer, DropsTheShareAskedForAndKeepsTheMean) {
   const int64_t count = 200000;
   for (double ratio : {0.1, 0.5, 0.7}) {
-    LayerRunner runner(Text(ratio));
+    LayerRunner runner(DropoutText(ratio));
     runner.context().seed = Seed();
     runner.AddBottom({count}, Array(count, 1.0));
     runner.SetUp();
@@ -63,7 +63,7 @@ TEST(DropoutLayer, DropsTheShareAskedForAndKeepsTheMean) {
 }
 
 TEST(DropoutLayer, DrawsAnotherMaskInEveryPassAndTheSameOneAgain) {
-  LayerRunner runner(Text(0.5));
+  LayerRunner runner(DropoutText(0.5));
   runner.AddBottom({500}, Array(500, 1.0));
   runner.SetUp();
   runner.set_pass(3);
@@ -78,7 +78,7 @@ TEST(DropoutLayer, TestingIsTheIdentity) {
   Rng rng(Seed(), {2});
   const Array values = Uniform(100, -1, 1, &rng), diff = Uniform(100, -1, 1, &rng);
   for (bool in_place : {false, true}) {
-    LayerRunner runner(Text(0.5), caffe::TEST);
+    LayerRunner runner(DropoutText(0.5), caffe::TEST);
     runner.AddBottom({100}, values);
     in_place ? runner.SetUpInPlace() : runner.SetUp();
     EXPECT_EQ(runner.Output(), values);
@@ -91,7 +91,7 @@ TEST(DropoutLayer, GradientsAreRightInPlaceAndNot) {
   Rng rng(Seed(), {3});
   for (bool in_place : {false, true}) {
     for (caffe::Phase phase : {caffe::TRAIN, caffe::TEST}) {
-      LayerRunner runner(Text(0.4), phase);
+      LayerRunner runner(DropoutText(0.4), phase);
       runner.AddBottom({3, 50}, Uniform(150, -1, 1, &rng));
       in_place ? runner.SetUpInPlace() : runner.SetUp();
       EXPECT_EQ(runner.CheckGradients(), "") << in_place;
@@ -101,16 +101,17 @@ TEST(DropoutLayer, GradientsAreRightInPlaceAndNot) {
 
 TEST(DropoutLayer, KeepsEveryMemoryOrder) {
   const Shape shape = {2, 16, 3, 5};
-  const auto taken = ForEachLayout(Text(0.5), shape, Array(480, 1.0), [&](LayerRunner& runner) {
-    EXPECT_EQ(runner.top().layout(), runner.bottom().layout());
-    EXPECT_EQ(runner.top().shape(), shape);
-    EXPECT_EQ(runner.CheckGradients(), "");
-  });
+  const auto taken =
+      ForEachLayout(DropoutText(0.5), shape, Array(480, 1.0), [&](LayerRunner& runner) {
+        EXPECT_EQ(runner.top().layout(), runner.bottom().layout());
+        EXPECT_EQ(runner.top().shape(), shape);
+        EXPECT_EQ(runner.CheckGradients(), "");
+      });
   EXPECT_EQ(taken.size(), 4u);
 }
 
 TEST(DropoutLayer, FollowsABottomThatGrows) {
-  LayerRunner runner(Text(0.5));
+  LayerRunner runner(DropoutText(0.5));
   runner.AddBottom({3}, {1, 1, 1});
   runner.SetUp();
   runner.Reshape({70, 100}, Array(7000, 1.0));
@@ -120,13 +121,13 @@ TEST(DropoutLayer, FollowsABottomThatGrows) {
 }
 
 TEST(DropoutLayer, DropsEverythingWithRatioOne) {
-  LayerRunner runner(Text(1));
+  LayerRunner runner(DropoutText(1));
   runner.AddBottom({300}, Array(300, 2.0));
   runner.SetUp();
   EXPECT_EQ(runner.Output(), Array(300, 0.0));
   runner.Backward(Array(300, 1.0));
   EXPECT_EQ(GetDiff(runner.bottom()), Array(300, 0.0));
-  LayerRunner test(Text(1), caffe::TEST);
+  LayerRunner test(DropoutText(1), caffe::TEST);
   test.AddBottom({2}, {3, 4});
   test.SetUp();
   EXPECT_EQ(test.Output(), (Array{3, 4}));

@@ -5,12 +5,12 @@
 namespace millrace::test {
 namespace {
 
-std::string Text(const std::string& param) {
+std::string DummyDataText(const std::string& param) {
   return "type: 'DummyData' dummy_data_param { " + param + " }";
 }
 
 std::string FieldOfComplaint(const std::string& param, int tops) {
-  LayerRunner runner(Text(param));
+  LayerRunner runner(DummyDataText(param));
   try {
     runner.SetUp(tops);
   } catch (const FieldError& error) {
@@ -20,26 +20,28 @@ std::string FieldOfComplaint(const std::string& param, int tops) {
 }
 
 TEST(DummyDataLayer, FillsWithZerosByDefault) {
-  LayerRunner runner(Text("shape { dim: 2 dim: 3 }"));
+  LayerRunner runner(DummyDataText("shape { dim: 2 dim: 3 }"));
   runner.SetUp();
   EXPECT_EQ(runner.Output(), Array(6, 0.0));
   EXPECT_EQ(runner.top().shape(), (Shape{2, 3}));
 }
 
 TEST(DummyDataLayer, TakesLegacyDimensionsOnceOrPerTop) {
-  LayerRunner runner(Text("num: 5 channels: 2 channels: 3 height: 4 width: 1 width: 6"));
+  LayerRunner runner(DummyDataText("num: 5 channels: 2 channels: 3 height: 4 width: 1 width: 6"));
   runner.SetUp(2);
   EXPECT_EQ(runner.top(0).shape(), (Shape{5, 2, 4, 1}));
   EXPECT_EQ(runner.top(1).shape(), (Shape{5, 3, 4, 6}));
 }
 
 TEST(DummyDataLayer, TakesShapesAndFillersOnceOrPerTop) {
-  LayerRunner runner(Text("shape { dim: 3 } data_filler { value: 1 } data_filler { value: 2 }"));
+  LayerRunner runner(
+      DummyDataText("shape { dim: 3 } data_filler { value: 1 } data_filler { value: 2 }"));
   runner.SetUp(2);
   runner.Forward();
   EXPECT_EQ(GetData(runner.top(0)), Array(3, 1.0));
   EXPECT_EQ(GetData(runner.top(1)), Array(3, 2.0));
-  LayerRunner one(Text("shape { dim: 3 } shape { dim: 1 dim: 2 } data_filler { value: 4 }"));
+  LayerRunner one(
+      DummyDataText("shape { dim: 3 } shape { dim: 1 dim: 2 } data_filler { value: 4 }"));
   one.SetUp(2);
   one.Forward();
   EXPECT_EQ(GetData(one.top(0)), Array(3, 4.0));
@@ -48,7 +50,7 @@ TEST(DummyDataLayer, TakesShapesAndFillersOnceOrPerTop) {
 
 TEST(DummyDataLayer, FillsConstantTopsOnceAndOthersAnewInEveryPass) {
   LayerRunner runner(
-      Text("shape { dim: 4 } data_filler { value: 3 } data_filler { type: 'gaussian' }"));
+      DummyDataText("shape { dim: 4 } data_filler { value: 3 } data_filler { type: 'gaussian' }"));
   runner.SetUp(2);
   runner.set_pass(10);
   runner.Forward();
@@ -64,7 +66,8 @@ TEST(DummyDataLayer, FillsConstantTopsOnceAndOthersAnewInEveryPass) {
 }
 
 TEST(DummyDataLayer, DrawsFromTheStreamOfItsSeedLayerAndPass) {
-  const std::string text = Text("shape { dim: 6 } data_filler { type: 'uniform' min: 2 max: 4 }");
+  const std::string text =
+      DummyDataText("shape { dim: 6 } data_filler { type: 'uniform' min: 2 max: 4 }");
   LayerRunner runner(text);
   runner.context().seed = Seed();
   runner.context().layer_id = 5;

@@ -3,7 +3,7 @@
 namespace millrace::test {
 namespace {
 
-std::string Text(bool bias) {
+std::string EmbedText(bool bias) {
   return StrCat("type: 'Embed' embed_param { num_output: 3 input_dim: 5 bias_term: ",
                 bias ? "true" : "false", " }");
 }
@@ -12,7 +12,7 @@ TEST(EmbedLayer, LooksUpRowsAndSumsTheirGradients) {
   Rng rng(Seed(), {1});
   for (const bool bias : {false, true}) {
     const Array index = {4, 0, 2, 4, 4, 1, 0, 2};
-    LayerRunner runner(Text(bias));
+    LayerRunner runner(EmbedText(bias));
     runner.AddBottom({2, 4}, index);
     runner.SetUp();
     ASSERT_EQ(runner.top().shape(), (Shape{2, 4, 3}));
@@ -43,7 +43,7 @@ TEST(EmbedLayer, LooksUpRowsAndSumsTheirGradients) {
 }
 
 TEST(EmbedLayer, FollowsABottomOfAnotherSize) {
-  LayerRunner runner(Text(false));
+  LayerRunner runner(EmbedText(false));
   runner.AddBottom({1}, {1});
   runner.SetUp();
   SetData({0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32, 40, 41, 42}, &runner.param(0));
@@ -56,7 +56,7 @@ TEST(EmbedLayer, FollowsABottomOfAnotherSize) {
 
 TEST(EmbedLayer, ReportsAnIndexThatIsNotInTheTable) {
   for (const double index : {-1.0, 5.0, 1e9}) {
-    LayerRunner runner("name: 'words' " + Text(true));
+    LayerRunner runner("name: 'words' " + EmbedText(true));
     runner.AddBottom({3}, {0, index, 2});
     runner.SetUp();
     runner.Forward();

@@ -4,7 +4,7 @@
 namespace millrace::test {
 namespace {
 
-constexpr const char* kText = "type: 'Filter' bottom: 'a' bottom: 'b' bottom: 'selector'";
+constexpr const char* kFilterText = "type: 'Filter' bottom: 'a' bottom: 'b' bottom: 'selector'";
 
 TEST(FilterLayer, PassesOnTheSelectedItems) {
   Rng rng(Seed(), {1});
@@ -13,7 +13,7 @@ TEST(FilterLayer, PassesOnTheSelectedItems) {
        {std::vector<int>{0, 1, 2, 3, 4}, {0, 3, 4}, {1}, {1, 3}, {}}) {
     Array selector(5, 0.0);
     for (const int i : selected) selector[i] = i % 2 ? -0.5 : 1;
-    LayerRunner runner(kText);
+    LayerRunner runner(kFilterText);
     runner.AddBottom({5, 2, 3}, a);
     runner.AddBottom({5}, b);
     runner.AddBottom({5, 1, 1}, selector);

@@ -25,7 +25,7 @@ struct Chain {
   bool frozen = false;  // Scale has lr_mult 0
 };
 
-std::string Text(const Chain& chain) {
+std::string FusedText(const Chain& chain) {
   const std::string top = chain.in_place ? "x" : "n";
   std::string text = StrCat(
       "force_backward: true "
@@ -120,7 +120,7 @@ TEST(FusedLayers, ComputeTheSameInEveryMemoryOrder) {
   for (const Chain& chain : Chains()) {
     BuiltNetOptions options = InPhase(caffe::TRAIN);
     options.fuse = false;
-    const std::string text = Text(chain);
+    const std::string text = FusedText(chain);
     const Result expected = Pass(text, HostDevice(), options);
     for (const Layout layout :
          {Layout::kPlain, Layout::kNhwc, Layout::kBlocked8, Layout::kBlocked16}) {
@@ -137,7 +137,7 @@ TEST(FusedLayers, LeaveTheLastValuesInTheTopOfTheFirst) {
   for (const bool fuse : {true, false}) {
     BuiltNetOptions options = InPhase(caffe::TRAIN);
     options.fuse = fuse;
-    TestNet net(Text({}), options);
+    TestNet net(FusedText({}), options);
     FillRandom(net->FindBlob("in"), 3);
     net->Forward();
     const Floats final = Values(*net->FindBlob("x"));
@@ -150,7 +150,7 @@ TEST(FusedLayers, LeaveTheLastValuesInTheTopOfTheFirst) {
 }
 
 TEST(FusedLayers, WorkOnTheirOwnWithDebugInfo) {
-  TestNet net(Text({}));
+  TestNet net(FusedText({}));
   net->set_debug_info(true);
   FillRandom(net->FindBlob("in"), 3);
   const auto& nodes = net->nodes();
@@ -189,7 +189,7 @@ TEST(FusedLayers, ComputeOnAnyDeviceAsOnTheHost) {
       FakeDevice device({.mode = mode});
       BuiltNetOptions options = InPhase(caffe::TRAIN);
       options.layout = Layout::kPlain;
-      const std::string text = Text(chain);
+      const std::string text = FusedText(chain);
       SCOPED_TRACE(text);
       ExpectSame(Pass(text, device, options), Pass(text, HostDevice(), options));
     }

@@ -20,9 +20,9 @@ enum class Mistake {
 };
 
 // top = w a^2 + |b| elementwise, with the learnable array w.
-class Subject : public Layer {
+class GradientCheckerSubject : public Layer {
  public:
-  Subject(Mistake mistake, int64_t count)
+  GradientCheckerSubject(Mistake mistake, int64_t count)
       : Layer(caffe::LayerParameter(), LayerContext()), mistake_(mistake) {
     AddParam({count}, caffe::FillerParameter());
   }
@@ -67,7 +67,7 @@ class Subject : public Layer {
 };
 
 std::string Check(Mistake mistake, const std::vector<bool>& propagate_down = {}) {
-  Subject layer(mistake, 20);
+  GradientCheckerSubject layer(mistake, 20);
   Rng rng(Seed(), {1});
   Blob a({20}), b({20}), top;
   SetData(Apart(20, 0.1, &rng), &a);
@@ -111,7 +111,7 @@ TEST(GradientChecker, FindsABackwardThatChangesValues) {
 
 // Some values of b are within a step of the kink of |b|, the others are not.
 TEST(GradientChecker, LeavesOutKinksButNotTooMany) {
-  Subject layer(Mistake::kNone, 8);
+  GradientCheckerSubject layer(Mistake::kNone, 8);
   Blob a({8}), b({8}), top;
   SetData(Array(8, 0.5), &a);
   SetData(Array(8, 0.25), layer.params()[0].blob.get());
@@ -129,7 +129,7 @@ TEST(GradientChecker, LeavesOutKinksButNotTooMany) {
 }
 
 TEST(GradientChecker, LeavesValuesAsTheyWere) {
-  Subject layer(Mistake::kNone, 3);
+  GradientCheckerSubject layer(Mistake::kNone, 3);
   Blob a({3}), b({3}), top;
   SetData({1, 2, 3}, &a);
   SetData({4, -5, 6}, &b);

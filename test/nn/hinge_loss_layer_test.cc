@@ -5,7 +5,7 @@
 namespace millrace::test {
 namespace {
 
-std::string Text(const std::string& norm) {
+std::string HingeLossText(const std::string& norm) {
   return "name: 'loss' type: 'HingeLoss' hinge_loss_param { " + norm + " }";
 }
 
@@ -26,7 +26,7 @@ TEST(HingeLossLayer, MatchesTheFormulaInBothNorms) {
         dx[i] = 0.6f * sign * (squared ? 2 * margin : margin > 0) / examples;
       }
       const auto runner =
-          RunnerOf(Text(squared ? "norm: L2" : ""), {{shape, x}, {{examples}, labels}});
+          RunnerOf(HingeLossText(squared ? "norm: L2" : ""), {{shape, x}, {{examples}, labels}});
       EXPECT_EQ(Diff({loss / examples}, runner->Output(), 1e-5), "");
       runner->Backward({0.6f});
       EXPECT_EQ(Diff(dx, GetDiff(runner->bottom()), 1e-6), "");
@@ -37,33 +37,33 @@ TEST(HingeLossLayer, MatchesTheFormulaInBothNorms) {
 TEST(HingeLossLayer, GradientsAreRight) {
   Rng rng(Seed(), {2});
   for (const char* norm : {"norm: L1", "norm: L2"}) {
-    const auto runner = RunnerOf(
-        Text(norm), {{{4, 5}, Uniform(20, -2, 2, &rng)}, {{4, 1}, RandomClasses(4, 5, &rng)}});
+    const auto runner = RunnerOf(HingeLossText(norm), {{{4, 5}, Uniform(20, -2, 2, &rng)},
+                                                       {{4, 1}, RandomClasses(4, 5, &rng)}});
     EXPECT_EQ(runner->CheckGradients(), "") << norm;
   }
 }
 
 TEST(HingeLossLayer, HasNoGradientAtTheMargin) {
-  const auto runner = RunnerOf(Text(""), {{{1, 3}, {1, -1, -0.5}}, {{1}, {0}}});
+  const auto runner = RunnerOf(HingeLossText(""), {{{1, 3}, {1, -1, -0.5}}, {{1}, {0}}});
   EXPECT_EQ(runner->Output(), Array{0.5});
   runner->Backward({1});
   EXPECT_EQ(GetDiff(runner->bottom()), (Array{0, 0, 1}));
 }
 
 TEST(HingeLossLayer, FollowsBottomsOfAnotherShape) {
-  const auto runner = RunnerOf(Text(""), {{{1, 2}, {0, 0}}, {{1}, {1}}});
+  const auto runner = RunnerOf(HingeLossText(""), {{{1, 2}, {0, 0}}, {{1}, {1}}});
   EXPECT_EQ(runner->Output(), Array{2});
   Resize(runner.get(), {{{2, 3}, {0, 0, 0, 1, 1, 1}}, {{2}, {2, 0}}});
   EXPECT_EQ(runner->Output(), Array{3.5});
 }
 
 TEST(HingeLossLayer, ScoresThatAreNotNumbersStayVisible) {
-  const auto runner = RunnerOf(Text(""), {{{1, 2}, {std::nan(""), 0}}, {{1}, {1}}});
+  const auto runner = RunnerOf(HingeLossText(""), {{{1, 2}, {std::nan(""), 0}}, {{1}, {1}}});
   EXPECT_TRUE(std::isnan(runner->Output()[0]));
 }
 
 TEST(HingeLossLayer, NamesALabelThatIsNoClass) {
-  const auto runner = RunnerOf(Text(""), {{{2, 3}, Array(6, 0.0)}, {{2}, {0, 3}}});
+  const auto runner = RunnerOf(HingeLossText(""), {{{2, 3}, Array(6, 0.0)}, {{2}, {0, 3}}});
   EXPECT_EQ(LabelError(runner.get()),
             "layer 'loss': label 3 at position 1 of the batch is not one of the 3 classes 0 to 2");
   SetData({0, 2}, &runner->bottom(1));  // the error ends with its cause
@@ -72,13 +72,14 @@ TEST(HingeLossLayer, NamesALabelThatIsNoClass) {
 }
 
 TEST(HingeLossLayer, RefusesLabelsThatDoNotFit) {
-  EXPECT_CONTAINS(SetUpError(Text(""), {{4, 3}, {3}}), "expected the 4 examples of bottom[0]");
-  EXPECT_CONTAINS(SetUpError(Text(""), {{4, 3}, {4, 2}}),
+  EXPECT_CONTAINS(SetUpError(HingeLossText(""), {{4, 3}, {3}}),
+                  "expected the 4 examples of bottom[0]");
+  EXPECT_CONTAINS(SetUpError(HingeLossText(""), {{4, 3}, {4, 2}}),
                   "expected 4 labels: one for each example");
 }
 
 TEST(HingeLossLayer, IsALossOfItsScoresAlone) {
-  ExpectLossOfBottomZero(RunnerOf(Text(""), {{{1, 2}, {0, 0}}, {{1}, {0}}})->layer());
+  ExpectLossOfBottomZero(RunnerOf(HingeLossText(""), {{{1, 2}, {0, 0}}, {{1}, {0}}})->layer());
 }
 
 }  // namespace

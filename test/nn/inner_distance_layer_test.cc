@@ -5,7 +5,7 @@
 namespace millrace::test {
 namespace {
 
-std::string Text(const std::string& param) {
+std::string InnerDistanceText(const std::string& param) {
   return "name: 'dist' type: 'InnerDistance' inner_distance_param { " + param + " }";
 }
 
@@ -60,9 +60,9 @@ TEST(InnerDistanceLayer, MatchesTheFormula) {
     for (const bool normalize : {false, true}) {
       SCOPED_TRACE(StrCat(squares, normalize));
       const Array x = Uniform(7 * 6, -1, 1, &rng), centers = Uniform(4 * 6, -1, 1, &rng);
-      const auto runner = RunnerOf(
-          Text(StrCat("num_output: 4 ", Type(squares), normalize ? " normalize: true" : "")),
-          {{{7, 2, 3}, x}});
+      const auto runner = RunnerOf(InnerDistanceText(StrCat("num_output: 4 ", Type(squares),
+                                                            normalize ? " normalize: true" : "")),
+                                   {{{7, 2, 3}, x}});
       ASSERT_EQ(runner->layer().params().size(), 1u);
       ASSERT_EQ(runner->param(0).shape(), (Shape{4, 6}));
       SetData(centers, &runner->param(0));
@@ -76,7 +76,7 @@ TEST(InnerDistanceLayer, MatchesTheFormula) {
 }
 
 TEST(InnerDistanceLayer, SquaresAreTheDefault) {
-  const auto runner = RunnerOf(Text("num_output: 1"), {{{1, 2}, {3, 4}}});
+  const auto runner = RunnerOf(InnerDistanceText("num_output: 1"), {{{1, 2}, {3, 4}}});
   SetData({1, 1}, &runner->param(0));
   EXPECT_EQ(runner->Output(), Array{13});
 }
@@ -88,7 +88,8 @@ TEST(InnerDistanceLayer, GradientsAreRight) {
       SCOPED_TRACE(Type(squares) + more);
       // The examples and the centers are apart in each feature, as |d| has a corner at 0.
       const Array x = Uniform(4 * 3, 2, 4, &rng);
-      const auto runner = RunnerOf(Text("num_output: 3 " + Type(squares) + more), {{{4, 3}, x}});
+      const auto runner =
+          RunnerOf(InnerDistanceText("num_output: 3 " + Type(squares) + more), {{{4, 3}, x}});
       SetData(Uniform(3 * 3, -1.5, -0.5, &rng), &runner->param(0));
       EXPECT_EQ(runner->CheckGradients(), "");
     }
@@ -99,8 +100,8 @@ TEST(InnerDistanceLayer, TakesCentersFromABottom) {
   Rng rng(Seed(), {3});
   for (const bool squares : {true, false}) {
     const Array x = Uniform(4 * 3, 1, 2, &rng), centers = Uniform(5 * 3, -2, -1, &rng);
-    const auto runner =
-        RunnerOf(Text(Type(squares) + " normalize: true"), {{{4, 3}, x}, {{5, 3, 1}, centers}});
+    const auto runner = RunnerOf(InnerDistanceText(Type(squares) + " normalize: true"),
+                                 {{{4, 3}, x}, {{5, 3, 1}, centers}});
     EXPECT_TRUE(runner->layer().params().empty());
     EXPECT_EQ(Diff(Distances(squares, 3, x, centers), runner->Output(), 1e-5), "");
     EXPECT_TRUE(runner->layer().AllowBackward(1));
@@ -117,8 +118,8 @@ TEST(InnerDistanceLayer, UpdatesTheCentersOfLabelsOnly) {
       const Array labels = RandomClasses(6, 4, &rng), dy = Uniform(6 * 4, -1, 1, &rng);
       std::vector<Bottom> bottoms = {{{6, 3}, x}, {{6}, labels}};
       if (from_bottom) bottoms.insert(bottoms.begin() + 1, {{4, 3}, centers});
-      const auto runner =
-          RunnerOf(Text("num_output: 4 update_center_only: true " + Type(squares)), bottoms);
+      const auto runner = RunnerOf(
+          InnerDistanceText("num_output: 4 update_center_only: true " + Type(squares)), bottoms);
       if (!from_bottom) SetData(centers, &runner->param(0));
       EXPECT_EQ(runner->layer().AllowBackward(1), from_bottom);
       EXPECT_FALSE(runner->layer().AllowBackward(2));
@@ -142,7 +143,7 @@ TEST(InnerDistanceLayer, AddsToAGradientThatIsThere) {
   for (const std::string more : {"", " normalize: true", " update_center_only: true"}) {
     std::vector<Bottom> bottoms = {{{2, 2}, {1, 2, 3, 5}}};
     if (more == " update_center_only: true") bottoms.push_back({{2}, {0, 0}});
-    const auto runner = RunnerOf(Text("num_output: 1" + more), bottoms);
+    const auto runner = RunnerOf(InnerDistanceText("num_output: 1" + more), bottoms);
     SetData({1, 1}, &runner->param(0));
     runner->Forward();
     runner->Backward({1, 1});
@@ -154,13 +155,15 @@ TEST(InnerDistanceLayer, AddsToAGradientThatIsThere) {
 }
 
 TEST(InnerDistanceLayer, BearsCentersOfZeros) {
-  const auto runner = RunnerOf(Text("num_output: 1 normalize: true"), {{{1, 2}, {3, 4}}});
+  const auto runner =
+      RunnerOf(InnerDistanceText("num_output: 1 normalize: true"), {{{1, 2}, {3, 4}}});
   SetData({0, 0}, &runner->param(0));
   EXPECT_EQ(runner->Output(), Array{25});
 }
 
 TEST(InnerDistanceLayer, FollowsBottomsOfAnotherShape) {
-  const auto runner = RunnerOf(Text("num_output: 2 axis: 2"), {{{1, 2, 1, 1}, {1, 2}}});
+  const auto runner =
+      RunnerOf(InnerDistanceText("num_output: 2 axis: 2"), {{{1, 2, 1, 1}, {1, 2}}});
   EXPECT_EQ(runner->top().shape(), (Shape{1, 2, 2}));
   SetData({1, -3}, &runner->param(0));
   runner->Reshape({3, 1, 1}, {5, 0, 1});
@@ -168,15 +171,15 @@ TEST(InnerDistanceLayer, FollowsBottomsOfAnotherShape) {
 }
 
 TEST(InnerDistanceLayer, NamesALabelThatIsNoClass) {
-  const auto runner =
-      RunnerOf(Text("num_output: 2 update_center_only: true"), {{{2, 1}, {1, 1}}, {{2}, {1, 2}}});
+  const auto runner = RunnerOf(InnerDistanceText("num_output: 2 update_center_only: true"),
+                               {{{2, 1}, {1, 1}}, {{2}, {1, 2}}});
   EXPECT_EQ(LabelError(runner.get()),
             "layer 'dist': label 2 at position 1 of the batch is not one of the 2 classes 0 to 1");
 }
 
 TEST(InnerDistanceLayer, RefusesBadSettings) {
   const auto complaint = [](const std::string& param, const std::vector<Shape>& shapes = {{2, 3}}) {
-    return SetUpError(Text(param), shapes);
+    return SetUpError(InnerDistanceText(param), shapes);
   };
   EXPECT_CONTAINS(complaint(""), "0 given, expected at least 1");
   EXPECT_CONTAINS(complaint("num_output: 2 distance_type: 'cosine'"),

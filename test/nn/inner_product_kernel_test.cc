@@ -66,7 +66,7 @@ TEST(InnerProductKernel, MatchesTheReferenceWhereItWorksInSeveralParts) {
 
 TEST(InnerProductKernel, IsLeftAloneWhereInputsFillNoWholeTiles) {
   EXPECT_FALSE(InnerProductKernelFits({16, 24, 6}));
-  EXPECT_FALSE(InnerProductKernelPays({16, 4095, 4096}));
+  EXPECT_FALSE(IsInnerProductKernelWorthwhile({16, 4095, 4096}));
 }
 
 // Large enough for the layer to select this kernel.

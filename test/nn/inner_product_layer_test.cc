@@ -8,14 +8,14 @@ namespace {
 
 using reference::InnerProduct;
 
-struct Case {
+struct InnerProductCase {
   Shape bottom, top;
   int axis;
   InnerProduct g;
 };
 
-std::vector<Case> Cases() {
-  std::vector<Case> cases;
+std::vector<InnerProductCase> Cases() {
+  std::vector<InnerProductCase> cases;
   for (bool transpose : {false, true}) {
     cases.push_back({{3, 7}, {3, 5}, 1, {3, 7, 5, transpose}});
     cases.push_back({{64, 100}, {64, 10}, 1, {64, 100, 10, transpose}});
@@ -29,7 +29,7 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-std::string Text(const Case& c, bool bias) {
+std::string InnerProductText(const InnerProductCase& c, bool bias) {
   return StrCat("type: 'InnerProduct' bottom: 'x' inner_product_param { num_output: ", c.g.outputs,
                 " axis: ", c.axis, " transpose: ", c.g.transpose ? "true" : "false",
                 " bias_term: ", bias ? "true" : "false", " }");
@@ -37,9 +37,9 @@ std::string Text(const Case& c, bool bias) {
 
 TEST(InnerProductLayer, MatchesTheReference) {
   Rng rng(Seed(), {1});
-  for (const Case& c : Cases()) {
+  for (const InnerProductCase& c : Cases()) {
     for (bool with_bias : {true, false}) {
-      SCOPED_TRACE(Text(c, with_bias));
+      SCOPED_TRACE(InnerProductText(c, with_bias));
       const InnerProduct& g = c.g;
       const Array x = Uniform(g.m * g.k, -1, 1, &rng);
       const Array weight = Uniform(g.k * g.outputs, -1, 1, &rng);
@@ -47,7 +47,7 @@ TEST(InnerProductLayer, MatchesTheReference) {
       const Array dy = Uniform(g.m * g.outputs, -1, 1, &rng);
       Array dx, dweight, dbias;
       g.Backward(x, weight, dy, &dx, &dweight, &dbias);
-      ForEachLayout(Text(c, with_bias), c.bottom, x, [&](LayerRunner& runner) {
+      ForEachLayout(InnerProductText(c, with_bias), c.bottom, x, [&](LayerRunner& runner) {
         EXPECT_EQ(runner.top().shape(), c.top);
         EXPECT_EQ(runner.param(0).shape(),
                   g.transpose ? (Shape{g.k, g.outputs}) : (Shape{g.outputs, g.k}));
@@ -67,10 +67,10 @@ TEST(InnerProductLayer, MatchesTheReference) {
 
 TEST(InnerProductLayer, GradientsAreRight) {
   Rng rng(Seed(), {2});
-  for (const Case& c : Cases()) {
+  for (const InnerProductCase& c : Cases()) {
     for (bool with_bias : {true, false}) {
-      SCOPED_TRACE(Text(c, with_bias));
-      LayerRunner runner(Text(c, with_bias));
+      SCOPED_TRACE(InnerProductText(c, with_bias));
+      LayerRunner runner(InnerProductText(c, with_bias));
       runner.AddBottom(c.bottom, Uniform(c.g.m * c.g.k, -1, 1, &rng));
       runner.SetUp();
       SetData(Uniform(c.g.k * c.g.outputs, -1, 1, &rng), &runner.param(0));

@@ -6,7 +6,7 @@ namespace {
 
 using reference::Lrn;
 
-std::string Text(const Lrn& g) {
+std::string LrnText(const Lrn& g) {
   return StrCat("type: 'LRN' bottom: 'x' lrn_param { local_size: ", g.size, " alpha: ", g.alpha,
                 " beta: ", g.beta, " k: ", g.k,
                 " norm_region: ", g.within_channel ? "WITHIN_CHANNEL" : "ACROSS_CHANNELS", " }");
@@ -31,10 +31,10 @@ std::vector<Lrn> Cases() {
 TEST(LrnLayer, MatchesTheReferenceInEveryMemoryOrder) {
   Rng rng(Seed(), {1});
   for (const Lrn& g : Cases()) {
-    SCOPED_TRACE(Text(g));
+    SCOPED_TRACE(LrnText(g));
     const int64_t count = g.n * g.c * g.h * g.w;
     const Array x = Uniform(count, -2, 2, &rng), dy = Uniform(count, -1, 1, &rng);
-    ForEachLayout(Text(g), {g.n, g.c, g.h, g.w}, x, [&](LayerRunner& runner) {
+    ForEachLayout(LrnText(g), {g.n, g.c, g.h, g.w}, x, [&](LayerRunner& runner) {
       EXPECT_EQ(Diff(g.Forward(x), runner.Output(), 1e-5), "");
       runner.Backward(dy);
       EXPECT_EQ(Diff(g.Backward(x, dy), GetDiff(runner.bottom()), 1e-5), "");
@@ -46,8 +46,8 @@ TEST(LrnLayer, GradientsAreRight) {
   Rng rng(Seed(), {2});
   for (const Lrn& g : Cases()) {
     if (g.c == 32) continue;
-    SCOPED_TRACE(Text(g));
-    ForEachLayout(Text(g), {g.n, g.c, g.h, g.w}, Uniform(g.n * g.c * g.h * g.w, -1, 1, &rng),
+    SCOPED_TRACE(LrnText(g));
+    ForEachLayout(LrnText(g), {g.n, g.c, g.h, g.w}, Uniform(g.n * g.c * g.h * g.w, -1, 1, &rng),
                   [&](LayerRunner& runner) { EXPECT_EQ(runner.CheckGradients(), ""); });
   }
 }
@@ -56,9 +56,9 @@ TEST(LrnLayer, GradientsAreRightInPlace) {
   Rng rng(Seed(), {5});
   for (const Lrn& g : Cases()) {
     if (g.c > 8) continue;
-    SCOPED_TRACE(Text(g));
+    SCOPED_TRACE(LrnText(g));
     const Array x = Uniform(g.n * g.c * g.h * g.w, -1, 1, &rng);
-    LayerRunner runner(Text(g));
+    LayerRunner runner(LrnText(g));
     runner.AddBottom({g.n, g.c, g.h, g.w}, x);
     runner.SetUpInPlace();
     EXPECT_EQ(Diff(g.Forward(x), runner.Output(), 1e-5), "");
@@ -73,7 +73,7 @@ TEST(LrnLayer, WithinAChannelKIsOne) {
   const Array x = Uniform(24, -2, 2, &rng);
   Lrn other = g;
   other.k = 5;
-  LayerRunner runner(Text(other));
+  LayerRunner runner(LrnText(other));
   runner.AddBottom({1, 2, 4, 3}, x);
   runner.SetUp();
   EXPECT_EQ(Diff(g.Forward(x), runner.Output(), 1e-5), "");
@@ -84,7 +84,7 @@ TEST(LrnLayer, FollowsABottomOfAnotherSize) {
   Rng rng(Seed(), {3});
   Lrn g;
   g.n = 1, g.c = 4, g.h = 3, g.w = 3;
-  LayerRunner runner(Text(g));
+  LayerRunner runner(LrnText(g));
   runner.AddBottom({1, 4, 3, 3}, Uniform(36, -1, 1, &rng));
   runner.SetUp();
   runner.Forward();

@@ -5,7 +5,7 @@
 namespace millrace::test {
 namespace {
 
-std::string Text(const std::string& param) {
+std::string MarginInnerProductText(const std::string& param) {
   return "name: 'ip' type: 'MarginInnerProduct' margin_inner_product_param { " + param + " }";
 }
 
@@ -51,7 +51,8 @@ TEST(MarginInnerProductLayer, MatchesTheFormula) {
       const Array x = Uniform(40 * 2, -2, 2, &rng), labels = RandomClasses(40, 3, &rng);
       const Array weights = Uniform(3 * 2, -2, 2, &rng);
       const auto runner =
-          RunnerOf(Text(StrCat("num_output: 3 type: ", kTypes[multiple - 1], " base: ", lambda)),
+          RunnerOf(MarginInnerProductText(
+                       StrCat("num_output: 3 type: ", kTypes[multiple - 1], " base: ", lambda)),
                    {{{40, 2}, x}, {{40}, labels}}, 2);
       SetData(weights, &runner->param(0));
       EXPECT_EQ(Diff(Scores(x, labels, weights, multiple, lambda), runner->Output(), 1e-5), "");
@@ -65,7 +66,7 @@ TEST(MarginInnerProductLayer, GradientsAreRight) {
   for (const std::string& type : kTypes) {
     SCOPED_TRACE(type);
     const auto runner =
-        RunnerOf(Text("num_output: 4 base: 0.5 type: " + type),
+        RunnerOf(MarginInnerProductText("num_output: 4 base: 0.5 type: " + type),
                  {{{6, 3}, Uniform(18, -2, 2, &rng)}, {{6}, RandomClasses(6, 4, &rng)}}, 2);
     Array weights = Uniform(12, -1, 1, &rng);
     for (int n = 0; n < 4; ++n) weights[n * 3] = n % 2 == 0 ? 0.8 : -0.8;  // none is short
@@ -78,7 +79,7 @@ TEST(MarginInnerProductLayer, GradientsAreRight) {
 }
 
 TEST(MarginInnerProductLayer, ScoresDoNotDependOnTheLengthOfWeights) {
-  const auto runner = RunnerOf(Text("num_output: 2 type: QUADRUPLE base: 0"),
+  const auto runner = RunnerOf(MarginInnerProductText("num_output: 2 type: QUADRUPLE base: 0"),
                                {{{2, 2}, {3, 4, 0.6, -0.8}}, {{2}, {0, 1}}});
   SetData({1, 0, 0, 1}, &runner->param(0));
   const Array scores = runner->Output();
@@ -96,7 +97,8 @@ TEST(MarginInnerProductLayer, ScoresDoNotDependOnTheLengthOfWeights) {
 
 TEST(MarginInnerProductLayer, LambdaFallsWithThePasses) {
   const auto lambda = [](const std::string& param, uint64_t pass) {
-    const auto runner = RunnerOf(Text("num_output: 1 " + param), {{{1, 1}, {1}}, {{1}, {0}}}, 2);
+    const auto runner =
+        RunnerOf(MarginInnerProductText("num_output: 1 " + param), {{{1, 1}, {1}}, {{1}, {0}}}, 2);
     runner->set_pass(pass);
     runner->Forward();
     return GetData(runner->top(1))[0];
@@ -111,7 +113,7 @@ TEST(MarginInnerProductLayer, LambdaFallsWithThePasses) {
 
 TEST(MarginInnerProductLayer, BearsZeros) {
   for (const std::string& type : kTypes) {
-    const auto runner = RunnerOf(Text("num_output: 2 base: 0 type: " + type),
+    const auto runner = RunnerOf(MarginInnerProductText("num_output: 2 base: 0 type: " + type),
                                  {{{2, 2}, {0, 0, 1, 1}}, {{2}, {0, 1}}});
     SetData({1, 0, 0, 0}, &runner->param(0));
     for (const double value : runner->Output()) EXPECT_TRUE(std::isfinite(value)) << type;
@@ -121,8 +123,8 @@ TEST(MarginInnerProductLayer, BearsZeros) {
 }
 
 TEST(MarginInnerProductLayer, FollowsBottomsOfAnotherShape) {
-  const auto runner =
-      RunnerOf(Text("num_output: 2 axis: 2"), {{{1, 2, 1, 1}, {1, 2}}, {{1, 2}, {0, 1}}});
+  const auto runner = RunnerOf(MarginInnerProductText("num_output: 2 axis: 2"),
+                               {{{1, 2, 1, 1}, {1, 2}}, {{1, 2}, {0, 1}}});
   EXPECT_EQ(runner->top().shape(), (Shape{1, 2, 2}));
   SetData({1, -3}, &runner->param(0));
   Resize(runner.get(), {{{1, 1, 1}, {5}}, {{1, 1}, {0}}});
@@ -130,14 +132,15 @@ TEST(MarginInnerProductLayer, FollowsBottomsOfAnotherShape) {
 }
 
 TEST(MarginInnerProductLayer, NamesALabelThatIsNoClass) {
-  const auto runner = RunnerOf(Text("num_output: 2"), {{{2, 1}, {1, 1}}, {{2}, {1, 2}}});
+  const auto runner =
+      RunnerOf(MarginInnerProductText("num_output: 2"), {{{2, 1}, {1, 1}}, {{2}, {1, 2}}});
   EXPECT_EQ(LabelError(runner.get()),
             "layer 'ip': label 2 at position 1 of the batch is not one of the 2 classes 0 to 1");
 }
 
 TEST(MarginInnerProductLayer, RefusesBadSettings) {
   const auto complaint = [](const std::string& param, const Shape& labels = {2}) {
-    return SetUpError(Text(param), {{2, 3}, labels});
+    return SetUpError(MarginInnerProductText(param), {{2, 3}, labels});
   };
   EXPECT_CONTAINS(complaint(""), "0 given, expected at least 1");
   EXPECT_CONTAINS(complaint("num_output: 2 axis: 2"), "2 is not an axis");

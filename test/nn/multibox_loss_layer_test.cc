@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-std::string Text(const std::string& param, const std::string& rest = "") {
+std::string MultiboxLossText(const std::string& param, const std::string& rest = "") {
   return "name: 'loss' type: 'MultiBoxLoss' multibox_loss_param { " + param + " } " + rest;
 }
 
@@ -102,7 +102,7 @@ TEST(MultiBoxLossLayer, AgreesWithPlainLoops) {
     std::string param = "num_classes: 4";
     for (const auto& choice : choices) param += " " + choice[rng.Below(choice.size())];
     const bool shared = param.find("share_location") == std::string::npos;
-    ExpectAgrees(Text(param), RandomInputs(3, 20, 4, shared ? 1 : 4, &rng));
+    ExpectAgrees(MultiboxLossText(param), RandomInputs(3, 20, 4, shared ? 1 : 4, &rng));
   }
 }
 
@@ -110,11 +110,13 @@ TEST(MultiBoxLossLayer, DividesAsTheNormalizationSays) {
   Rng rng(Seed(), {2});
   const MultiBoxInputs in = RandomInputs(3, 12, 4, 1, &rng);
   for (const char* mode : {"VALID", "FULL", "BATCH_SIZE", "NONE"}) {
-    ExpectAgrees(Text("num_classes: 4", StrCat("loss_param { normalization: ", mode, " }")), in);
+    ExpectAgrees(
+        MultiboxLossText("num_classes: 4", StrCat("loss_param { normalization: ", mode, " }")), in);
   }
-  const auto legacy = RunnerFor(Text("num_classes: 4", "loss_param { normalize: false }"), in);
+  const auto legacy =
+      RunnerFor(MultiboxLossText("num_classes: 4", "loss_param { normalize: false }"), in);
   const auto batch =
-      RunnerFor(Text("num_classes: 4", "loss_param { normalization: BATCH_SIZE }"), in);
+      RunnerFor(MultiboxLossText("num_classes: 4", "loss_param { normalization: BATCH_SIZE }"), in);
   EXPECT_EQ(legacy->Output(), batch->Output());
 }
 
@@ -125,7 +127,8 @@ TEST(MultiBoxLossLayer, MapsAllObjectsToOneClass) {
     if (in.truth[8 * row] >= 0) in.truth[8 * row + 1] = 5 + static_cast<double>(row);
   }
   for (const char* mining : {"NONE", "MAX_NEGATIVE", "HARD_EXAMPLE"}) {
-    ExpectAgrees(Text(StrCat("num_classes: 2 map_object_to_agnostic: true mining_type: ", mining)),
+    ExpectAgrees(MultiboxLossText(
+                     StrCat("num_classes: 2 map_object_to_agnostic: true mining_type: ", mining)),
                  in);
   }
 }
@@ -139,8 +142,9 @@ TEST(MultiBoxLossLayer, HasTheDerivativesOfItsLoss) {
         "neg_pos_ratio: 1000 conf_loss_type: LOGISTIC bp_inside: true loc_weight: 3"}) {
     SCOPED_TRACE(param);
     const bool shared = std::string(param).find("share_location") == std::string::npos;
-    const auto runner = RunnerFor(Text(StrCat("num_classes: 3 overlap_threshold: 0.3 ", param)),
-                                  RandomInputs(2, 10, 3, shared ? 1 : 3, &rng));
+    const auto runner =
+        RunnerFor(MultiboxLossText(StrCat("num_classes: 3 overlap_threshold: 0.3 ", param)),
+                  RandomInputs(2, 10, 3, shared ? 1 : 3, &rng));
     EXPECT_EQ(runner->CheckGradients(), "");
   }
 }
@@ -158,39 +162,43 @@ MultiBoxInputs Simple(const Array& truth) {
 }
 
 TEST(MultiBoxLossLayer, CountsPositivesAndTheirShareOfNegatives) {
-  const auto runner = RunnerFor(Text("num_classes: 3"), Simple(Row(0, 1, {0, 0, 0.5, 0.5})));
+  const auto runner =
+      RunnerFor(MultiboxLossText("num_classes: 3"), Simple(Row(0, 1, {0, 0, 0.5, 0.5})));
   // One object, one negative, and locations without an error.
   EXPECT_NEAR(runner->Output()[0], 2 * std::log(3.0), 1e-6);
 }
 
 TEST(MultiBoxLossLayer, IsZeroWithoutObjectsUnlessAllPriorsCount) {
   const Array none(8, -1.0);
-  const auto mining = RunnerFor(Text("num_classes: 3"), Simple(none));
+  const auto mining = RunnerFor(MultiboxLossText("num_classes: 3"), Simple(none));
   EXPECT_EQ(mining->Output(), Array{0});
   mining->Backward({1});
   EXPECT_EQ(GetDiff(mining->bottom(0)), Array(8, 0.0));
   EXPECT_EQ(GetDiff(mining->bottom(1)), Array(6, 0.0));
-  const auto all = RunnerFor(Text("num_classes: 3 mining_type: NONE"), Simple(none));
+  const auto all = RunnerFor(MultiboxLossText("num_classes: 3 mining_type: NONE"), Simple(none));
   EXPECT_NEAR(all->Output()[0], 2 * std::log(3.0), 1e-6);  // divided by 1 in place of 0 matches
 }
 
 TEST(MultiBoxLossLayer, CountsNothingOfAnImageWhoseObjectsOverlapNoPrior) {
-  const auto runner = RunnerFor(Text("num_classes: 3"), Simple(Row(0, 1, {0.6, 0, 0.9, 0.4})));
+  const auto runner =
+      RunnerFor(MultiboxLossText("num_classes: 3"), Simple(Row(0, 1, {0.6, 0, 0.9, 0.4})));
   EXPECT_EQ(runner->Output(), Array{0});
 }
 
 TEST(MultiBoxLossLayer, LeavesOutDifficultObjects) {
   const Array truth = Row(0, 1, {0, 0, 0.5, 0.5}, true);
-  EXPECT_EQ(RunnerFor(Text("num_classes: 3 use_difficult_gt: false"), Simple(truth))->Output(),
+  EXPECT_EQ(RunnerFor(MultiboxLossText("num_classes: 3 use_difficult_gt: false"), Simple(truth))
+                ->Output(),
             Array{0});
-  EXPECT_GT(RunnerFor(Text("num_classes: 3"), Simple(truth))->Output()[0], 1);
+  EXPECT_GT(RunnerFor(MultiboxLossText("num_classes: 3"), Simple(truth))->Output()[0], 1);
 }
 
 TEST(MultiBoxLossLayer, ShowsScoresThatAreNotNumbers) {
   for (const char* mining : {"NONE", "MAX_NEGATIVE", "HARD_EXAMPLE"}) {
     MultiBoxInputs in = Simple(Row(0, 1, {0, 0, 0.5, 0.5}));
     in.confidences[4] = kNan;  // of the negative
-    const auto runner = RunnerFor(Text(StrCat("num_classes: 3 mining_type: ", mining)), in);
+    const auto runner =
+        RunnerFor(MultiboxLossText(StrCat("num_classes: 3 mining_type: ", mining)), in);
     EXPECT_TRUE(std::isnan(runner->Output()[0])) << mining;
     runner->Backward({1});
     EXPECT_FALSE(std::isnan(GetDiff(runner->bottom(1))[0])) << mining;
@@ -199,8 +207,8 @@ TEST(MultiBoxLossLayer, ShowsScoresThatAreNotNumbers) {
   MultiBoxInputs in = Simple(Row(0, 1, {0, 0, 0.5, 0.5}));
   in.locations[0] = kNan;
   for (const char* matching : {"true", "false"}) {
-    const auto runner =
-        RunnerFor(Text(StrCat("num_classes: 3 use_prior_for_matching: ", matching)), in);
+    const auto runner = RunnerFor(
+        MultiboxLossText(StrCat("num_classes: 3 use_prior_for_matching: ", matching)), in);
     EXPECT_NO_THROW(runner->Forward());
   }
 }
@@ -209,7 +217,7 @@ TEST(MultiBoxLossLayer, LeavesOutWhatIsNotToBePropagated) {
   MultiBoxInputs in = Simple(Row(0, 1, {0, 0, 0.5, 0.5}));
   in.locations[0] = 3;  // |d| - 1/2
   const auto loss = [&](const std::string& flags) {
-    return RunnerFor(Text("num_classes: 3", flags), in)->Output()[0];
+    return RunnerFor(MultiboxLossText("num_classes: 3", flags), in)->Output()[0];
   };
   const double conf = 2 * std::log(3.0);
   EXPECT_NEAR(loss(""), conf + 2.5, 1e-5);
@@ -219,14 +227,14 @@ TEST(MultiBoxLossLayer, LeavesOutWhatIsNotToBePropagated) {
 }
 
 TEST(MultiBoxLossLayer, ChoosesNothingByANmsParamWithoutTopK) {
-  const auto runner = RunnerFor(Text("num_classes: 3 nms_param { nms_threshold: 0.5 }"),
+  const auto runner = RunnerFor(MultiboxLossText("num_classes: 3 nms_param { nms_threshold: 0.5 }"),
                                 Simple(Row(0, 1, {0, 0, 0.5, 0.5})));
   EXPECT_NEAR(runner->Output()[0], std::log(3.0), 1e-6);
 }
 
 TEST(MultiBoxLossLayer, FollowsBottomsOfAnotherSize) {
   Rng rng(Seed(), {5});
-  const std::string text = Text("num_classes: 4 overlap_threshold: 0.3");
+  const std::string text = MultiboxLossText("num_classes: 4 overlap_threshold: 0.3");
   const auto runner = RunnerFor(text, RandomInputs(1, 3, 4, 1, &rng));
   runner->Forward();
   const MultiBoxInputs in = RandomInputs(3, 9, 4, 1, &rng);
@@ -241,7 +249,8 @@ TEST(MultiBoxLossLayer, FollowsBottomsOfAnotherSize) {
 
 TEST(MultiBoxLossLayer, NamesTheGroundTruthThatIsNotValid) {
   const auto complaint = [](const Array& row) {
-    const auto runner = RunnerFor(Text("num_classes: 3 code_type: CENTER_SIZE"), Simple(row));
+    const auto runner =
+        RunnerFor(MultiboxLossText("num_classes: 3 code_type: CENTER_SIZE"), Simple(row));
     return ErrorOf([&] { runner->Forward(); });
   };
   const Array box = {0, 0, 0.5, 0.5};
@@ -254,7 +263,7 @@ TEST(MultiBoxLossLayer, NamesTheGroundTruthThatIsNotValid) {
 TEST(MultiBoxLossLayer, RefusesShapesThatDoNotFit) {
   const auto complaint = [](const Shape& loc, const Shape& conf, const Shape& prior,
                             const Shape& truth) {
-    return SetUpError(Text("num_classes: 3"), {loc, conf, prior, truth});
+    return SetUpError(MultiboxLossText("num_classes: 3"), {loc, conf, prior, truth});
   };
   const Shape loc = {2, 20}, conf = {2, 15}, prior = {1, 2, 20}, truth = {1, 1, 1, 8};
   EXPECT_CONTAINS(complaint({2, 16}, conf, prior, truth),
@@ -267,7 +276,7 @@ TEST(MultiBoxLossLayer, RefusesShapesThatDoNotFit) {
 
 TEST(MultiBoxLossLayer, RefusesBadSettings) {
   const auto complaint = [](const std::string& param) {
-    return SetUpError(Text(param), {{1, 4}, {1, 3}, {1, 2, 4}, {1, 1, 1, 8}});
+    return SetUpError(MultiboxLossText(param), {{1, 4}, {1, 3}, {1, 2, 4}, {1, 1, 1, 8}});
   };
   EXPECT_CONTAINS(complaint(""), "0 given, expected at least 1");
   EXPECT_CONTAINS(complaint("num_classes: 3 background_label_id: 3"),
@@ -283,7 +292,7 @@ TEST(MultiBoxLossLayer, RefusesBadSettings) {
 }
 
 TEST(MultiBoxLossLayer, IsALossOfLocationsAndConfidences) {
-  const auto runner = RunnerFor(Text("num_classes: 3"), Simple(Array(8, -1.0)));
+  const auto runner = RunnerFor(MultiboxLossText("num_classes: 3"), Simple(Array(8, -1.0)));
   EXPECT_EQ(runner->layer().DefaultLossWeight(0), 1);
   EXPECT_TRUE(runner->layer().AllowBackward(0));
   EXPECT_TRUE(runner->layer().AllowBackward(1));

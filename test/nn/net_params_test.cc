@@ -7,14 +7,14 @@
 namespace millrace::test {
 namespace {
 
-const char kInput[] =
+const char kNetParamsInput[] =
     "layer { name: 'data' type: 'Input' top: 'data' top: 'label' "
     "input_param { shape { dim: 4 dim: 6 } shape { dim: 4 } } }\n";
 const char kLoss[] =
     "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'last' bottom: 'label' top: 'loss' }\n";
 
-std::string Ip(const std::string& name, const std::string& bottom, const std::string& top,
-               int outputs, const std::string& more = "") {
+std::string NetParamsIp(const std::string& name, const std::string& bottom, const std::string& top,
+                        int outputs, const std::string& more = "") {
   return StrCat(
       "layer { name: '", name, "' type: 'InnerProduct' bottom: '", bottom, "' top: '", top, "' ",
       more, " inner_product_param { num_output: ", outputs,
@@ -38,8 +38,8 @@ void ExpectNear(const std::vector<float>& a, const std::vector<float>& b, float 
 
 // Two successive layers of the same shape, with a shared array or separate ones.
 std::string TwoLayers(const std::string& first, const std::string& second) {
-  return kInput + Ip("a", "data", "a", 6, first) + Ip("b", "a", "b", 6, second) +
-         Ip("c", "b", "last", 3) + kLoss;
+  return kNetParamsInput + NetParamsIp("a", "data", "a", 6, first) +
+         NetParamsIp("b", "a", "b", 6, second) + NetParamsIp("c", "b", "last", 3) + kLoss;
 }
 
 TEST(NetSharing, SharedParametersAreOneArrayAndTheirGradientsAddUp) {
@@ -64,15 +64,18 @@ TEST(NetSharing, SharedParametersAreOneArrayAndTheirGradientsAddUp) {
 }
 
 TEST(NetSharing, StrictSharingRefusesAnotherShapeAndPermissiveTheSameCount) {
-  const std::string strict = kInput + Ip("a", "data", "a", 2, "param { name: 'w' }") +
-                             Ip("b", "a", "last", 6, "param { name: 'w' }");
+  const std::string strict = kNetParamsInput +
+                             NetParamsIp("a", "data", "a", 2, "param { name: 'w' }") +
+                             NetParamsIp("b", "a", "last", 6, "param { name: 'w' }");
   EXPECT_EQ(ErrorOf([&] { TestNet net(strict); }),
             "net.prototxt:3: layer 'b': param[0].name: 'w' is shared with shape 2 6 (12), but "
             "this layer needs 6 2 (12)");
   const std::string mode = "param { name: 'w' share_mode: PERMISSIVE }";
-  TestNet net(kInput + Ip("a", "data", "a", 2, mode) + Ip("b", "a", "last", 6, mode));
+  TestNet net(kNetParamsInput + NetParamsIp("a", "data", "a", 2, mode) +
+              NetParamsIp("b", "a", "last", 6, mode));
   EXPECT_EQ(net->params().size(), 3u);
-  const std::string other = kInput + Ip("a", "data", "a", 2, mode) + Ip("b", "a", "last", 5, mode);
+  const std::string other = kNetParamsInput + NetParamsIp("a", "data", "a", 2, mode) +
+                            NetParamsIp("b", "a", "last", 5, mode);
   EXPECT_CONTAINS(ErrorOf([&] { TestNet net(other); }), "param[0].name: 'w' is shared with shape");
 }
 
@@ -94,8 +97,9 @@ TEST(NetSharing, MultipliersThatDisagreeAreRefused) {
 std::string ThreeSharers(const std::string& first, const std::string& second,
                          const std::string& third) {
   const auto share = [](const std::string& more) { return "param { name: 'w' " + more + " }"; };
-  return kInput + Ip("a", "data", "a", 6, share(first)) + Ip("b", "a", "b", 6, share(second)) +
-         Ip("c", "b", "c", 6, share(third)) + Ip("d", "c", "last", 3) + kLoss;
+  return kNetParamsInput + NetParamsIp("a", "data", "a", 6, share(first)) +
+         NetParamsIp("b", "a", "b", 6, share(second)) +
+         NetParamsIp("c", "b", "c", 6, share(third)) + NetParamsIp("d", "c", "last", 3) + kLoss;
 }
 
 TEST(NetSharing, MultipliersThatOnlyASharerStatesAreAdopted) {
@@ -162,7 +166,7 @@ TEST(NetFreezing, PropagateDownFalseStopsTheGradient) {
 
 TEST(NetFreezing, PropagateDownToLabelsIsRefused) {
   const std::string text =
-      kInput + Ip("ip", "data", "last", 3) +
+      kNetParamsInput + NetParamsIp("ip", "data", "last", 3) +
       "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'last' "
       "bottom: 'label' top: 'loss' propagate_down: true propagate_down: true }";
   EXPECT_CONTAINS(ErrorOf([&] { TestNet net(text); }),
@@ -170,7 +174,7 @@ TEST(NetFreezing, PropagateDownToLabelsIsRefused) {
 }
 
 TEST(NetFreezing, ForceBackwardBringsTheGradientToTheInputs) {
-  const std::string text = kInput + Ip("c", "data", "last", 3) + kLoss;
+  const std::string text = kNetParamsInput + NetParamsIp("c", "data", "last", 3) + kLoss;
   TestNet plain(text), forced("force_backward: true\n" + text);
   SetInputs(&forced);
   forced.Pass();
@@ -184,7 +188,7 @@ TEST(NetFreezing, ForceBackwardBringsTheGradientToTheInputs) {
 
 TEST(NetLossWeight, WeighsValueAndGradient) {
   const auto text = [](const std::string& weight) {
-    return kInput + Ip("c", "data", "last", 3) +
+    return kNetParamsInput + NetParamsIp("c", "data", "last", 3) +
            "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'last' bottom: 'label' "
            "top: 'loss' " +
            weight + " }";
@@ -204,7 +208,8 @@ TEST(NetLossWeight, CountsABlobInTheObjectiveThatALayerConsumesToo) {
   // objective = loss + 0.25 * sum(a): the weights of c get only the gradient of the loss; each bias
   // of a gets that gradient plus 0.25 per example.
   const auto text = [](const std::string& weight) {
-    return kInput + Ip("a", "data", "a", 5, weight) + Ip("c", "a", "last", 3) + kLoss;
+    return kNetParamsInput + NetParamsIp("a", "data", "a", 5, weight) +
+           NetParamsIp("c", "a", "last", 3) + kLoss;
   };
   TestNet with(text("loss_weight: 0.25")), without(text(""));
   SetInputs(&with), SetInputs(&without);
@@ -218,10 +223,11 @@ TEST(NetLossWeight, CountsABlobInTheObjectiveThatALayerConsumesToo) {
 }
 
 TEST(NetBinding, ATestNetSharesWeightsByLayerNameAndFillsTheRestItself) {
-  TestNet train(kInput + Ip("a", "data", "a", 5) + Ip("b", "a", "last", 3) + kLoss);
+  TestNet train(kNetParamsInput + NetParamsIp("a", "data", "a", 5) +
+                NetParamsIp("b", "a", "last", 3) + kLoss);
   caffe::NetParameter param;
-  ParseText(kInput + Ip("b", "data", "b", 2) + Ip("a", "data", "a", 5), "net.prototxt", &param,
-            nullptr);
+  ParseText(kNetParamsInput + NetParamsIp("b", "data", "b", 2) + NetParamsIp("a", "data", "a", 5),
+            "net.prototxt", &param, nullptr);
   param.mutable_layer(1)->set_name("own");
   BuiltNet net(param, SourceMap(), InPhase(caffe::TEST));
   net.BindWeights(train->layout(), train.weights());
@@ -233,9 +239,9 @@ TEST(NetBinding, ATestNetSharesWeightsByLayerNameAndFillsTheRestItself) {
 }
 
 TEST(NetBinding, AnotherShapeUnderTheSameNameIsRefused) {
-  TestNet train(kInput + Ip("a", "data", "a", 5));
+  TestNet train(kNetParamsInput + NetParamsIp("a", "data", "a", 5));
   caffe::NetParameter param;
-  ParseText(kInput + Ip("a", "data", "a", 4), "net.prototxt", &param, nullptr);
+  ParseText(kNetParamsInput + NetParamsIp("a", "data", "a", 4), "net.prototxt", &param, nullptr);
   BuiltNet net(param, SourceMap(), InPhase(caffe::TEST));
   EXPECT_CONTAINS(ErrorOf([&] { net.BindWeights(train->layout(), train.weights()); }),
                   "parameter 'a/0' has shape 4 6 (24) in the test net '', but 5 6 (30)");
@@ -260,7 +266,7 @@ TEST(NetSaving, ToProtoAndCopyWeightsFromAreInverse) {
 }
 
 TEST(NetSaving, WritesTheLayersWithShapesAndOnRequestGradients) {
-  TestNet net(kInput + Ip("c", "data", "last", 3) + kLoss);
+  TestNet net(kNetParamsInput + NetParamsIp("c", "data", "last", 3) + kLoss);
   SetInputs(&net);
   net.Pass();
   caffe::NetParameter proto;
@@ -276,12 +282,14 @@ TEST(NetSaving, WritesTheLayersWithShapesAndOnRequestGradients) {
 }
 
 TEST(NetLoading, LayersThatOnlyOneSideHasAreLeftAlone) {
-  TestNet net(kInput + Ip("a", "data", "a", 5) + Ip("new", "a", "last", 3));
-  TestNet other(kInput + Ip("a", "data", "a", 5) + Ip("old", "a", "last", 2), [] {
-    BuiltNetOptions o = InPhase(caffe::TRAIN);
-    o.seed = 9;
-    return o;
-  }());
+  TestNet net(kNetParamsInput + NetParamsIp("a", "data", "a", 5) +
+              NetParamsIp("new", "a", "last", 3));
+  TestNet other(
+      kNetParamsInput + NetParamsIp("a", "data", "a", 5) + NetParamsIp("old", "a", "last", 2), [] {
+        BuiltNetOptions o = InPhase(caffe::TRAIN);
+        o.seed = 9;
+        return o;
+      }());
   const std::vector<float> untouched = net.Weights("new/0");
   caffe::NetParameter proto;
   other->ToProto(&proto, false);
@@ -296,7 +304,8 @@ TEST(NetLoading, LayersThatGotNoSavedWeightsAreKnown) {
   using Names = std::vector<std::string>;
   const Names all = {"'a' (InnerProduct)", "'b' (InnerProduct)", "'c' (InnerProduct)"};
   EXPECT_EQ(net->LayersWithoutSavedWeights(), all);
-  TestNet first(kInput + Ip("a", "data", "a", 6)), last(kInput + Ip("c", "data", "last", 3));
+  TestNet first(kNetParamsInput + NetParamsIp("a", "data", "a", 6)),
+      last(kNetParamsInput + NetParamsIp("c", "data", "last", 3));
   caffe::NetParameter proto;
   first->ToProto(&proto, false);
   net->CopyWeightsFrom(proto, "first");
@@ -310,7 +319,8 @@ TEST(NetLoading, LayersThatGotNoSavedWeightsAreKnown) {
 }
 
 TEST(NetWithoutLoss, HasABackwardPassOnRequest) {
-  const std::string text = kInput + Ip("a", "data", "a", 6) + Ip("b", "a", "last", 3);
+  const std::string text =
+      kNetParamsInput + NetParamsIp("a", "data", "a", 6) + NetParamsIp("b", "a", "last", 3);
   TestNet plain(text);
   EXPECT_FALSE(plain.NodeOf("a").need_backward);
   BuiltNetOptions options = InPhase(caffe::TRAIN);
@@ -324,7 +334,7 @@ TEST(NetWithoutLoss, HasABackwardPassOnRequest) {
   // Gradient of the sum of the outputs over 4 examples.
   EXPECT_EQ(net.Gradient("b/1"), std::vector<float>(3, 4.0f));
   // A net with a loss has the pass that it has in training.
-  const std::string with_loss = text + Ip("side", "data", "side", 2) + kLoss;
+  const std::string with_loss = text + NetParamsIp("side", "data", "side", 2) + kLoss;
   TestNet timed(with_loss, options), trained(with_loss);
   for (const char* layer : {"a", "b", "side"}) {
     EXPECT_EQ(timed.NodeOf(layer).need_backward, trained.NodeOf(layer).need_backward) << layer;
@@ -338,7 +348,7 @@ TEST(NetWithoutLoss, HasABackwardPassOnRequest) {
 TEST(NetWithoutLoss, HasABackwardPassBelowLayersThatHaveNone) {
   BuiltNetOptions options = InPhase(caffe::TRAIN);
   options.backward_without_loss = true;
-  TestNet net(kInput + Ip("a", "data", "a", 3) +
+  TestNet net(kNetParamsInput + NetParamsIp("a", "data", "a", 3) +
                   "layer { name: 'rank' type: 'ArgMax' bottom: 'a' top: 'rank' }",
               options);
   SetInputs(&net);
@@ -349,7 +359,7 @@ TEST(NetWithoutLoss, HasABackwardPassBelowLayersThatHaveNone) {
 }
 
 TEST(NetLoading, TheFormatBefore2014IsReadWithItsFourAxisShapes) {
-  TestNet net(kInput + Ip("a", "data", "a", 2));
+  TestNet net(kNetParamsInput + NetParamsIp("a", "data", "a", 2));
   caffe::NetParameter old;
   caffe::V1LayerParameter* layer = old.add_layers();
   layer->set_name("a");
@@ -365,8 +375,8 @@ TEST(NetLoading, TheFormatBefore2014IsReadWithItsFourAxisShapes) {
 }
 
 TEST(NetLoading, NumbersAndShapesThatDifferNameFileAndLayer) {
-  TestNet net(kInput + Ip("a", "data", "a", 2));
-  TestNet other(kInput + Ip("a", "data", "a", 3));
+  TestNet net(kNetParamsInput + NetParamsIp("a", "data", "a", 2));
+  TestNet other(kNetParamsInput + NetParamsIp("a", "data", "a", 3));
   caffe::NetParameter proto;
   other->ToProto(&proto, false);
   const std::string rename = "; to train a layer anew, rename it in the net";
@@ -379,8 +389,9 @@ TEST(NetLoading, NumbersAndShapesThatDifferNameFileAndLayer) {
 }
 
 TEST(NetLoading, ATestNetLoadsWhatItsTrainNetDoesNotHave) {
-  TestNet train(kInput + Ip("a", "data", "a", 2));
-  const std::string text = kInput + Ip("a", "data", "a", 2) + Ip("own", "a", "b", 3);
+  TestNet train(kNetParamsInput + NetParamsIp("a", "data", "a", 2));
+  const std::string text =
+      kNetParamsInput + NetParamsIp("a", "data", "a", 2) + NetParamsIp("own", "a", "b", 3);
   caffe::NetParameter param, saved;
   SourceMap source;
   ParseText(text, "net.prototxt", &param, &source);

@@ -9,7 +9,7 @@
 namespace millrace::test {
 namespace {
 
-const char kInput[] =
+const char kNetInput[] =
     "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 2 dim: 3 } } }\n";
 
 // A ReLU on `data` with these include and exclude rules.
@@ -34,7 +34,7 @@ BuiltNetOptions State(caffe::Phase phase, int level = 0,
 }
 
 TEST(NetRules, IncludeByPhaseKeepsALayerInThatPhaseOnly) {
-  const std::string text = kInput + Ruled("r", "include { phase: TEST }") + Ruled("both", "");
+  const std::string text = kNetInput + Ruled("r", "include { phase: TEST }") + Ruled("both", "");
   EXPECT_FALSE(Has(TestNet(text, State(caffe::TRAIN)), "r"));
   EXPECT_TRUE(Has(TestNet(text, State(caffe::TEST)), "r"));
   EXPECT_TRUE(Has(TestNet(text, State(caffe::TRAIN)), "both"));
@@ -42,27 +42,29 @@ TEST(NetRules, IncludeByPhaseKeepsALayerInThatPhaseOnly) {
 
 TEST(NetRules, ExcludeDropsALayerThatMeetsAnyOfItsRules) {
   const std::string text =
-      kInput + Ruled("r", "exclude { phase: TEST } exclude { stage: 'deploy' }");
+      kNetInput + Ruled("r", "exclude { phase: TEST } exclude { stage: 'deploy' }");
   EXPECT_TRUE(Has(TestNet(text, State(caffe::TRAIN)), "r"));
   EXPECT_FALSE(Has(TestNet(text, State(caffe::TEST)), "r"));
   EXPECT_FALSE(Has(TestNet(text, State(caffe::TRAIN, 0, {"deploy"})), "r"));
 }
 
 TEST(NetRules, LevelsBoundBothEnds) {
-  const std::string text = kInput + Ruled("r", "include { min_level: 2 max_level: 4 }");
+  const std::string text = kNetInput + Ruled("r", "include { min_level: 2 max_level: 4 }");
   for (int level : {0, 1, 5}) EXPECT_FALSE(Has(TestNet(text, State(caffe::TEST, level)), "r"));
   for (int level : {2, 3, 4}) EXPECT_TRUE(Has(TestNet(text, State(caffe::TEST, level)), "r"));
 }
 
 TEST(NetRules, AllStagesOfARuleMustBeThereAndNoneOfItsNotStages) {
-  const std::string text = kInput + Ruled("r", "include { stage: 'a' stage: 'b' not_stage: 'c' }");
+  const std::string text =
+      kNetInput + Ruled("r", "include { stage: 'a' stage: 'b' not_stage: 'c' }");
   EXPECT_FALSE(Has(TestNet(text, State(caffe::TEST, 0, {"a"})), "r"));
   EXPECT_TRUE(Has(TestNet(text, State(caffe::TEST, 0, {"b", "a", "d"})), "r"));
   EXPECT_FALSE(Has(TestNet(text, State(caffe::TEST, 0, {"a", "b", "c"})), "r"));
 }
 
 TEST(NetRules, IncludeAndExcludeTogetherAreRefused) {
-  const std::string text = kInput + Ruled("r", "include { phase: TEST } exclude { phase: TRAIN }");
+  const std::string text =
+      kNetInput + Ruled("r", "include { phase: TEST } exclude { phase: TRAIN }");
   EXPECT_CONTAINS(ErrorOf([&] { TestNet net(text); }), "net.prototxt:2: layer 'r'");
 }
 
@@ -94,7 +96,7 @@ TEST(NetInputs, MissingDimensionsAreCounted) {
 }
 
 TEST(NetSplits, ABlobForSeveralLayersIsSplitUnderCaffesNames) {
-  TestNet net(kInput + Ruled("x", "") + Ruled("y", ""));
+  TestNet net(kNetInput + Ruled("x", "") + Ruled("y", ""));
   const BuiltNet::Node& split = net.NodeOf("data_data_0_split");
   EXPECT_EQ(split.layer->type(), "Split");
   EXPECT_EQ(split.top_names,
@@ -105,14 +107,15 @@ TEST(NetSplits, ABlobForSeveralLayersIsSplitUnderCaffesNames) {
 }
 
 TEST(NetSplits, TheVersionAfterAnInPlaceLayerIsTheOneThatIsSplit) {
-  TestNet net(std::string(kInput) +
+  TestNet net(std::string(kNetInput) +
               "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'data' }\n" + Ruled("x", "") +
               Ruled("y", ""));
   EXPECT_EQ(net.LayerNames(), (std::vector<std::string>{"data", "r", "data_r_0_split", "x", "y"}));
 }
 
 TEST(NetInPlace, ALayerMayOverwriteItsBottom) {
-  TestNet net(std::string(kInput) + "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'data' }");
+  TestNet net(std::string(kNetInput) +
+              "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'data' }");
   Blob* data = net->FindBlob("data");
   const std::vector<float> in = {-1, 2, -3, 4, -5, 6};
   std::copy(in.begin(), in.end(), data->data());
@@ -128,7 +131,7 @@ TEST(NetInPlace, LayersThatReadTheirBottomAgainAreRefused) {
                               : type == "InnerProduct" ? "inner_product_param { num_output: 6 }"
                                                        : "";
     const std::string error = ErrorOf([&] {
-      TestNet net(std::string(kInput) + "layer { name: 'l' type: '" + type +
+      TestNet net(std::string(kNetInput) + "layer { name: 'l' type: '" + type +
                   "' bottom: 'data' top: 'data' " + field + " }");
     });
     EXPECT_CONTAINS(error, "layer 'l': top[0]: a layer of type " + type + " cannot work in place");
@@ -136,7 +139,7 @@ TEST(NetInPlace, LayersThatReadTheirBottomAgainAreRefused) {
 }
 
 TEST(NetOutputs, AreTheBlobsThatNoLayerConsumesByName) {
-  TestNet net(kInput + Ruled("y", "") + Ruled("x", "") +
+  TestNet net(kNetInput + Ruled("y", "") + Ruled("x", "") +
               "layer { name: 'z' type: 'ReLU' bottom: 'x' top: 'a' }");
   ASSERT_EQ(net->outputs().size(), 2u);
   EXPECT_EQ(net->outputs()[0].name, "a");
@@ -145,7 +148,7 @@ TEST(NetOutputs, AreTheBlobsThatNoLayerConsumesByName) {
 
 TEST(NetMemory, IsKnownBeforeTheFirstPass) {
   // 2 x 3 inputs, 2 x 4 values of ip (overwritten by the in-place ReLU), and the gradients.
-  TestNet net(std::string(kInput) +
+  TestNet net(std::string(kNetInput) +
               "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' "
               "inner_product_param { num_output: 4 } }\n"
               "layer { name: 'r' type: 'ReLU' bottom: 'ip' top: 'ip' loss_weight: 1 }");
@@ -167,7 +170,7 @@ void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; 
 class NetMistake : public testing::TestWithParam<Mistake> {};
 
 TEST_P(NetMistake, NamesThePlaceAndWhatWasExpected) {
-  const std::string text = std::string(kInput) + GetParam().layer;
+  const std::string text = std::string(kNetInput) + GetParam().layer;
   const std::string error = ErrorOf([&] { TestNet net(text); });
   EXPECT_EQ(error.find("net.prototxt:2"), 0u) << error;
   EXPECT_CONTAINS(error, GetParam().complaint);
@@ -216,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(NetFinite, SaysWhichLayerIsNotFinite) {
-  TestNet net(std::string(kInput) +
+  TestNet net(std::string(kNetInput) +
               "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' "
               "inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }");
   FillRandom(net->FindBlob("data"), 1);

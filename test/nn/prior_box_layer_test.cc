@@ -5,13 +5,13 @@
 namespace millrace::test {
 namespace {
 
-std::string Text(const std::string& param) {
+std::string PriorBoxText(const std::string& param) {
   return "type: 'PriorBox' prior_box_param { " + param + " }";
 }
 
 std::unique_ptr<LayerRunner> Runner(const std::string& param, const Shape& map = {2, 5, 2, 3},
                                     const Shape& image = {2, 3, 40, 60}) {
-  return RunnerOf(Text(param),
+  return RunnerOf(PriorBoxText(param),
                   {{map, Array(ShapeCount(map), 0.0)}, {image, Array(ShapeCount(image), 0.0)}});
 }
 
@@ -100,10 +100,12 @@ TEST(PriorBoxLayer, ClipsToTheImage) {
 }
 
 TEST(PriorBoxLayer, NeedsNoImageIfItsSizeIsGiven) {
-  const auto runner = RunnerOf(Text("min_size: 8 img_size: 50"), {{{1, 2, 2, 2}, Array(8, 0.0)}});
+  const auto runner =
+      RunnerOf(PriorBoxText("min_size: 8 img_size: 50"), {{{1, 2, 2, 2}, Array(8, 0.0)}});
   EXPECT_EQ(
       Diff(WithVariances(Boxes({{8, 8}}, 2, 2, 50, 50, 25, 25, 0.5), {0.1}), runner->Output()), "");
-  EXPECT_CONTAINS(SetUpError(Text("min_size: 8"), {{1, 2, 2, 2}}), "expected 2 (the image)");
+  EXPECT_CONTAINS(SetUpError(PriorBoxText("min_size: 8"), {{1, 2, 2, 2}}),
+                  "expected 2 (the image)");
 }
 
 TEST(PriorBoxLayer, FollowsBottomsOfAnotherSize) {
@@ -123,7 +125,7 @@ TEST(PriorBoxLayer, HasNoGradient) {
 
 TEST(PriorBoxLayer, RefusesBadSettings) {
   const auto complaint = [](const std::string& param) {
-    return SetUpError(Text(param), {{1, 2, 2, 2}, {1, 3, 20, 20}});
+    return SetUpError(PriorBoxText(param), {{1, 2, 2, 2}, {1, 3, 20, 20}});
   };
   EXPECT_CONTAINS(complaint(""), "missing, expected at least one");
   EXPECT_CONTAINS(complaint("min_size: 0"), "0 given, expected more than 0");

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-std::string Text(const std::string& param) {
+std::string ProposalText(const std::string& param) {
   return "name: 'rpn' type: 'Proposal' proposal_param { " + param + " }";
 }
 
@@ -101,14 +101,15 @@ TEST(ProposalLayer, MovesAnchorsAndSuppressesThoseThatOverlap) {
       own.least *= images[n * 3 + 2];
       Choose(n, all, own, &rows, &kept_scores);
     }
-    const auto runner = RunnerOf(
-        Text(StrCat("feat_stride: 8 base_size: 8 ratio: 1 ratio: 2 scale: 1 scale: 2 min_size: ",
-                    settings.least, " pre_nms_topn: ", settings.before,
-                    " post_nms_topn: ", settings.after, " nms_thresh: ", settings.threshold)),
-        {{{kImages, 2 * kAnchors, kRows, kColumns}, scores},
-         {{kImages, 4 * kAnchors, kRows, kColumns}, changes},
-         {{kImages, 3}, images}},
-        2);
+    const auto runner =
+        RunnerOf(ProposalText(StrCat(
+                     "feat_stride: 8 base_size: 8 ratio: 1 ratio: 2 scale: 1 scale: 2 min_size: ",
+                     settings.least, " pre_nms_topn: ", settings.before,
+                     " post_nms_topn: ", settings.after, " nms_thresh: ", settings.threshold)),
+                 {{{kImages, 2 * kAnchors, kRows, kColumns}, scores},
+                  {{kImages, 4 * kAnchors, kRows, kColumns}, changes},
+                  {{kImages, 3}, images}},
+                 2);
     EXPECT_EQ(Found(runner.get()), rows);
     EXPECT_EQ(runner->top(0).shape(), (Shape{std::ssize(kept_scores), 5}));
     EXPECT_EQ(runner->top(1).shape(), (Shape{std::ssize(kept_scores)}));
@@ -127,7 +128,7 @@ TEST(ProposalLayer, HasTheAnchorsOfThePaperByDefault) {
   for (int a = 0; a < 9; ++a) changes.insert(changes.end(), {2.0, 2.0, 0.0, 0.0});
   // No box overlaps another one by more than all of it, and the image is large.
   const auto runner =
-      RunnerOf(Text("nms_thresh: 1"),
+      RunnerOf(ProposalText("nms_thresh: 1"),
                {{{1, 18, 1, 1}, scores}, {{1, 36, 1, 1}, changes}, {{1, 3}, {4000, 4000, 1}}});
   Array expected;
   for (const Array& a : anchors) {
@@ -140,7 +141,7 @@ TEST(ProposalLayer, HasTheAnchorsOfThePaperByDefault) {
 }
 
 TEST(ProposalLayer, ChangesTheSizeOfAnchors) {
-  const auto runner = RunnerOf(Text("base_size: 10 ratio: 1 scale: 1 min_size: 1"),
+  const auto runner = RunnerOf(ProposalText("base_size: 10 ratio: 1 scale: 1 min_size: 1"),
                                {{{1, 2, 1, 1}, {0, 1}},
                                 {{1, 4, 1, 1}, {2, 3, std::log(2.0), std::log(0.5)}},
                                 {{1, 1, 1, 3}, {100, 100, 1}}});
@@ -151,7 +152,7 @@ TEST(ProposalLayer, ChangesTheSizeOfAnchors) {
 TEST(ProposalLayer, TakesTheScaleOfTheWidthIfItIsAnother) {
   const auto found = [](const Array& image) {
     const auto runner = RunnerOf(
-        Text("base_size: 10 ratio: 1 scale: 1 min_size: 5"),
+        ProposalText("base_size: 10 ratio: 1 scale: 1 min_size: 5"),
         {{{1, 2, 1, 1}, {0, 1}}, {{1, 4, 1, 1}, {1, 1, 0, 0}}, {{1, std::ssize(image)}, image}});
     return Found(runner.get()).size() / 5;
   };
@@ -165,7 +166,7 @@ TEST(ProposalLayer, TakesTheScaleOfTheWidthIfItIsAnother) {
 
 TEST(ProposalLayer, LeavesOutWhatIsNoNumber) {
   const auto runner =
-      RunnerOf(Text("base_size: 4 ratio: 1 scale: 1 min_size: 1"),
+      RunnerOf(ProposalText("base_size: 4 ratio: 1 scale: 1 min_size: 1"),
                {{{1, 2, 1, 4}, {0, 0, 0, 0, 1, kNan, 3, 4}},
                 {{1, 4, 1, 4}, {0, 0, kNan, 0, 0, 0, 0, 0, 0, 0, 0, 1000, 0, 0, 0, 0}},
                 {{1, 3}, {50, 50, 1}}},
@@ -200,7 +201,7 @@ TEST(ProposalLayer, FeedsAPoolingOfRegionsAlsoWithNone) {
 
 TEST(ProposalLayer, HasNoGradient) {
   const auto runner =
-      RunnerOf(Text("ratio: 1 scale: 1"),
+      RunnerOf(ProposalText("ratio: 1 scale: 1"),
                {{{1, 2, 1, 1}, {0, 1}}, {{1, 4, 1, 1}, Array(4, 0.0)}, {{1, 3}, {9, 9, 1}}});
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(runner->layer().AllowBackward(i));
 }
@@ -208,7 +209,7 @@ TEST(ProposalLayer, HasNoGradient) {
 TEST(ProposalLayer, RefusesBadSettings) {
   const auto complaint = [](const std::string& param, const Shape& scores = {1, 18, 2, 3},
                             const Shape& changes = {1, 36, 2, 3}, const Shape& images = {1, 3}) {
-    return SetUpError(Text(param), {scores, changes, images});
+    return SetUpError(ProposalText(param), {scores, changes, images});
   };
   EXPECT_CONTAINS(complaint("feat_stride: 0"), "0 given, expected 1 to 1048576");
   EXPECT_CONTAINS(complaint("base_size: 0"), "0 given, expected 1 to 1048576");

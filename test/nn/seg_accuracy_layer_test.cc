@@ -7,7 +7,7 @@
 namespace millrace::test {
 namespace {
 
-std::string Text(const std::string& param) {
+std::string SegAccuracyText(const std::string& param) {
   return "name: 'acc' type: 'SegAccuracy' seg_accuracy_param { " + param + " }";
 }
 
@@ -60,7 +60,8 @@ TEST(SegAccuracyLayer, MatchesTheConfusionMatrix) {
       for (double& label : labels) {
         if (!ignored.empty() && rng.Below(5) == 0) label = 255;
       }
-      const auto runner = RunnerOf(Text(param), {{{3, 5, 4, 7}, scores}, {{3, 1, 4, 7}, labels}});
+      const auto runner =
+          RunnerOf(SegAccuracyText(param), {{{3, 5, 4, 7}, scores}, {{3, 1, 4, 7}, labels}});
       Confusion matrix(5, std::vector<double>(5));
       Count(3, 5, 28, scores, labels, ignored, &matrix);
       EXPECT_EQ(Diff(Results(matrix), runner->Output(), 1e-6), "");
@@ -73,7 +74,7 @@ TEST(SegAccuracyLayer, MatchesTheConfusionMatrix) {
 TEST(SegAccuracyLayer, CountsAllBatchesTogetherWithoutReset) {
   Rng rng(Seed(), {2});
   Confusion matrix(3, std::vector<double>(3));
-  const auto runner = RunnerOf(Text("reset: false ignore_label: 7"),
+  const auto runner = RunnerOf(SegAccuracyText("reset: false ignore_label: 7"),
                                {{{1, 3, 1, 1}, {1, 0, 0}}, {{1, 1, 1, 1}, {7}}});
   EXPECT_EQ(Diff({0, 0, 1}, runner->Output(), 1e-6), "");  // nothing is counted
   for (int64_t width : {6, 9, 4}) {
@@ -88,7 +89,7 @@ TEST(SegAccuracyLayer, CountsAllBatchesTogetherWithoutReset) {
 TEST(SegAccuracyLayer, IsAsComputedByHand) {
   // Labels 0 0 1 1, predictions 0 1 1 1; class 2 is neither.
   const auto runner = RunnerOf(
-      Text("metric: PixelIOU"),
+      SegAccuracyText("metric: PixelIOU"),
       {{{1, 3, 1, 4}, {9, 1, 1, 1, 2, 5, 5, 5, 0, 0, 0, 0}}, {{1, 1, 1, 4}, {0, 0, 1, 1}}});
   EXPECT_EQ(Diff({3 / 4.0, (1 / 2.0 + 1) / 2, (1 / 2.0 + 2 / 3.0 + 1) / 3}, runner->Output(), 1e-6),
             "");
@@ -97,29 +98,31 @@ TEST(SegAccuracyLayer, IsAsComputedByHand) {
 TEST(SegAccuracyLayer, APositionWithoutNumbersIsWrong) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   const auto runner =
-      RunnerOf(Text(""), {{{3, 2}, {nan, nan, nan, 1, -inf, nan}}, {{3}, {0, 1, 0}}});
+      RunnerOf(SegAccuracyText(""), {{{3, 2}, {nan, nan, nan, 1, -inf, nan}}, {{3}, {0, 1, 0}}});
   EXPECT_EQ(Diff({2 / 3.0, 3 / 4.0, 3 / 4.0}, runner->Output(), 1e-6), "");
 }
 
 TEST(SegAccuracyLayer, NamesALabelThatIsNoClass) {
-  const auto runner =
-      RunnerOf(Text("ignore_label: 255"), {{{1, 2, 1, 3}, Array(6)}, {{1, 1, 1, 3}, {255, 1, 2}}});
+  const auto runner = RunnerOf(SegAccuracyText("ignore_label: 255"),
+                               {{{1, 2, 1, 3}, Array(6)}, {{1, 1, 1, 3}, {255, 1, 2}}});
   EXPECT_EQ(LabelError(runner.get()),
             "layer 'acc': label 2 at position 0 of the batch (place 2 of 3) is not one of the 2 "
             "classes 0 to 1");
 }
 
 TEST(SegAccuracyLayer, HasNoGradient) {
-  const auto runner = RunnerOf(Text(""), {{{1, 2}, {0, 1}}, {{1}, {0}}});
+  const auto runner = RunnerOf(SegAccuracyText(""), {{{1, 2}, {0, 1}}, {{1}, {0}}});
   EXPECT_FALSE(runner->layer().AllowBackward(0));
   EXPECT_FALSE(runner->layer().AllowBackward(1));
   EXPECT_EQ(runner->layer().DefaultLossWeight(0), 0);
 }
 
 TEST(SegAccuracyLayer, RefusesBottomsThatDoNotFit) {
-  EXPECT_CONTAINS(SetUpError(Text(""), {{2, 3, 4, 4}, {2, 1, 4, 5}}), "expected 32 values");
-  EXPECT_CONTAINS(SetUpError(Text(""), {{2}, {2}}), "1 is not an axis of a blob with 1 axes");
-  const auto runner = RunnerOf(Text(""), {{{1, 2}, {0, 1}}, {{1}, {0}}});
+  EXPECT_CONTAINS(SetUpError(SegAccuracyText(""), {{2, 3, 4, 4}, {2, 1, 4, 5}}),
+                  "expected 32 values");
+  EXPECT_CONTAINS(SetUpError(SegAccuracyText(""), {{2}, {2}}),
+                  "1 is not an axis of a blob with 1 axes");
+  const auto runner = RunnerOf(SegAccuracyText(""), {{{1, 2}, {0, 1}}, {{1}, {0}}});
   EXPECT_CONTAINS(ErrorOf([&] {
                     runner->Reshape({1, 3}, {0, 1, 2});
                   }),

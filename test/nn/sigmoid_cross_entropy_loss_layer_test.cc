@@ -7,7 +7,7 @@
 namespace millrace::test {
 namespace {
 
-std::string Text(const std::string& loss_param) {
+std::string SigmoidCrossEntropyLossText(const std::string& loss_param) {
   return "name: 'loss' type: 'SigmoidCrossEntropyLoss' loss_param { " + loss_param + " }";
 }
 
@@ -52,7 +52,7 @@ TEST(SigmoidCrossEntropyLossLayer, MatchesTheFormulaInEveryNormalization) {
           ++valid;
         }
         const double z = norm.normalizer(shape[0], count, valid);
-        const auto runner = RunnerOf(Text(param), {{shape, x}, {shape, t}});
+        const auto runner = RunnerOf(SigmoidCrossEntropyLossText(param), {{shape, x}, {shape, t}});
         EXPECT_EQ(Diff({loss / z}, runner->Output(), 1e-5), "");
         runner->Backward({0.5});
         EXPECT_EQ(Diff(Scaled(dx, 1 / z), GetDiff(runner->bottom()), 1e-6), "");
@@ -64,21 +64,21 @@ TEST(SigmoidCrossEntropyLossLayer, MatchesTheFormulaInEveryNormalization) {
 TEST(SigmoidCrossEntropyLossLayer, GradientsAreRight) {
   Rng rng(Seed(), {2});
   const auto runner = RunnerOf(
-      Text("ignore_label: 2 normalization: VALID"),
+      SigmoidCrossEntropyLossText("ignore_label: 2 normalization: VALID"),
       {{{3, 4}, Uniform(12, -2, 2, &rng)}, {{3, 4}, {0, 1, 2, 0.5, 1, 2, 0.2, 0, 1, 1, 2.5, 0}}});
   EXPECT_EQ(runner->CheckGradients(), "");
 }
 
 TEST(SigmoidCrossEntropyLossLayer, StaysFiniteForLargeScores) {
-  const auto runner =
-      RunnerOf(Text(""), {{{1, 4}, {500, -500, 500, -500}}, {{1, 4}, {1, 0, 0, 1}}});
+  const auto runner = RunnerOf(SigmoidCrossEntropyLossText(""),
+                               {{{1, 4}, {500, -500, 500, -500}}, {{1, 4}, {1, 0, 0, 1}}});
   EXPECT_EQ(runner->Output(), Array{1000});
   runner->Backward({1});
   EXPECT_EQ(GetDiff(runner->bottom()), (Array{0, 0, 1, -1}));
 }
 
 TEST(SigmoidCrossEntropyLossLayer, IsZeroWhenAllTargetsAreIgnored) {
-  const auto runner = RunnerOf(Text("ignore_label: 0 normalization: VALID"),
+  const auto runner = RunnerOf(SigmoidCrossEntropyLossText("ignore_label: 0 normalization: VALID"),
                                {{{1, 2}, {3, -2}}, {{1, 2}, {0, 0.5}}});  // 0.5 truncates to 0
   EXPECT_EQ(runner->Output(), Array{0});
   runner->Backward({1});
@@ -86,24 +86,29 @@ TEST(SigmoidCrossEntropyLossLayer, IsZeroWhenAllTargetsAreIgnored) {
 }
 
 TEST(SigmoidCrossEntropyLossLayer, ScoresThatAreNotNumbersStayVisible) {
-  const auto runner = RunnerOf(Text(""), {{{1, 2}, {std::nan(""), 0}}, {{1, 2}, {1, 0}}});
+  const auto runner =
+      RunnerOf(SigmoidCrossEntropyLossText(""), {{{1, 2}, {std::nan(""), 0}}, {{1, 2}, {1, 0}}});
   EXPECT_TRUE(std::isnan(runner->Output()[0]));
 }
 
 TEST(SigmoidCrossEntropyLossLayer, FollowsBottomsOfAnotherShape) {
-  const auto runner = RunnerOf(Text(""), {{{1, 2}, {0, 0}}, {{1, 2}, {1, 0}}});
+  const auto runner =
+      RunnerOf(SigmoidCrossEntropyLossText(""), {{{1, 2}, {0, 0}}, {{1, 2}, {1, 0}}});
   EXPECT_NEAR(runner->Output()[0], 2 * std::log(2), 1e-6);
   Resize(runner.get(), {{{3, 1}, {0, 0, 0}}, {{3, 1}, {1, 0, 1}}});
   EXPECT_NEAR(runner->Output()[0], std::log(2), 1e-6);
 }
 
 TEST(SigmoidCrossEntropyLossLayer, RefusesTargetsThatDoNotFit) {
-  EXPECT_CONTAINS(SetUpError(Text(""), {{4, 3}, {2, 6}}), "expected the 4 examples of bottom[0]");
-  EXPECT_CONTAINS(SetUpError(Text(""), {{4, 3}, {4}}), "expected as many values as bottom[0]");
+  EXPECT_CONTAINS(SetUpError(SigmoidCrossEntropyLossText(""), {{4, 3}, {2, 6}}),
+                  "expected the 4 examples of bottom[0]");
+  EXPECT_CONTAINS(SetUpError(SigmoidCrossEntropyLossText(""), {{4, 3}, {4}}),
+                  "expected as many values as bottom[0]");
 }
 
 TEST(SigmoidCrossEntropyLossLayer, IsALossOfItsScoresAlone) {
-  ExpectLossOfBottomZero(RunnerOf(Text(""), {{{1, 1}, {0}}, {{1, 1}, {0}}})->layer());
+  ExpectLossOfBottomZero(
+      RunnerOf(SigmoidCrossEntropyLossText(""), {{{1, 1}, {0}}, {{1, 1}, {0}}})->layer());
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace millrace::test {
 namespace {
 
-std::string Text(const std::string& param = "") {
+std::string SmoothL1LossText(const std::string& param = "") {
   return "name: 'loss' type: 'SmoothL1Loss' smooth_l1_loss_param { " + param + " }";
 }
 
@@ -28,7 +28,7 @@ TEST(SmoothL1LossLayer, MatchesTheFormula) {
       std::vector<Bottom> bottoms = {{shape, a}, {shape, b}};
       if (weights > 0) bottoms.push_back({shape, inside});
       if (weights > 1) bottoms.push_back({shape, outside});
-      const auto runner = RunnerOf(Text(StrCat("sigma: ", sigma)), bottoms);
+      const auto runner = RunnerOf(SmoothL1LossText(StrCat("sigma: ", sigma)), bottoms);
       EXPECT_EQ(Diff({loss}, runner->Output(), 1e-6), "");
       runner->Backward({0.5});
       EXPECT_EQ(Diff(da, GetDiff(runner->bottom(0)), 1e-6), "");
@@ -40,19 +40,19 @@ TEST(SmoothL1LossLayer, MatchesTheFormula) {
 TEST(SmoothL1LossLayer, GradientsAreRight) {
   Rng rng(Seed(), {2});
   const Shape shape{3, 4};
-  const auto runner = RunnerOf(Text(), {{shape, Uniform(12, -2, 2, &rng)},
-                                        {shape, Uniform(12, -2, 2, &rng)},
-                                        {shape, Uniform(12, 0, 2, &rng)},
-                                        {shape, Uniform(12, 0, 2, &rng)}});
+  const auto runner = RunnerOf(SmoothL1LossText(), {{shape, Uniform(12, -2, 2, &rng)},
+                                                    {shape, Uniform(12, -2, 2, &rng)},
+                                                    {shape, Uniform(12, 0, 2, &rng)},
+                                                    {shape, Uniform(12, 0, 2, &rng)}});
   EXPECT_EQ(runner->CheckGradients(), "");
 }
 
 TEST(SmoothL1LossLayer, GradientsAreRightWithInsideWeightsAlone) {
   Rng rng(Seed(), {3});
   const Shape shape{3, 4};
-  const auto runner = RunnerOf(Text(), {{shape, Uniform(12, -2, 2, &rng)},
-                                        {shape, Uniform(12, -2, 2, &rng)},
-                                        {shape, Uniform(12, 0, 2, &rng)}});
+  const auto runner = RunnerOf(SmoothL1LossText(), {{shape, Uniform(12, -2, 2, &rng)},
+                                                    {shape, Uniform(12, -2, 2, &rng)},
+                                                    {shape, Uniform(12, 0, 2, &rng)}});
   EXPECT_EQ(runner->CheckGradients(), "");
 }
 
@@ -115,21 +115,23 @@ TEST(SmoothL1LossOhemLayer, GradientsAreRight) {
 }
 
 TEST(SmoothL1LossLayer, FollowsBottomsOfAnotherShape) {
-  const auto runner = RunnerOf(Text(), {{{1, 1}, {3}}, {{1, 1}, {0}}});
+  const auto runner = RunnerOf(SmoothL1LossText(), {{{1, 1}, {3}}, {{1, 1}, {0}}});
   EXPECT_EQ(runner->Output(), Array{2.5});
   Resize(runner.get(), {{{2, 2}, {0.5, 0, 0, 2}}, {{2, 2}, Array(4, 0.0)}});
   EXPECT_EQ(runner->Output(), Array{0.8125});
 }
 
 TEST(SmoothL1LossLayer, RefusesBadSettings) {
-  EXPECT_CONTAINS(SetUpError(Text(), {{2, 3}, {2, 3}, {2, 3}, {2}}),
+  EXPECT_CONTAINS(SetUpError(SmoothL1LossText(), {{2, 3}, {2, 3}, {2, 3}, {2}}),
                   "expected as many values as bottom[0]");
-  EXPECT_CONTAINS(SetUpError(Text(), {{2, 3}, {3, 2}}), "the 2 examples of bottom[0]");
-  EXPECT_CONTAINS(SetUpError(Text("sigma: 0"), {{2, 3}, {2, 3}}), "a number other than 0");
+  EXPECT_CONTAINS(SetUpError(SmoothL1LossText(), {{2, 3}, {3, 2}}), "the 2 examples of bottom[0]");
+  EXPECT_CONTAINS(SetUpError(SmoothL1LossText("sigma: 0"), {{2, 3}, {2, 3}}),
+                  "a number other than 0");
 }
 
 TEST(SmoothL1LossLayer, HasNoGradientForItsWeights) {
-  const auto runner = RunnerOf(Text(), {{{1}, {0}}, {{1}, {0}}, {{1}, {0}}, {{1}, {0}}});
+  const auto runner =
+      RunnerOf(SmoothL1LossText(), {{{1}, {0}}, {{1}, {0}}, {{1}, {0}}, {{1}, {0}}});
   EXPECT_TRUE(runner->layer().AllowBackward(0));
   EXPECT_TRUE(runner->layer().AllowBackward(1));
   EXPECT_FALSE(runner->layer().AllowBackward(2));

@@ -40,17 +40,17 @@ const Norm kNorms[] = {{"", Valid},
                        {"normalize: false", BatchSize},
                        {"normalize: false normalization: FULL", Full}};
 
-struct Case {
+struct SoftmaxWithLossCase {
   Shape shape, labels;
   int axis;
   Classes view;
 };
 
-const Case kCases[] = {{{64, 10}, {64}, 1, {64, 10, 1}},
-                       {{5, 1000}, {5, 1}, 1, {5, 1000, 1}},
-                       {{2, 5, 3, 4}, {2, 1, 3, 4}, 1, {2, 5, 12}},
-                       {{3, 4, 6}, {3, 4}, -1, {12, 6, 1}},
-                       {{3, 2, 9, 9}, {3, 9, 9}, 1, {3, 2, 81}}};
+const SoftmaxWithLossCase kCases[] = {{{64, 10}, {64}, 1, {64, 10, 1}},
+                                      {{5, 1000}, {5, 1}, 1, {5, 1000, 1}},
+                                      {{2, 5, 3, 4}, {2, 1, 3, 4}, 1, {2, 5, 12}},
+                                      {{3, 4, 6}, {3, 4}, -1, {12, 6, 1}},
+                                      {{3, 2, 9, 9}, {3, 9, 9}, 1, {3, 2, 81}}};
 
 std::string Text(int axis, const std::string& loss_param) {
   return StrCat("name: 'loss' type: 'SoftmaxWithLoss' softmax_param { axis: ", axis,
@@ -59,7 +59,7 @@ std::string Text(int axis, const std::string& loss_param) {
 
 TEST(SoftmaxWithLossLayer, MatchesTheReferenceInEveryNormalization) {
   Rng rng(Seed(), {1});
-  for (const Case& c : kCases) {
+  for (const SoftmaxWithLossCase& c : kCases) {
     for (const Norm& norm : kNorms) {
       for (std::optional<int> ignored : {std::optional<int>(), std::optional<int>(1)}) {
         const std::string param = norm.text + (ignored ? " ignore_label: 1" : "");
@@ -151,7 +151,7 @@ TEST(SoftmaxWithLossOhemLayer, TellsTheLossOfEachPosition) {
 
 TEST(SoftmaxWithLossLayer, GradientsAreRight) {
   Rng rng(Seed(), {2});
-  for (const Case& c : kCases) {
+  for (const SoftmaxWithLossCase& c : kCases) {
     if (c.view.classes > 100) continue;
     for (const Norm& norm : kNorms) {
       SCOPED_TRACE(StrCat(ShapeText(c.shape), norm.text));

@@ -6,7 +6,7 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-constexpr CoalescingLimits kLimits{.least_ns = 100'000, .most_ns = 2 * kMs};
+constexpr CoalescingLimits kLimits{.min_ns = 100'000, .max_ns = 2 * kMs};
 
 // The wait after `count` iterations at intervals of `interval_ns`.
 int64_t After(int count, int64_t interval_ns, Coalescing* coalescing, int64_t* now,
@@ -21,8 +21,8 @@ int64_t After(int count, int64_t interval_ns, Coalescing* coalescing, int64_t* n
 
 TEST(Coalescing, WaitsTheLeastUntilThereAreIterations) {
   Coalescing coalescing(kLimits);
-  EXPECT_EQ(coalescing.Ns(5 * kMs, 7), kLimits.least_ns);
-  EXPECT_EQ(coalescing.Ns(500 * kMs, 7), kLimits.least_ns);
+  EXPECT_EQ(coalescing.Ns(5 * kMs, 7), kLimits.min_ns);
+  EXPECT_EQ(coalescing.Ns(500 * kMs, 7), kLimits.min_ns);
 }
 
 TEST(Coalescing, WaitsASixteenthOfAnIteration) {
@@ -53,8 +53,8 @@ TEST(Coalescing, KeepsToItsLimits) {
   int64_t now = kMs;
   uint64_t iterations = 0;
   coalescing.Ns(now, iterations);
-  EXPECT_EQ(After(10, 10'000 * kMs, &coalescing, &now, &iterations), kLimits.most_ns);
-  EXPECT_EQ(After(200, kMs / 10, &coalescing, &now, &iterations), kLimits.least_ns);
+  EXPECT_EQ(After(10, 10'000 * kMs, &coalescing, &now, &iterations), kLimits.max_ns);
+  EXPECT_EQ(After(200, kMs / 10, &coalescing, &now, &iterations), kLimits.min_ns);
 }
 
 }  // namespace

@@ -89,8 +89,8 @@ TEST(ConfigMismatch, NamesTheFirstMismatchOnBothSides) {
                  "node b has another max_iter: 300, here 800",
                  "node a has another max_iter: 800, here 300");
   ExpectMismatch([](auto* config) { config->settings.frame_version = 9; },
-                 "node b has another version of frames: 9, here 4",
-                 "node a has another version of frames: 4, here 9");
+                 StrCat("node b has another version of frames: 9, here ", int{kFrameVersion}),
+                 StrCat("node a has another version of frames: ", int{kFrameVersion}, ", here 9"));
 }
 
 TEST(ConfigMismatch, ANodeWithoutAScheduleFitsToAny) {

@@ -260,9 +260,9 @@ TEST_P(DeviceSegment, GivesReceivedFramesBackAfterTheKernelsThatReadThem) {
     for (const StreamExecutor* executor : executors_) {
       EXPECT_EQ(executor->copied_bytes() == 0, says_where);
     }
-    EXPECT_GT(nics[0]->most_lent, 64u);  // more than one batch of frames
+    EXPECT_GT(nics[0]->max_lent, 64u);  // more than one batch of frames
     // Frames are received while kernels process the frames before.
-    for (const FakeQueue* queue : queues_) EXPECT_GT(queue->most_pending(), 1u);
+    for (const FakeQueue* queue : queues_) EXPECT_GT(queue->max_pending(), 1u);
   }
 }
 
@@ -356,10 +356,8 @@ TEST_P(FakeSegment, SaysWhyItsDeviceHasFailed) {
 TEST(ReplicaDevice, SaysWhatABuildOrAMachineLacks) {
   const std::string said = ErrorOf([] { DeviceReplica(DeviceType::kCuda, 99); });
   const bool built = DeviceRegistry::Get().FindDriver(DeviceType::kCuda) != nullptr;
-  const std::string expected =
-      built
-          ? "cuda device 99 does not exist; "
-          : "cuda device 99: its driver is in module cuda, which ";
+  const std::string expected = built ? "cuda device 99 does not exist; "
+                                     : "cuda device 99: its driver is in module cuda, which ";
   EXPECT_EQ(said.substr(0, expected.size()), expected);
 }
 

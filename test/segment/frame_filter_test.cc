@@ -146,9 +146,10 @@ TEST(FrameFilter, SaysWhyItRefuses) {
   Establish(&a, 0, &b, 1, 2 * now);
   EXPECT_EQ(a.Verdict(3 * now), JoinVerdict::kGiveUp);
   EXPECT_EQ(b.Verdict(3 * now), JoinVerdict::kGiveUp);
-  EXPECT_EQ(a.refusal(),
-            "node b has another net: 430505 parameters, here 430500; no node that is set up alike "
-            "was met for 10 s");
+  EXPECT_EQ(
+      a.refusal(),
+      "node b has another net: 430505 parameters, here 430500; no node with equal settings was "
+      "found for 10 s");
   EXPECT_CONTAINS(b.refusal(), "node a has another net");
   EXPECT_EQ(a.Verdict(100 * now), JoinVerdict::kGiveUp);  // the verdict is final
   EXPECT_FALSE(a.Enter({1, Leaving(1, &b).OnTheWire()}, 0));

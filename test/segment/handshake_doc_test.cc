@@ -30,7 +30,7 @@ std::map<std::string, Section> Page() { return test::ReadDocPage("docs/handshake
 
 Nonce NonceOf(const Section& section, const std::string& field) {
   Nonce nonce{};
-  const auto bytes = FromHex(ValueOf(section, field));
+  const auto bytes = HandshakeDocFromHex(ValueOf(section, field));
   EXPECT_EQ(bytes.size(), nonce.size());
   std::copy(bytes.begin(), bytes.end(), nonce.begin());
   return nonce;
@@ -65,7 +65,7 @@ TEST(HandshakeDoc, TheExampleIsWhatThePageSays) {
   HmacSha256 mac(HandshakeKey(sim::KeyOf(1), in.run));
   mac.Make(std::span(written).first(kHandshakeTagged), std::span(written).last<kTagBytes>());
   EXPECT_EQ(std::vector(written.begin(), written.end()), example.bytes);
-  const auto tag = FromHex(ValueOf(example, "tag"));
+  const auto tag = HandshakeDocFromHex(ValueOf(example, "tag"));
   EXPECT_EQ(std::vector(written.end() - kTagBytes, written.end()), tag);
 }
 

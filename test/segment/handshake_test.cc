@@ -34,11 +34,11 @@ std::optional<SentHandshake> LastFrom(const HandshakeCluster& cluster, NodeId fr
   return last;
 }
 
-void ExpectSessionsAndThenNoFrames(HandshakeCluster* cluster, size_t most_frames) {
+void ExpectSessionsAndThenNoFrames(HandshakeCluster* cluster, size_t max_frames) {
   ASSERT_TRUE(cluster->RunUntil([&] { return cluster->AllEstablished(); }, 60'000));
   cluster->Run(3'000);  // pending replies
   const size_t sent = cluster->sent().size();
-  EXPECT_LE(sent, most_frames);
+  EXPECT_LE(sent, max_frames);
   cluster->Run(30'000);
   EXPECT_EQ(cluster->sent().size(), sent);
 }

@@ -175,7 +175,7 @@ TEST(HostileHandshake, AMisconfiguredNodeDoesNotEndThoseThatAreAlike) {
     segment.Run(kGiveUpMs);
     EXPECT_EQ(segment.net(1).state().members(), 0u);
     EXPECT_CONTAINS(segment.net(1).state().refusal(), " has another topology file");
-    EXPECT_CONTAINS(segment.net(1).state().refusal(), "set up alike was met for 10 s");
+    EXPECT_CONTAINS(segment.net(1).state().refusal(), "equal settings was found for 10 s");
   }
 }
 

@@ -197,14 +197,14 @@ TEST(NetSegment, TakesAllThatHasComeFromATransportThatLendsFewFramesAtOnce) {
   const uint64_t sent_before = sent(), received_before = received();
   for (int64_t i = 0; i < 15000; ++i) segment.Add(0, i, 1);
   segment.Iterate(0, 1);
-  uint64_t most_in_a_pass = 0;
+  uint64_t max_in_a_pass = 0;
   for (int pass = 0; pass < 40; ++pass) {
     const uint64_t before = received();
     segment.Pass();
-    most_in_a_pass = std::max(most_in_a_pass, received() - before);
+    max_in_a_pass = std::max(max_in_a_pass, received() - before);
     EXPECT_EQ(received() - received_before, sent() - sent_before) << "pass " << pass;
   }
-  EXPECT_GT(most_in_a_pass, 2 * segment.net(1).transport().max_frame_bytes()) << "not shown";
+  EXPECT_GT(max_in_a_pass, 2 * segment.net(1).transport().max_frame_bytes()) << "not shown";
 }
 
 // A pass can then send about one frame, but some kinds of frames need room for more than one.

@@ -31,13 +31,13 @@ FabricClusterOptions OptionsOf(const Shape& shape, bool multicast, int64_t chunk
 void WarmUp(const FabricClusterOptions& options, FabricCluster* cluster) {
   cluster->Join(kJoin);
   cluster->Work(true);
-  const double most = MostSweeps(cluster->cut(), options.shape, 0, options.port.rates);
+  const double most = MaxSweeps(cluster->cut(), options.shape, 0, options.port.rates);
   cluster->Run(static_cast<int64_t>(10 / most * 1e9));
 }
 
 Reading ReadingOf(const FabricClusterOptions& options, FabricCluster* cluster) {
   WarmUp(options, cluster);
-  const double most = MostSweeps(cluster->cut(), options.shape, 0, options.port.rates);
+  const double most = MaxSweeps(cluster->cut(), options.shape, 0, options.port.rates);
   return cluster->Measure(static_cast<int64_t>(20 / most * 1e9));
 }
 
@@ -75,9 +75,9 @@ TEST(FabricCluster, PassesTheBytesThatArithmeticExpects) {
       const double received = one.reading.received_bytes / one.reading.sweeps;
       const std::string which = StrCat(nodes, multicast ? ", multicast" : ", copies");
       EXPECT_GE(sent, 0.95 * cost.sent) << which;
-      EXPECT_LE(sent, 1.05 * cost.most_sent) << which;
+      EXPECT_LE(sent, 1.05 * cost.max_sent) << which;
       EXPECT_GE(received, 0.95 * cost.received) << which;
-      EXPECT_LE(received, 1.05 * cost.most_received) << which;
+      EXPECT_LE(received, 1.05 * cost.max_received) << which;
     }
   }
 }
@@ -103,15 +103,15 @@ TEST(FabricCluster, IsNeverBetterThanItsPortsAndNotMuchWorse) {
     for (const bool multicast : {false, true}) {
       const Case& one = CaseOf(nodes, multicast);
       const auto most = [&](double answered) {
-        return MostSweeps(CutOf(one.options), one.options.shape, answered, one.options.port.rates);
+        return MaxSweeps(CutOf(one.options), one.options.shape, answered, one.options.port.rates);
       };
       const double answered = Answered(one.reading);
       EXPECT_LE(one.reading.sweeps, most(0)) << nodes << multicast;
       EXPECT_LE(one.reading.sweeps, 1.03 * most(answered)) << nodes << multicast;
       EXPECT_GE(one.reading.sweeps, 0.7 * most(answered)) << nodes << multicast;
       const PortRates& rates = one.options.port.rates;
-      EXPECT_LE(one.reading.most_sent_bytes, 1.03 * rates.out_bytes_per_second);
-      EXPECT_LE(one.reading.most_received_bytes, 1.03 * rates.in_bytes_per_second);
+      EXPECT_LE(one.reading.max_sent_bytes, 1.03 * rates.out_bytes_per_second);
+      EXPECT_LE(one.reading.max_received_bytes, 1.03 * rates.in_bytes_per_second);
       EXPECT_EQ(one.reading.resends, 0u);
     }
   }
@@ -122,10 +122,10 @@ TEST(FabricCluster, OfATreeIsBoundByTheNodesInTwoSegments) {
   ASSERT_EQ(options.shape.segments.size(), 5u);
   FabricCluster cluster(options);
   const Reading reading = ReadingOf(options, &cluster);
-  const double most = MostSweeps(cluster.cut(), options.shape, 0, options.port.rates);
-  EXPECT_LE(reading.least_sweeps, 1.01 * most);
-  EXPECT_GE(reading.least_sweeps, 0.3 * most);
-  EXPECT_GT(reading.most_received_bytes, 1.2 * reading.received_bytes);
+  const double most = MaxSweeps(cluster.cut(), options.shape, 0, options.port.rates);
+  EXPECT_LE(reading.min_sweeps, 1.01 * most);
+  EXPECT_GE(reading.min_sweeps, 0.3 * most);
+  EXPECT_GT(reading.max_received_bytes, 1.2 * reading.received_bytes);
 }
 
 // Real merges: no token is lost or counted twice.
@@ -167,7 +167,7 @@ TEST(FabricCluster, GetsDiffsMergedWhereEachNodeMastersFewChunks) {
     EXPECT_GE(Answered(reading), 0.25) << (multicast ? "multicast" : "copies");
     EXPECT_LE(
         reading.sweeps,
-        MostSweeps(cluster.cut(), options.shape, Answered(reading), options.port.rates) * 1.03);
+        MaxSweeps(cluster.cut(), options.shape, Answered(reading), options.port.rates) * 1.03);
   }
 }
 

@@ -32,8 +32,8 @@ TEST(Wire, CountsTheLeastEthernetFrameForShorterOnes) {
 }
 
 TEST(Wire, HoldsTheLongestFramesThatDocumentsName) {
-  EXPECT_EQ(RoceWire().most_frame_bytes, 4080);
-  EXPECT_EQ(UdpWire().most_frame_bytes, 8960);
+  EXPECT_EQ(RoceWire().max_frame_bytes, 4080);
+  EXPECT_EQ(UdpWire().max_frame_bytes, 8960);
 }
 
 TEST(Wire, CountsALongerFrameAsSeveralDatagrams) {

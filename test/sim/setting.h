@@ -7,9 +7,9 @@
 
 namespace millrace::sim {
 
-inline int64_t Setting(const char* name, int64_t fallback) {
+inline int64_t Setting(const char* name, int64_t default_value) {
   const char* text = std::getenv(name);
-  return text ? std::atoll(text) : fallback;
+  return text ? std::atoll(text) : default_value;
 }
 
 }  // namespace millrace::sim

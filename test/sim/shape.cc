@@ -5,7 +5,7 @@
 
 namespace millrace::sim {
 
-size_t Shape::most_members() const {
+size_t Shape::max_members() const {
   size_t most = 0;
   for (const auto& segment : segments) most = std::max(most, segment.size());
   return most;

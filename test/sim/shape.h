@@ -18,7 +18,7 @@ struct Shape {
   std::vector<std::vector<uint16_t>> segments;
 
   // Number of nodes in the largest segment.
-  size_t most_members() const;
+  size_t max_members() const;
 };
 
 // One segment with all nodes.

@@ -326,8 +326,8 @@ bool Simulation::CheckSurvivors(Failure* failure) const {
 // other's frames, except nodes that wait to join the next view.
 bool Simulation::CheckLinks(Failure* failure) const {
   // With high loss, links change between broken and intact.
-  const double most_loss = scenario_.faults.loss * (scenario_.faults.uneven_loss ? 2 : 1);
-  if (most_loss > 0.05 || scenario_.faults.queue < 1000) return true;
+  const double max_loss = scenario_.faults.loss * (scenario_.faults.uneven_loss ? 2 : 1);
+  if (max_loss > 0.05 || scenario_.faults.queue < 1000) return true;
   const auto running = Running();
   for (const SimNode* a : running) {
     const ViewId id = a->exchange().view().id;

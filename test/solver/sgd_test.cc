@@ -13,23 +13,23 @@
 namespace millrace {
 namespace {
 
-caffe::SolverParameter Param(const std::string& text) {
+caffe::SolverParameter SgdParam(const std::string& text) {
   caffe::SolverParameter param;
   ParseText(text, "solver.prototxt", &param, nullptr);
   return param;
 }
 
 // Three parameters of odd sizes, in a net's memory layout.
-struct Parameters {
+struct SgdParameters {
   std::vector<UpdateParam> params;
   int64_t size = 0;
 };
 
-Parameters ThreeParameters(const std::vector<float>& lr_mult,
-                           const std::vector<float>& decay_mult) {
+SgdParameters ThreeParameters(const std::vector<float>& lr_mult,
+                              const std::vector<float>& decay_mult) {
   const std::vector<Shape> shapes = {{5, 7}, {33}, {2, 3, 4}};
   ParamLayout layout;
-  Parameters result;
+  SgdParameters result;
   for (size_t i = 0; i < shapes.size(); ++i) {
     const ParamEntry entry = layout.entries()[layout.Add(StrCat("layer/", i), shapes[i])];
     result.params.push_back(
@@ -39,7 +39,7 @@ Parameters ThreeParameters(const std::vector<float>& lr_mult,
   return result;
 }
 
-std::vector<float> RandomArray(const Parameters& parameters, Rng* rng) {
+std::vector<float> RandomArray(const SgdParameters& parameters, Rng* rng) {
   std::vector<float> array(parameters.size);
   for (const UpdateParam& param : parameters.params) {
     for (int64_t i = 0; i < param.count; ++i) array[param.offset + i] = rng->Gaussian();
@@ -50,7 +50,7 @@ std::vector<float> RandomArray(const Parameters& parameters, Rng* rng) {
 // Caffe's sequence of steps, in double precision.
 class Reference {
  public:
-  Reference(const caffe::SolverParameter& param, const Parameters& parameters,
+  Reference(const caffe::SolverParameter& param, const SgdParameters& parameters,
             const std::vector<float>& weights)
       : param_(param),
         parameters_(parameters),
@@ -86,7 +86,7 @@ class Reference {
   }
 
   const caffe::SolverParameter param_;
-  const Parameters parameters_;
+  const SgdParameters parameters_;
   std::vector<double> weights_, history_;
 };
 
@@ -97,7 +97,7 @@ std::unique_ptr<UpdateRule> RuleOf(const caffe::SolverParameter& param,
 }
 
 void CompareWithReference(const caffe::SolverParameter& param, Rng* rng) {
-  const Parameters parameters = ThreeParameters({1, 2, 0.5f}, {1, 0, 2});
+  const SgdParameters parameters = ThreeParameters({1, 2, 0.5f}, {1, 0, 2});
   std::vector<float> weights = RandomArray(parameters, rng);
   Reference reference(param, parameters, weights);
   const auto rule = UpdateRuleRegistry::Get().Create(param, parameters.params, parameters.size);
@@ -125,7 +125,7 @@ TEST(Sgd, FollowsCaffesFormulaeInEveryCombinationOfSettings) {
                                             " regularization_type: '", type,
                                             "' weight_decay: ", decay, " momentum: ", momentum);
             SCOPED_TRACE(text);
-            CompareWithReference(Param(text), &rng);
+            CompareWithReference(SgdParam(text), &rng);
             if (HasFatalFailure()) return;
           }
         }
@@ -141,7 +141,7 @@ double LeftOfOne(const std::string& settings, int solvers, double curvature) {
   const std::vector<UpdateParam> params = {{"w", {1}, 0, 1, 1, 1}};
   std::vector<std::unique_ptr<UpdateRule>> rules;
   for (int i = 0; i < solvers; ++i) {
-    rules.push_back(UpdateRuleRegistry::Get().Create(Param(settings), params, 1));
+    rules.push_back(UpdateRuleRegistry::Get().Create(SgdParam(settings), params, 1));
   }
   float weight = 1;
   std::vector<float> read(solvers, weight);
@@ -167,7 +167,7 @@ TEST(Sgd, BearsThreeSolversOnCurvaturesThatThePlainStepDoesNot) {
 TEST(Sgd, ClipsByTheNormOverAllParametersBeforeItNormalises) {
   // The norm over both parameters is 5: clipped to 1, then halved by iter_size.
   const std::vector<UpdateParam> params = {{"a", {1}, 0, 1, 1, 1}, {"b", {1}, 16, 1, 1, 1}};
-  const auto rule = RuleOf(Param("clip_gradients: 1 iter_size: 2"), params, 32);
+  const auto rule = RuleOf(SgdParam("clip_gradients: 1 iter_size: 2"), params, 32);
   std::vector<float> gradients(32), weights(32);
   gradients[0] = 3, gradients[16] = 4;
   rule->Apply(1, false, gradients.data(), weights.data());
@@ -176,7 +176,7 @@ TEST(Sgd, ClipsByTheNormOverAllParametersBeforeItNormalises) {
 }
 
 TEST(Sgd, NeverTouchesParametersWithALrMultOfZero) {
-  const Parameters parameters = ThreeParameters({1, 0, 1}, {1, 1, 1});
+  const SgdParameters parameters = ThreeParameters({1, 0, 1}, {1, 1, 1});
   Rng rng(test::Seed(), {2});
   std::vector<float> weights = RandomArray(parameters, &rng);
   const std::vector<float> before = weights;
@@ -184,7 +184,7 @@ TEST(Sgd, NeverTouchesParametersWithALrMultOfZero) {
   const UpdateParam& frozen = parameters.params[1];
   // The gradient of a frozen parameter is never computed, so its memory may hold any value.
   for (int64_t i = 0; i < frozen.count; ++i) gradients[frozen.offset + i] = NAN;
-  const auto rule = RuleOf(Param("momentum: 0.9 weight_decay: 0.1 clip_gradients: 1"),
+  const auto rule = RuleOf(SgdParam("momentum: 0.9 weight_decay: 0.1 clip_gradients: 1"),
                            parameters.params, parameters.size);
   rule->Apply(0.1f, false, gradients.data(), weights.data());
   for (int64_t i = 0; i < frozen.count; ++i) {
@@ -195,11 +195,11 @@ TEST(Sgd, NeverTouchesParametersWithALrMultOfZero) {
 }
 
 TEST(Sgd, LeavesTheGradientsAndThePaddingAlone) {
-  const Parameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
+  const SgdParameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
   Rng rng(test::Seed(), {3});
   std::vector<float> weights = RandomArray(parameters, &rng);
   std::vector<float> gradients(parameters.size, 1.0f);
-  const auto rule = RuleOf(Param("momentum: 0.9"), parameters.params, parameters.size);
+  const auto rule = RuleOf(SgdParam("momentum: 0.9"), parameters.params, parameters.size);
   rule->Apply(0.1f, false, gradients.data(), weights.data());
   EXPECT_EQ(gradients, std::vector<float>(parameters.size, 1.0f));
   std::vector<bool> used(parameters.size);
@@ -214,8 +214,8 @@ TEST(Sgd, LeavesTheGradientsAndThePaddingAlone) {
 }
 
 TEST(UpdateRule, ContinuesExactlyFromAnExportedHistory) {
-  const Parameters parameters = ThreeParameters({1, 2, 1}, {1, 1, 0});
-  const caffe::SolverParameter param = Param("momentum: 0.9 weight_decay: 0.01");
+  const SgdParameters parameters = ThreeParameters({1, 2, 1}, {1, 1, 0});
+  const caffe::SolverParameter param = SgdParam("momentum: 0.9 weight_decay: 0.01");
   Rng rng(test::Seed(), {4});
   std::vector<float> weights = RandomArray(parameters, &rng);
   const auto first = RuleOf(param, parameters.params, parameters.size);
@@ -235,8 +235,8 @@ TEST(UpdateRule, ContinuesExactlyFromAnExportedHistory) {
 }
 
 TEST(UpdateRule, ExportsOneBlobPerParameterInTheirOrderAndShape) {
-  const Parameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
-  const auto rule = RuleOf(Param("momentum: 0.9"), parameters.params, parameters.size);
+  const SgdParameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
+  const auto rule = RuleOf(SgdParam("momentum: 0.9"), parameters.params, parameters.size);
   std::vector<float> weights(parameters.size), gradients(parameters.size);
   gradients[parameters.params[1].offset + 2] = 1;
   rule->Apply(0.5f, false, gradients.data(), weights.data());
@@ -250,8 +250,8 @@ TEST(UpdateRule, ExportsOneBlobPerParameterInTheirOrderAndShape) {
 }
 
 TEST(UpdateRule, RefusesAHistoryOfAnotherNet) {
-  const Parameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
-  const auto rule = RuleOf(Param("momentum: 0.9"), parameters.params, parameters.size);
+  const SgdParameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
+  const auto rule = RuleOf(SgdParam("momentum: 0.9"), parameters.params, parameters.size);
   History history;
   rule->ExportHistory(&history);
 
@@ -272,8 +272,8 @@ TEST(UpdateRule, RefusesAHistoryOfAnotherNet) {
 }
 
 TEST(UpdateRule, TakesAHistoryWithLegacyFourAxisShapes) {
-  const Parameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
-  const auto rule = RuleOf(Param("momentum: 0.9"), parameters.params, parameters.size);
+  const SgdParameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
+  const auto rule = RuleOf(SgdParam("momentum: 0.9"), parameters.params, parameters.size);
   History history;
   rule->ExportHistory(&history);
   history[0].clear_shape();
@@ -287,15 +287,15 @@ TEST(UpdateRule, TakesAHistoryWithLegacyFourAxisShapes) {
 }
 
 TEST(UpdateRuleRegistry, MakesTheRuleOfThatName) {
-  const Parameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
+  const SgdParameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
   const auto rule =
-      UpdateRuleRegistry::Get().Create(Param("type: 'SGD'"), parameters.params, parameters.size);
+      UpdateRuleRegistry::Get().Create(SgdParam("type: 'SGD'"), parameters.params, parameters.size);
   EXPECT_NE(dynamic_cast<SgdRule*>(rule.get()), nullptr);
 }
 
 TEST(UpdateRuleRegistry, RefusesAnUnknownRuleAndListsTheKnownOnes) {
   const std::string error =
-      test::ErrorOf([] { UpdateRuleRegistry::Get().Create(Param("type: 'Adan'"), {}, 0); });
+      test::ErrorOf([] { UpdateRuleRegistry::Get().Create(SgdParam("type: 'Adan'"), {}, 0); });
   EXPECT_CONTAINS(error, "there is no update rule \"Adan\"; known: ");
   EXPECT_CONTAINS(error, "SGD");
 }
@@ -308,7 +308,7 @@ TEST(UpdateRuleRegistry, NamesTheDevicesThatHaveARule) {
       [](const UpdateContext&) -> std::unique_ptr<UpdateRule> { return nullptr; });
   TakeBadRegistrations();  // of an earlier repetition of the test
   const std::string error = test::ErrorOf(
-      [&] { UpdateRuleRegistry::Get().Create(Param("type: 'HostOnly'"), {}, 0, *queue); });
+      [&] { UpdateRuleRegistry::Get().Create(SgdParam("type: 'HostOnly'"), {}, 0, *queue); });
   EXPECT_EQ(
       error,
       "the update rule \"HostOnly\" cannot run on fake device 0: this build has code for it on "

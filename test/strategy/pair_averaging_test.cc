@@ -17,9 +17,9 @@ namespace millrace::test {
 namespace {
 
 // w = w - rate * gradient.
-class PlainRule : public UpdateRule {
+class PairAveragingPlainRule : public UpdateRule {
  public:
-  explicit PlainRule(int64_t size) : UpdateRule({{}, {}, size}, 0), size_(size) {}
+  explicit PairAveragingPlainRule(int64_t size) : UpdateRule({{}, {}, size}, 0), size_(size) {}
   void Apply(float rate, bool together, const float* gradients, float* weights) override {
     EXPECT_FALSE(together);
     for (int64_t i = 0; i < size_; ++i) weights[i] -= rate * gradients[i];
@@ -51,7 +51,7 @@ struct Team {
   FakeClock clock;
   std::unique_ptr<WeightBuffer> run;
   PairTeam team;
-  PlainRule rule;
+  PairAveragingPlainRule rule;
   std::vector<std::unique_ptr<PairAveraging>> solver;
 };
 
@@ -184,7 +184,7 @@ TEST(PairAveraging, TellsItsConditionsWhatHasHappenedSinceItsLastMerge) {
   SyncConditions conditions;
   conditions.Add(std::make_unique<Every>(2, &seen));
   PairAveraging solver(&team, 0, std::move(conditions), &clock);
-  PlainRule rule(run->size());
+  PairAveragingPlainRule rule(run->size());
   std::vector<float> gradients(run->size(), 0);
   for (int i = 0; i < 3; ++i) {
     clock.AdvanceSeconds(1);

@@ -46,9 +46,9 @@ struct Model {
   }
 };
 
-class PlainRule : public UpdateRule {
+class SynchronousMergePlainRule : public UpdateRule {
  public:
-  explicit PlainRule(int64_t size) : UpdateRule({{}, {}, size}, 0) {}
+  explicit SynchronousMergePlainRule(int64_t size) : UpdateRule({{}, {}, size}, 0) {}
   void Apply(float rate, bool /*together*/, const float* gradients, float* weights) override {
     weights[0] -= rate * gradients[0];
   }
@@ -86,7 +86,7 @@ std::vector<double> Centers(const SynchronousMergeConfig& config, int solvers) {
   for (int index = 0; index < solvers; ++index) {
     threads.emplace_back([&, index] {
       SynchronousMergeStrategy strategy(&team, index, config);
-      PlainRule rule(weights->size());
+      SynchronousMergePlainRule rule(weights->size());
       strategy.Prepare(&rule);
       std::vector<float> gradients(weights->size());
       while (strategy.Claim(kIterations)) {

@@ -46,7 +46,7 @@ void* FakeMemory::Allocate(size_t bytes) {
   ++allocations_;
   {
     std::lock_guard lock(mutex_);
-    if (bytes > most_bytes_ - bytes_) {
+    if (bytes > max_bytes_ - bytes_) {
       throw OutOfMemory(name_, ": cannot allocate ", bytes, " bytes");
     }
     bytes_ += bytes;
@@ -123,7 +123,7 @@ void* FakeStaging::Allocate(size_t bytes) {
   ++allocations_;
   {
     std::lock_guard lock(mutex_);
-    if (bytes > most_bytes_ - bytes_) {
+    if (bytes > max_bytes_ - bytes_) {
       throw OutOfMemory(name_, ": cannot allocate ", bytes, " bytes");
     }
     bytes_ += bytes;
@@ -188,7 +188,7 @@ class FakeQueue::Core {
     if (!failure_.empty()) return;
     work_.push_back(std::move(work));
     ++enqueued_;
-    most_pending_ = std::max(most_pending_, enqueued_ - run_);
+    max_pending_ = std::max(max_pending_, enqueued_ - run_);
     changed_.notify_all();
     if (options_.mode == FakeMode::kAtOnce) RunTo(enqueued_, &lock);
   }
@@ -253,7 +253,7 @@ class FakeQueue::Core {
 
   uint64_t enqueued() const { return Read(&Core::enqueued_); }
   uint64_t run() const { return Read(&Core::run_); }
-  uint64_t most_pending() const { return Read(&Core::most_pending_); }
+  uint64_t max_pending() const { return Read(&Core::max_pending_); }
   int waits() const { return Read(&Core::waits_); }
 
  private:
@@ -323,7 +323,7 @@ class FakeQueue::Core {
   std::deque<Work> work_;
   std::string failure_;
   bool of_another_ = false;  // the failure is that of a queue that work waited for
-  uint64_t enqueued_ = 0, run_ = 0, most_pending_ = 0;
+  uint64_t enqueued_ = 0, run_ = 0, max_pending_ = 0;
   int waits_ = 0;
   bool running_ = false;  // a piece of work
   bool ended_ = false;
@@ -413,7 +413,7 @@ void FakeQueue::Advance() { core_->Advance(); }
 void FakeQueue::Fail(const std::string& why) { core_->Fail(why); }
 uint64_t FakeQueue::enqueued() const { return core_->enqueued(); }
 uint64_t FakeQueue::run() const { return core_->run(); }
-uint64_t FakeQueue::most_pending() const { return core_->most_pending(); }
+uint64_t FakeQueue::max_pending() const { return core_->max_pending(); }
 int FakeQueue::waits() const { return core_->waits(); }
 
 FakeDevice::FakeDevice(const FakeDeviceOptions& options)

@@ -40,11 +40,11 @@ class FakeCalls {
 // its allocations.
 class FakeMemory : public MemorySpace {
  public:
-  // `calls`: of its device; null for memory without one. At most `most_bytes` are allocated at a
+  // `calls`: of its device; null for memory without one. At most `max_bytes` are allocated at a
   // time.
   explicit FakeMemory(const std::string& name, std::shared_ptr<FakeCalls> calls = nullptr,
-                      size_t most_bytes = SIZE_MAX)
-      : name_(name), calls_(std::move(calls)), most_bytes_(most_bytes) {}
+                      size_t max_bytes = SIZE_MAX)
+      : name_(name), calls_(std::move(calls)), max_bytes_(max_bytes) {}
   ~FakeMemory() override;
 
   std::string name() const override { return name_; }
@@ -80,7 +80,7 @@ class FakeMemory : public MemorySpace {
 
   const std::string name_;
   const std::shared_ptr<FakeCalls> calls_;
-  const size_t most_bytes_;
+  const size_t max_bytes_;
   mutable std::mutex mutex_;
   std::map<const std::byte*, Block> blocks_;
   size_t bytes_ = 0;  // as asked for
@@ -90,8 +90,8 @@ class FakeMemory : public MemorySpace {
 // Host memory for copies to and from the device. New memory holds NaNs. Thread-safe.
 class FakeStaging : public MemorySpace {
  public:
-  // At most `most_bytes` are allocated at a time.
-  FakeStaging(const std::string& name, size_t most_bytes) : name_(name), most_bytes_(most_bytes) {}
+  // At most `max_bytes` are allocated at a time.
+  FakeStaging(const std::string& name, size_t max_bytes) : name_(name), max_bytes_(max_bytes) {}
 
   std::string name() const override { return name_; }
   void* Allocate(size_t bytes) override;
@@ -106,7 +106,7 @@ class FakeStaging : public MemorySpace {
 
  private:
   const std::string name_;
-  const size_t most_bytes_;
+  const size_t max_bytes_;
   mutable std::mutex mutex_;
   std::map<const std::byte*, size_t> blocks_;  // sizes
   size_t bytes_ = 0;
@@ -150,8 +150,8 @@ class FakeQueue : public Queue {
   void Fail(const std::string& why);
   uint64_t enqueued() const;
   uint64_t run() const;
-  uint64_t most_pending() const;  // most work that had not run at one time
-  int waits() const;              // calls of Event::Synchronize
+  uint64_t max_pending() const;  // most work that had not run at one time
+  int waits() const;             // calls of Event::Synchronize
 
  private:
   class Core;

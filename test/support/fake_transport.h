@@ -111,7 +111,7 @@ class FakeTransport : public Transport {
   }
 
   size_t lent() const { return lent_; }
-  size_t most_lent = 0;
+  size_t max_lent = 0;
   uint64_t from_device = 0;  // number of payloads sent from device memory
 
  private:
@@ -165,7 +165,7 @@ class FakeTransport : public Transport {
       frame.bytes = {to, frame.bytes.size()};
     }
     inner_->Release();
-    most_lent = std::max(most_lent, lent_);
+    max_lent = std::max(max_lent, lent_);
   }
   void Spoil() { std::memset(memory_.get(), 0xff, std::max<size_t>(lent_, 1) * stride_); }
 

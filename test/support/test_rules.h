@@ -31,7 +31,7 @@ struct HeavyBallRule : AdditiveRule {
 
 inline MergeRuleDescriptor HeavyBallDescriptor() {
   return {.name = "heavy_ball",
-          .parameters = {{.name = "keep", .fallback = 0.5, .least = 0, .most = 0.875}}};
+          .parameters = {{.name = "keep", .default_value = 0.5, .least = 0, .most = 0.875}}};
 }
 inline HeavyBallRule MakeHeavyBall(const RuleParameters& parameters) {
   HeavyBallRule rule;
@@ -42,8 +42,8 @@ inline HeavyBallRule MakeHeavyBall(const RuleParameters& parameters) {
 // EasgdRule with other bounds of its parameters.
 inline MergeRuleDescriptor ElasticTestDescriptor() {
   return {.name = "elastic_test",
-          .parameters = {{.name = "pull", .fallback = 0.25, .least = 0.0625, .most = 0.5},
-                         {.name = "rest", .fallback = 0.125, .least = 1e-3, .most = 1}},
+          .parameters = {{.name = "pull", .default_value = 0.25, .least = 0.0625, .most = 0.5},
+                         {.name = "rest", .default_value = 0.125, .least = 1e-3, .most = 1}},
           .rest_distance = [](const RuleParameters& parameters) {
             return static_cast<float>(parameters.at("rest"));
           }};

@@ -92,9 +92,9 @@ TEST(TopologyDoc, ListsTheMergeRules) {
   for (const std::string& name : MergeRuleRegistry::Get().Names()) {
     const MergeRuleDescriptor& rule = *MergeRuleRegistry::Get().Find(name);
     std::string parameters;
-    for (const RuleParameter& each : rule.parameters) {
-      parameters += StrCat(parameters.empty() ? "" : ", ", each.name, " (", each.fallback, "; ",
-                           each.least, " to ", each.most, ")");
+    for (const PartParameter& each : rule.parameters) {
+      parameters += StrCat(parameters.empty() ? "" : ", ", each.name, " (", each.default_value,
+                           "; ", each.least, " to ", each.most, ")");
     }
     EXPECT_CONTAINS(page, StrCat("| ", name, " | ", parameters.empty() ? "none" : parameters, " | ",
                                  rule.state_floats, " | ", rule.RestDistance({}), " |"));

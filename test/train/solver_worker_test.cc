@@ -44,11 +44,11 @@ TEST(SolverWorker, KnowsHowLongItsLongestIterationTook) {
       .requests = requests,
       .make_strategy = [&](int) { return std::make_unique<HogwildStrategy>(weights.get()); }};
   SolverWorker worker(0, run, std::move(net));
-  EXPECT_EQ(worker.longest_ns(), 0);
+  EXPECT_EQ(worker.max_iteration_ns(), 0);
   worker.Run();
   EXPECT_EQ(weights->clock().claimed(), 5);
   // Each iteration reads the clock at its begin and end: the fourth reading ends the second one.
-  EXPECT_EQ(worker.longest_ns(), 1'000'000'000);
+  EXPECT_EQ(worker.max_iteration_ns(), 1'000'000'000);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ class Hdf5FileReader {
   std::string Text(const std::string& name) const;
 
  private:
-  // Of a data set of numbers, after checks of its type and size.
+  // Reads a data set of numbers, after checks of its type and size.
   template <typename T>
   std::vector<T> Numbers(const std::string& name, int64_t memory_type) const;
 

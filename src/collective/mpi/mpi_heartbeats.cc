@@ -12,7 +12,7 @@ namespace {
 
 // Heartbeats within a peer timeout, but at most one in a twentieth of a second.
 constexpr int kInTimeout = 20;
-constexpr double kShortestSeconds = 0.05;
+constexpr double kMinSeconds = 0.05;
 
 using Seconds = std::chrono::duration<double>;
 
@@ -34,7 +34,7 @@ MpiHeartbeats::MpiHeartbeats(std::mutex* mpi, double peer_timeout)
     : mpi_(*mpi),
       rank_(RankOf(MPI_COMM_WORLD)),
       size_(SizeOf(MPI_COMM_WORLD)),
-      interval_(std::max(peer_timeout / kInTimeout, kShortestSeconds)),
+      interval_(std::max(peer_timeout / kInTimeout, kMinSeconds)),
       peers_(size_),
       monitor_(rank_, size_, static_cast<int>(peer_timeout / interval_), peer_timeout) {
   CheckMpi(MPI_Comm_dup(MPI_COMM_WORLD, &communicator_), "MPI_Comm_dup");

@@ -25,7 +25,7 @@ std::vector<int> SuppressBoxes(std::span<const Box> boxes, std::span<const float
                                const NmsRules& rules) {
   std::vector<int> indices;
   for (size_t i = 0; i < scores.size(); ++i) {
-    if (scores[i] > rules.least_score) indices.push_back(static_cast<int>(i));
+    if (scores[i] > rules.min_score) indices.push_back(static_cast<int>(i));
   }
   SortBestFirst(scores, &indices);
   KeepFirst(rules.top_k, &indices);

@@ -29,7 +29,7 @@ inline bool CrossesImage(const Box& box) {
 // Non-maximum suppression: of boxes that overlap much, the one with the best score stays.
 
 struct NmsRules {
-  float least_score;       // only boxes with more take part
+  float min_score;         // only boxes with more take part
   float threshold = 0.3f;  // the largest overlap with a better box that stays
   float eta = 1;           // below 1: the threshold falls by this factor with each box, down to 0.5
   int64_t top_k = -1;      // that many best boxes take part; -1: all

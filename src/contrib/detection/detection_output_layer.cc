@@ -61,7 +61,7 @@ class DetectionOutputLayer : public Layer {
 
 NmsRules RulesOf(const caffe::DetectionOutputParameter& param) {
   NmsRules rules;
-  rules.least_score = param.has_confidence_threshold() ? param.confidence_threshold() : -FLT_MAX;
+  rules.min_score = param.has_confidence_threshold() ? param.confidence_threshold() : -FLT_MAX;
   rules.threshold = param.nms_param().nms_threshold();
   rules.eta = param.nms_param().eta();
   if (param.nms_param().has_top_k()) rules.top_k = param.nms_param().top_k();

@@ -109,7 +109,7 @@ class MultiBoxMatcher {
                     const ImagePredictions& predictions, ImageMatches* matches) const;
   void Mine(std::span<const GroundTruth> objects, std::span<const Prior> priors,
             const ImagePredictions& predictions, ImageMatches* matches) const;
-  // Of each prior: the loss that examples are chosen by.
+  // The loss of each prior, by which examples are chosen.
   std::vector<float> Losses(std::span<const GroundTruth> objects, std::span<const Prior> priors,
                             const ImagePredictions& predictions, const BoxMatches& matches) const;
   // The priors that may be chosen, worst first.

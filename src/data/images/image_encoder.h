@@ -25,7 +25,7 @@ enum class ImageFormat { kJpeg, kPng };
 // jpeg, png. Throws Error naming `type` if there is none.
 ImageFormat ParseImageFormat(const std::string& type);
 
-// Of JPEGs, as OpenCV has it by default.
+// The quality of JPEGs, OpenCV's default.
 inline constexpr int kJpegQuality = 95;
 
 // `image`: 1 channel, or 3 in the order blue, green, red; (C, H, W). JPEGs have this quality and,

@@ -2,7 +2,7 @@
 // both are resized, padded below and on the right up to the size of the crop, cropped and then
 // mirrored alike. Means and scale apply to the image, and padding is the mean: 0 in the top.
 //
-// Of HED's ImageLabelmapData layers, labels are 1 where the label image has a value of 128 or more,
+// Labels of HED's ImageLabelmapData layers are 1 where the label image has a value of 128 or more,
 // and 0 elsewhere; images that are smaller than the crop are errors.
 #ifndef MILLRACE_DATA_IMAGES_IMAGE_SEG_TRANSFORM_H_
 #define MILLRACE_DATA_IMAGES_IMAGE_SEG_TRANSFORM_H_

@@ -144,7 +144,7 @@ MILLRACE_HOST_DEVICE constexpr uint32_t SparseBitmapBytes(int64_t floats) {
 
 // Minimum payload size in bytes: exact for the dense codecs; for kSparse, that without present
 // elements.
-MILLRACE_HOST_DEVICE constexpr uint32_t LeastPayloadBytes(Codec codec, int64_t floats) {
+MILLRACE_HOST_DEVICE constexpr uint32_t MinPayloadBytes(Codec codec, int64_t floats) {
   switch (codec) {
     case Codec::kFloat32:
       return static_cast<uint32_t>(4 * floats);

@@ -12,7 +12,7 @@ namespace millrace::inline exchange {
 // All names, for errors.
 inline constexpr const char* kCodecNames = "float32, bfloat16, int8, sparse, topk, random";
 
-// Those that positions can have.
+// The codecs that positions can have.
 inline constexpr const char* kPositionCodecNames = "float32, bfloat16, int8";
 
 // The codec of this name, without its parameter; none if there is no such codec.

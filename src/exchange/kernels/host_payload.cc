@@ -63,7 +63,7 @@ int64_t Encode(Target target, Codec codec, const float* d, int64_t count, float 
   } else {
     std::memcpy(out, d, 4 * count);
   }
-  return LeastPayloadBytes(codec, count);
+  return MinPayloadBytes(codec, count);
 }
 
 int32_t Overflow(Codec codec) {
@@ -107,7 +107,7 @@ bool IsMixed(const float* weights, int64_t count, float scale) {
 
 Encoded EncodePayload(Codec codec, const float* d, int64_t count, float scale, std::byte* out,
                       uint32_t room, Simd simd) {
-  CHECK_GE(room, LeastPayloadBytes(codec, count));
+  CHECK_GE(room, MinPayloadBytes(codec, count));
   const auto encode = [&](auto target) {
     return Encode(target, codec, d, count, scale, out, room);
   };
@@ -122,7 +122,7 @@ Encoded EncodePayload(Codec codec, const float* d, int64_t count, float scale, s
 uint8_t CheckPayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t count, Simd simd) {
   return VisitTarget(simd, [&](auto target) {
     if (codec == Codec::kSparse) return CheckSparse(target, in, bytes, count);
-    if (bytes != LeastPayloadBytes(codec, count)) return uint8_t{kMalformed};
+    if (bytes != MinPayloadBytes(codec, count)) return uint8_t{kMalformed};
     return Check(target, codec, in, count);
   });
 }
@@ -135,7 +135,7 @@ Encoded EncodeWeights(Codec codec, const float* weights, int64_t count, std::byt
   if (codec == Codec::kInt8 && IsMixed(weights, count, scale)) codec = Codec::kBfloat16;
   if (largest >= Overflow(codec)) codec = Codec::kFloat32;
   // The encoders round.
-  return EncodePayload(codec, weights, count, scale, out, LeastPayloadBytes(codec, count), simd);
+  return EncodePayload(codec, weights, count, scale, out, MinPayloadBytes(codec, count), simd);
 }
 
 void DecodeWeights(Codec codec, const std::byte* in, int64_t count, float* weights, Simd simd) {

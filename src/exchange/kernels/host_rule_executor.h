@@ -147,7 +147,7 @@ class HostRuleExecutor : public ChunkExecutor {
 
   // Checks that `out` has room for a float32 chunk, sets out_bytes and returns `out`.
   static float* Floats(const ChunkSpan& chunk, ChunkOp* op) {
-    const uint32_t bytes = LeastPayloadBytes(Codec::kFloat32, chunk.count);
+    const uint32_t bytes = MinPayloadBytes(Codec::kFloat32, chunk.count);
     CHECK_GE(op->out_bytes, bytes);
     op->out_bytes = bytes;
     return reinterpret_cast<float*>(op->out);
@@ -211,7 +211,7 @@ class HostRuleExecutor : public ChunkExecutor {
   template <typename Target, typename Selecting>
   void Take(Target target, const Selecting& rule, const ChunkSpan& chunk, const float* position,
             uint32_t seed, ChunkOp* op) {
-    const uint32_t bytes = LeastPayloadBytes(op->codec, chunk.count);
+    const uint32_t bytes = MinPayloadBytes(op->codec, chunk.count);
     if (op->out != nullptr) CHECK_GE(op->out_bytes, bytes);
     const auto move = [&](auto encoder) {
       const MoveResult moved =

@@ -148,7 +148,7 @@ struct SparsePayload {
       : bitmap(in),
         begin(reinterpret_cast<const float*>(in + SparseBitmapBytes(count))),
         end(reinterpret_cast<const float*>(in + bytes)) {}
-  // Of the elements i to i + 31. i is a multiple of 32.
+  // The bits of the elements i to i + 31. i is a multiple of 32.
   uint32_t BitsAt(int64_t i) const {
     uint32_t bits;
     std::memcpy(&bits, bitmap + i / 8, sizeof(bits));

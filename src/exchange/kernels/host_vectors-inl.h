@@ -18,7 +18,7 @@
 
 #include "exchange/kernels/codec.h"
 
-// Of a lambda: compiled for the set of the loop around it, and part of it.
+// Attributes of a lambda: compiled for the set of the loop around it, and part of it.
 #undef MILLRACE_STEP
 #define MILLRACE_STEP HWY_ATTR __attribute__((always_inline))
 

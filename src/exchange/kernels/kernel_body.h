@@ -177,7 +177,7 @@ class KernelBody {
 
   // Copies the payload to the stage and validates it. Returns 0, kMalformed or kNonFinite.
   MILLRACE_HOST_DEVICE uint8_t CheckPayload(const KernelOp& op, Codec codec) {
-    const uint32_t least = LeastPayloadBytes(codec, op.count);
+    const uint32_t least = MinPayloadBytes(codec, op.count);
     const bool sparse = codec == Codec::kSparse;
     if (sparse ? op.in_bytes < least || op.in_bytes > least + 4 * op.count
                : op.in_bytes != least || codec > Codec::kSparse) {
@@ -407,7 +407,7 @@ class KernelBody {
   // Encodes the diffs on the stage as op.codec into op.out, which may be null for float32.
   MILLRACE_HOST_DEVICE void Encode(KernelOp& op) {
     op.out_codec = op.codec;
-    op.out_bytes = LeastPayloadBytes(op.codec, op.count);
+    op.out_bytes = MinPayloadBytes(op.codec, op.count);
     const float* const d = Staged();
     std::byte* const out = op.out;
     if (op.codec == Codec::kBfloat16) {
@@ -421,7 +421,7 @@ class KernelBody {
                     [=](int64_t i) { levels[i] = static_cast<int8_t>(codec.Level(d[i])); });
     } else if (op.codec == Codec::kFloat32 || !EncodeSparse(op)) {
       op.out_codec = Codec::kFloat32;
-      op.out_bytes = out == nullptr ? 0 : LeastPayloadBytes(Codec::kFloat32, op.count);
+      op.out_bytes = out == nullptr ? 0 : MinPayloadBytes(Codec::kFloat32, op.count);
       if (out == nullptr) return;
       auto* const floats = reinterpret_cast<float*>(out);
       team_.ForEach(op.count, [=](int64_t i) { floats[i] = d[i]; });
@@ -578,7 +578,7 @@ class KernelBody {
       pending[i] = 0;
       if (out != nullptr) out[i] = merged;
     });
-    op.out_bytes = out ? LeastPayloadBytes(Codec::kFloat32, op.count) : 0;
+    op.out_bytes = out ? MinPayloadBytes(Codec::kFloat32, op.count) : 0;
   }
 
   // base -= pending, pending := 0.
@@ -613,7 +613,7 @@ class KernelBody {
     const float *const w = w_, *const base = base_, *const pending = pending_;
     auto* const out = reinterpret_cast<float*>(op.out);
     team_.ForEach(op.count, [=](int64_t i) { out[i] = value(w, base, pending, i); });
-    op.out_bytes = LeastPayloadBytes(Codec::kFloat32, op.count);
+    op.out_bytes = MinPayloadBytes(Codec::kFloat32, op.count);
   }
 
   const KernelBatch& batch_;

@@ -67,13 +67,13 @@ MILLRACE_HOST_DEVICE constexpr uint32_t SparseWords(int64_t floats) {
 
 // Upper bound in bytes for a valid payload of a chunk, in any codec. The largest is a sparse one
 // with all elements present.
-MILLRACE_HOST_DEVICE constexpr uint32_t LongestPayloadBytes(int64_t floats) {
+MILLRACE_HOST_DEVICE constexpr uint32_t MaxEncodedBytes(int64_t floats) {
   return static_cast<uint32_t>(4 * floats) + SparseBitmapBytes(floats) + kInt8ScaleBytes;
 }
 
 // Scratch of a block: a payload, then two words per bitmap word, then the sums of an alignment.
 MILLRACE_HOST_DEVICE constexpr uint32_t StageWordsAt(int64_t floats) {
-  return (LongestPayloadBytes(floats) + 15) / 16 * 16;
+  return (MaxEncodedBytes(floats) + 15) / 16 * 16;
 }
 MILLRACE_HOST_DEVICE constexpr uint32_t StageSumsAt(int64_t floats) {
   return StageWordsAt(floats) + 2 * 4 * SparseWords(floats);

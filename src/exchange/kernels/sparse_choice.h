@@ -33,7 +33,7 @@ MILLRACE_HOST_DEVICE uint32_t MixBits(uint32_t x) {
   return x ^ (x >> 16);
 }
 
-// Of take number `round` of a chunk by an executor.
+// The seed of take number `round` of a chunk by an executor.
 MILLRACE_HOST_DEVICE uint32_t ChoiceSeed(uint32_t chunk, uint32_t round) {
   return MixBits(chunk + MixBits(round + 0x9e3779b9u));
 }

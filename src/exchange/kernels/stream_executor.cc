@@ -24,7 +24,7 @@ StreamLimits Checked(const StreamLimits& limits, const ReplicaArrays& arrays,
   CHECK_GE(limits.launches, 1u);
   StreamLimits checked = limits;
   // The staging area always holds the input and output of one operation.
-  const size_t least = 2 * WholeCacheLines(LongestPayloadBytes(arrays.chunk_floats));
+  const size_t least = 2 * WholeCacheLines(MaxEncodedBytes(arrays.chunk_floats));
   checked.stage_bytes =
       static_cast<uint32_t>(std::max<size_t>(WholeCacheLines(limits.stage_bytes), least));
   return checked;
@@ -122,13 +122,13 @@ uint32_t StreamExecutor::OutBytes(const ChunkOp& op) const {
       return 0;
     }
     // A sparse diff may fall back to a dense one.
-    bytes = LeastPayloadBytes(op.codec == Codec::kSparse ? Codec::kFloat32 : op.codec, floats);
+    bytes = MinPayloadBytes(op.codec == Codec::kSparse ? Codec::kFloat32 : op.codec, floats);
     if (op.codec == Codec::kSparse) bytes = std::max(bytes, SparseBitmapBytes(floats));
   } else if (op.kind == ChunkOpKind::kMergeOwn && op.out == nullptr) {
     return 0;
   } else if (op.kind == ChunkOpKind::kRead || op.kind == ChunkOpKind::kReturn ||
              op.kind == ChunkOpKind::kMergeOwn) {
-    bytes = LeastPayloadBytes(Codec::kFloat32, floats);
+    bytes = MinPayloadBytes(Codec::kFloat32, floats);
   }
   CHECK_GE(op.out_bytes, bytes);
   return bytes;
@@ -151,7 +151,7 @@ void StreamExecutor::Add(ChunkOp* op) {
   const uint32_t count = static_cast<uint32_t>(arrays_.floats_of(op->chunk));
   const uint32_t out_bytes = OutBytes(*op);
   uint32_t in_bytes = InBytes(*op);
-  if (in_bytes > LongestPayloadBytes(count)) in_bytes = 0;  // empty: the kernel reports kMalformed
+  if (in_bytes > MaxEncodedBytes(count)) in_bytes = 0;  // empty: the kernel reports kMalformed
   const Shared* const in = in_bytes > 0 ? Find(op->in, in_bytes) : nullptr;
   const Shared* const out = out_bytes > 0 ? Find(op->out, out_bytes) : nullptr;
   const size_t copied =

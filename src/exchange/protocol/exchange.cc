@@ -12,7 +12,7 @@ namespace {
 
 // Maximum batches in flight on an asynchronous executor.
 constexpr size_t kBatchesAhead = 4;
-constexpr uint32_t kFewestSlots = 8;
+constexpr uint32_t kMinSlots = 8;
 constexpr size_t kRowsAhead = 4;
 // Bytes of the next frame to prefetch. The hardware prefetcher fetches the rest ahead of the
 // checksum.
@@ -45,8 +45,8 @@ const ExchangeConfig& Checked(const ExchangeConfig& config) {
     throw Error("exchange: max_members is ", config.max_members, ", expected at most max_nodes, ",
                 config.max_nodes);
   }
-  if (config.slots < kFewestSlots) {
-    throw Error("exchange: slots is ", config.slots, ", expected at least ", kFewestSlots);
+  if (config.slots < kMinSlots) {
+    throw Error("exchange: slots is ", config.slots, ", expected at least ", kMinSlots);
   }
   if (HasThreshold(config.codec) && !(config.codec.threshold > 0)) {
     throw Error("exchange: threshold is ", config.codec.threshold,
@@ -375,7 +375,7 @@ void Exchange::SendMembership(int64_t now, size_t budget) {
 uint32_t Exchange::PaddingOf(uint32_t payload_bytes, int64_t now) {
   const int64_t pause =
       config_.peer_timeout_ns /
-      (context_.throttled ? LinkMonitor::kLargestIfThrottled : LinkMonitor::kLargestPerTimeout);
+      (context_.throttled ? LinkMonitor::kFullSizeIfThrottled : LinkMonitor::kFullSizePerTimeout);
   const bool in_view = bool{membership_.view().id};
   if (in_view && now - context_.full_size_sent_at < pause) return 0;
   context_.SentFullSize(now);

@@ -32,7 +32,7 @@ struct ExchangeConfig {
   // Examples that one iteration of this node trains on. With merges_own, the share of each member's
   // progress that masters merge is that of its examples. 0: unknown, and all shares are equal.
   uint32_t examples = 0;
-  // Of the merge rule (MergeRuleDescriptor::rest_distance): largest |w - base| of a worker at rest.
+  // Largest |w - base| of a worker at rest, by the merge rule (MergeRuleDescriptor::rest_distance).
   // Above 0, Flush drops what remains there, unless the node passes all on.
   float rest_distance = 0;
 

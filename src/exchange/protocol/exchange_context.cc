@@ -7,7 +7,7 @@ namespace millrace::inline exchange {
 
 DropReason ExchangeContext::CheckPosition(const FrameHeader& h) const {
   if (h.chunk >= table.size() ||
-      (h.codec != Codec::kSparse && h.length != LeastPayloadBytes(h.codec, floats_of(h.chunk)))) {
+      (h.codec != Codec::kSparse && h.length != MinPayloadBytes(h.codec, floats_of(h.chunk)))) {
     return DropReason::kChunk;
   }
   const bool known = h.ack_bytes == ack_bytes() && h.codec != Codec::kSparse;

@@ -39,7 +39,7 @@ class LinkMonitor {
   static constexpr uint16_t kMissed = 12;
   // Minimum number of full-size frames that a node sends to all nodes per peer timeout; fewer on a
   // segment that carries less than the node has to send.
-  static constexpr int64_t kLargestPerTimeout = 8, kLargestIfThrottled = 1;
+  static constexpr int64_t kFullSizePerTimeout = 8, kFullSizeIfThrottled = 1;
   // Broken links with a common cause are detected one after the other. Members are excluded when
   // the first one has been known for 1 / kEvidencePerTimeout of a peer timeout.
   static constexpr int64_t kEvidencePerTimeout = 2;

@@ -95,7 +95,7 @@ class Master {
   void SendPositions(int64_t now);
   void MakeContents();
   void ReadWithoutOwn();
-  // Of whom a diff of the chunk was merged lately (DiffCycle::kLately).
+  // The number of workers with a diff of the chunk that was merged lately (DiffCycle::kLately).
   uint32_t ActiveWorkers(const Chunk& chunk);
   // Encodes the weights in the slot, in place, and sets codec and length of the header.
   void EncodePosition(uint32_t slot, FrameHeader* header);

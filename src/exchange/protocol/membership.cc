@@ -245,8 +245,8 @@ void Membership::LearnIncarnation() {
 }
 
 void Membership::RaiseIncarnation(uint32_t least) {
-  least_incarnation_ = std::max(least_incarnation_, least);
-  if (!view_.id) incarnation_ = std::max(incarnation_, least_incarnation_);
+  min_incarnation_ = std::max(min_incarnation_, least);
+  if (!view_.id) incarnation_ = std::max(incarnation_, min_incarnation_);
 }
 
 // Decides what the view in scratch_, which node `source` is in, means for this node.

@@ -215,7 +215,7 @@ class Membership {
   bool IsJoining(const Peer& peer, const View& next) const;
   bool Recent(int64_t at) const { return now_ - at < config_.peer_timeout_ns; }
   uint32_t joining_incarnation() const {
-    return std::max(view_.id ? incarnation_ + 1 : incarnation_, least_incarnation_);
+    return std::max(view_.id ? incarnation_ + 1 : incarnation_, min_incarnation_);
   }
   void LearnIncarnation();
   uint16_t LiveSynced() const;
@@ -230,7 +230,7 @@ class Membership {
   std::vector<uint64_t> alive_;  // scratch of UpdateLinks
   Role role_ = Role::kJoining;   // in view_
   uint32_t incarnation_;
-  uint32_t least_incarnation_ = 0;  // lower bound on the next incarnation
+  uint32_t min_incarnation_ = 0;  // lower bound on the next incarnation
   bool synced_ = false, drained_ = false, left_ = false, delivered_ = false;
   bool changed_ = false, reset_ = false;
   uint64_t clock_ = 0;

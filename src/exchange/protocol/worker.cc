@@ -291,13 +291,13 @@ void Worker::Push(int64_t now, size_t budget) {
   for (uint32_t scanned = 0; scanned < kScan && !idle() && budget > 0; ++scanned) {
     const uint32_t index = cursor_;
     Chunk& chunk = table.chunks[index];
-    if (index == 0) longest_ago_ = now;
+    if (index == 0) oldest_position_at_ = now;
     if (chunk.state == ChunkState::kWorker && !chunk.pending) {
-      longest_ago_ = std::min(longest_ago_, chunk.last_position_at);
+      oldest_position_at_ = std::min(oldest_position_at_, chunk.last_position_at);
     }
     if (++cursor_ == table.size()) {
       cursor_ = 0;
-      look_at_ = longest_ago_ + x_.push_after();
+      look_at_ = oldest_position_at_ + x_.push_after();
     }
     if (!HasDiffDue(chunk)) {
       clean_ = chunk.demoting ? 0 : clean_ + 1;

@@ -67,8 +67,8 @@ class Worker {
   uint32_t clean_ = 0;  // consecutive chunks passed by Push that have no progress to send
   // Before this time, no chunk is due for an unsolicited diff.
   int64_t look_at_ = 0;
-  int64_t resend_at_ = 0;    // before this time, no diff is due for retransmission
-  int64_t longest_ago_ = 0;  // earliest last_position_at of the chunks passed in this scan
+  int64_t resend_at_ = 0;           // before this time, no diff is due for retransmission
+  int64_t oldest_position_at_ = 0;  // earliest last_position_at of the chunks passed in this scan
 };
 
 }  // namespace millrace::inline exchange

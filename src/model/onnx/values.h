@@ -24,7 +24,7 @@ struct Value {
 };
 
 struct NetValues {
-  // Of each node of the net.
+  // A node of the net.
   struct Node {
     std::vector<int> bottom, top;  // indices in `values`
     bool is_wanted = false;        // to be exported

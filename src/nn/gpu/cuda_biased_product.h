@@ -16,7 +16,7 @@
 
 namespace millrace::inline nn {
 
-// Of one queue, and for the thread that uses it.
+// The products of one queue, for the thread that uses it.
 class CudaBiasedProducts {
  public:
   // `handle`: of cuBLAS, whose handles are also cuBLASLt's. `workspace`: of the queue's work; may
@@ -34,7 +34,7 @@ class CudaBiasedProducts {
   struct Shape {
     bool transpose_a, transpose_b;
     int m, n, k;
-    // Of a, b, bias and c: powers of 2, at most 256.
+    // Alignments of a, b, bias and c: powers of 2, at most 256.
     std::array<uint32_t, 4> alignments;
     auto operator<=>(const Shape&) const = default;
   };

@@ -11,7 +11,7 @@ namespace millrace::inline nn {
 
 // Convolutions by cuDNN.
 
-// Of cuDNN's algorithms.
+// Upper bound on the workspace of cuDNN's algorithms, in bytes.
 inline constexpr size_t kMaxConvolutionWorkspace = size_t{1} << 30;
 
 // Throws Error, which names the pass, unless `found`.

@@ -26,7 +26,7 @@ struct ConvolutionProblem {
   bool operator==(const ConvolutionProblem&) const = default;
 };
 
-// Of one queue. Used by the thread that uses the queue.
+// The library on one queue. Used by the thread that uses the queue.
 class GpuLibrary {
  public:
   virtual ~GpuLibrary() = default;

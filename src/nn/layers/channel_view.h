@@ -11,7 +11,7 @@ namespace millrace::inline nn {
 struct ChannelView {
   int64_t outer = 1, blocks = 1, area = 1, inner = 1;
 
-  // Of values in plain order, [outer][channels][area].
+  // The view of values in plain order, [outer][channels][area].
   static ChannelView Plain(int64_t outer, int64_t channels, int64_t area) {
     if (area == 1) return {1, 1, outer, channels};  // the same memory, in longer loops
     return {outer, channels, area, 1};

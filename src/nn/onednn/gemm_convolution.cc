@@ -80,7 +80,7 @@ void Unfold(const GemmConvolutionShape& s, int64_t images, const float* image, f
 
 }  // namespace
 
-bool GemmConvolutionPays(const GemmConvolutionShape& shape) {
+bool IsGemmConvolutionWorthwhile(const GemmConvolutionShape& shape) {
   // oneDNN's kernels are made for channels that fill vectors. On LeNet's conv2 they take a third
   // more time, with AVX2 and with AVX-512. Few input channels (a first layer) make the patches too
   // thin for a matrix product.

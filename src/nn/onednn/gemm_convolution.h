@@ -21,7 +21,7 @@ struct GemmConvolutionShape {
 };
 
 // Whether this is faster on this processor than oneDNN's convolution primitives.
-bool GemmConvolutionPays(const GemmConvolutionShape& shape);
+bool IsGemmConvolutionWorthwhile(const GemmConvolutionShape& shape);
 
 // Used by one thread at a time. Activations are {N, H, W, C}, weights and their gradient {outputs,
 // kernel_h, kernel_w, channels}, row-major.

@@ -83,7 +83,7 @@ JoinVerdict FrameFilter::Verdict(int64_t now_ns) {
   if (!refusal_.empty()) return JoinVerdict::kGiveUp;
   const JoinVerdict verdict = handshake_.Verdict(now_ns);
   if (verdict == JoinVerdict::kGiveUp) {
-    refusal_ = StrCat(handshake_.verdict_reason(), "; no node that is set up alike was met for ",
+    refusal_ = StrCat(handshake_.verdict_reason(), "; no node with equal settings was found for ",
                       config_.handshake.give_up_ns / 1'000'000'000, " s");
   }
   return verdict;

@@ -88,7 +88,7 @@ class ClusterMember::Impl {
       polled_out = false;
     };
     try {
-      runner_->Finish(longest_ns_, poll);
+      runner_->Finish(max_iteration_ns_, poll);
     } catch (...) {
       if (!polled_out) state_ = State::kEnded;
       throw;
@@ -131,8 +131,8 @@ class ClusterMember::Impl {
     clock_.Done(slot_);
     // From the end of the last update to the end of this one, the program's computation included.
     const int64_t now = time_.NowNs();
-    if (last_ns_ >= 0) longest_ns_ = std::max(longest_ns_, now - last_ns_);
-    longest_ns_ = std::max(longest_ns_, now - begin_ns);
+    if (last_ns_ >= 0) max_iteration_ns_ = std::max(max_iteration_ns_, now - last_ns_);
+    max_iteration_ns_ = std::max(max_iteration_ns_, now - begin_ns);
     last_ns_ = now;
   }
 
@@ -174,7 +174,7 @@ class ClusterMember::Impl {
   RangeLock locks_;
   RangeLock::Shared holder_;
   int slot_ = -1;
-  int64_t last_ns_ = -1, longest_ns_ = 0;
+  int64_t last_ns_ = -1, max_iteration_ns_ = 0;
   std::unique_ptr<NodeRunner> runner_;
 };
 

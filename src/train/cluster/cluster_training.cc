@@ -181,7 +181,7 @@ void ClusterTraining::CheckStart(double seconds) {
   }
 }
 
-void ClusterTraining::Publish(const StopConditions& conditions, int64_t longest_ns) {
+void ClusterTraining::Publish(const StopConditions& conditions, int64_t max_iteration_ns) {
   session_.LogFailures();
   FollowTooShort();
   if (errors_.failed()) return PublishFailed();
@@ -189,7 +189,7 @@ void ClusterTraining::Publish(const StopConditions& conditions, int64_t longest_
   FollowEarlyEnd(conditions);
   const bool at_end =
       setup_.weights->clock().claimed() >= setup_.config.param.max_iter() || stop_.condition_met;
-  if (at_end) session_.life().PublishTraining(longest_ns);
+  if (at_end) session_.life().PublishTraining(max_iteration_ns);
 }
 
 void ClusterTraining::FollowTooShort() {

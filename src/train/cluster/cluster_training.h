@@ -37,7 +37,7 @@ class ClusterTraining {
 
   Cluster& cluster() { return session_.cluster(); }
   ClusterSession& session() { return session_; }
-  // Of the replica on which the segments work.
+  // The reader of the replica on which the segments work.
   const WeightReader& reader() const { return reader_; }
   MergedWeights* snapshot_weights() { return snapshot_weights_.get(); }
   DistributedEvaluation* distributed_evaluation() { return distributed_evaluation_.get(); }
@@ -48,8 +48,8 @@ class ClusterTraining {
   void Watch(double seconds);
   // The same after commands were read: reports failures, this node's own included, the end by a
   // stop condition of the leader (`conditions`: of this node), and how far this node is.
-  // `longest_ns`: longest iteration of its solvers.
-  void Publish(const StopConditions& conditions, int64_t longest_ns);
+  // `max_iteration_ns`: longest iteration of its solvers.
+  void Publish(const StopConditions& conditions, int64_t max_iteration_ns);
   // A node that has found the schedule to be too short ends all nodes.
   void FollowTooShort();
   // Conditions of the leader end the run for all nodes, at the iteration that the leader publishes.

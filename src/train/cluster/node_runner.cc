@@ -47,11 +47,11 @@ void NodeRunner::Join(double seconds, const std::function<void()>& poll) {
       &errors_);
 }
 
-void NodeRunner::Finish(int64_t longest_ns, const std::function<void()>& poll) {
+void NodeRunner::Finish(int64_t max_iteration_ns, const std::function<void()>& poll) {
   service_.reset();
   NodeLife& life = session_->life();
   if (life.phase() == NodeLife::Phase::kTraining) {
-    life.SetLongest(longest_ns);
+    life.SetLongest(max_iteration_ns);
     life.BeginEnding();
   }
   while (life.PollEnd() == QuiescenceWait::Result::kWaiting) {

@@ -34,11 +34,11 @@ class NodeRunner {
   const Cluster& cluster() const { return session_->cluster(); }
   const NodeConfig& node_config() const { return *node_config_; }
 
-  // Waits until all nodes have ended and have the same weights, then leaves. `longest_ns`: longest
-  // iteration of this node so far. Throws Error, after leaving, if the nodes have not reached the
-  // same weights in time, or if one has ended with a non-finite loss. `poll` as of Join; after its
-  // exception, call Finish again, Leave or PublishFailed.
-  void Finish(int64_t longest_ns, const std::function<void()>& poll = nullptr);
+  // Waits until all nodes have ended and have the same weights, then leaves. `max_iteration_ns`:
+  // longest iteration of this node so far. Throws Error, after leaving, if the nodes have not
+  // reached the same weights in time, or if one has ended with a non-finite loss. `poll` as of
+  // Join; after its exception, call Finish again, Leave or PublishFailed.
+  void Finish(int64_t max_iteration_ns, const std::function<void()>& poll = nullptr);
   // Hands over this node's progress and leaves.
   void Leave();
 

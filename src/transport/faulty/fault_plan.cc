@@ -5,7 +5,7 @@
 namespace millrace::inline transport {
 namespace {
 
-constexpr int64_t kLongestDelayNs = int64_t{3600} * 1'000'000'000;
+constexpr int64_t kMaxDelayNs = int64_t{3600} * 1'000'000'000;
 constexpr int64_t kMaxHeld = 1 << 16;
 
 template <typename Value>
@@ -36,7 +36,7 @@ void FaultPlan::Validate() const {
   millrace::Validate(receive);
   for (const auto& [peer, rates] : send_peer) millrace::Validate(rates);
   for (const auto& [peer, rates] : receive_peer) millrace::Validate(rates);
-  Expect("delay_max_ns", delay_max_ns, int64_t{0}, kLongestDelayNs);
+  Expect("delay_max_ns", delay_max_ns, int64_t{0}, kMaxDelayNs);
   Expect("delay_min_ns", delay_min_ns, int64_t{0}, delay_max_ns);
   Expect("reorder_frames", reorder_frames, int64_t{1}, kMaxHeld);
   Expect("hold_frames", hold_frames, int64_t{1}, kMaxHeld);

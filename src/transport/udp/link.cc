@@ -19,10 +19,10 @@ constexpr uint32_t kReadsPerClassification = 64;
 
 UdpLink::UdpLink(UdpSocket socket, const UdpPlan& plan)
     : socket_(std::move(socket)),
-      max_datagram_bytes_(plan.most_datagram_bytes),
+      max_datagram_bytes_(plan.max_datagram_bytes),
       peers_(plan.peers),
-      batch_(&socket_, plan.most_segment_bytes),
-      receiver_(&socket_, plan.most_datagram_bytes, plan.receive_buffers) {}
+      batch_(&socket_, plan.max_segment_bytes),
+      receiver_(&socket_, plan.max_datagram_bytes, plan.receive_buffers) {}
 
 std::string UdpLink::SetPeerAddress(size_t peer, const std::string& text) {
   const InetAddress& own = socket_.local();

@@ -13,8 +13,8 @@ namespace millrace::inline transport {
 // Parameters determined by ConnectUdp.
 struct UdpPlan {
   std::map<NodeId, InetAddress> peers;  // some may be unknown
-  size_t most_segment_bytes = 0;        // largest datagram that needs no IP fragments
-  size_t most_datagram_bytes = 0;       // largest datagram
+  size_t max_segment_bytes = 0;         // largest datagram that needs no IP fragments
+  size_t max_datagram_bytes = 0;        // largest datagram
   size_t receive_buffers = 0;
 };
 

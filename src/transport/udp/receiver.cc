@@ -14,16 +14,16 @@ namespace {
 // Maximum bytes that the kernel coalesces: one IP packet.
 constexpr size_t kCoalescedBytes = 1 << 16;
 
-size_t StrideFor(const UdpSocket& socket, size_t most_datagram_bytes) {
-  const size_t bytes = socket.gro() ? kCoalescedBytes : most_datagram_bytes;
+size_t StrideFor(const UdpSocket& socket, size_t max_datagram_bytes) {
+  const size_t bytes = socket.gro() ? kCoalescedBytes : max_datagram_bytes;
   return WholeCacheLines(bytes);
 }
 
 }  // namespace
 
-UdpReceiver::UdpReceiver(UdpSocket* socket, size_t most_datagram_bytes, size_t buffers)
+UdpReceiver::UdpReceiver(UdpSocket* socket, size_t max_datagram_bytes, size_t buffers)
     : socket_(socket),
-      stride_(StrideFor(*socket, most_datagram_bytes)),
+      stride_(StrideFor(*socket, max_datagram_bytes)),
       buffers_(buffers),
       memory_(HostMemory(), stride_ * buffers) {}
 

@@ -30,7 +30,7 @@ struct UdpArrival {
 class UdpReceiver {
  public:
   // `socket` outlives the receiver. Throws Error if memory is short.
-  UdpReceiver(UdpSocket* socket, size_t most_datagram_bytes, size_t buffers);
+  UdpReceiver(UdpSocket* socket, size_t max_datagram_bytes, size_t buffers);
 
   // Reads pending datagrams into free buffers, with one system call. The next Read reuses the
   // buffers unless Keep() is called. Empty: no datagram is pending, or no buffer is free.

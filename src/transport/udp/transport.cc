@@ -25,9 +25,9 @@ size_t FrameBytesIn(size_t payload) { return payload / kUdpAlign * kUdpAlign - k
 // Upper bound on the kernel's charge against the receive buffer for one datagram: its memory (a
 // page, a power of two, or above 16 KiB whole pages) and the descriptors.
 size_t KernelCost(size_t datagram_bytes) {
-  constexpr size_t kDescriptions = 1024, kPage = 4096, kLargestBlock = 16384;
+  constexpr size_t kDescriptions = 1024, kPage = 4096, kMaxBlock = 16384;
   const size_t bytes = std::max(datagram_bytes + 512, kPage);
-  if (bytes > kLargestBlock) return bytes + kPage + kDescriptions;
+  if (bytes > kMaxBlock) return bytes + kPage + kDescriptions;
   return std::bit_ceil(bytes) + kDescriptions;
 }
 
@@ -64,8 +64,8 @@ void PlanFrames(const UdpSocket& socket, const UdpOptions& options, UdpPlan* pla
                 "); expected that at most", socket.fragments() ? "" : ", or fragment=1");
   }
   info->max_frame_bytes = wanted ? wanted : fits;
-  plan->most_segment_bytes = payload / kUdpAlign * kUdpAlign;
-  plan->most_datagram_bytes =
+  plan->max_segment_bytes = payload / kUdpAlign * kUdpAlign;
+  plan->max_datagram_bytes =
       kUdpPrefixBytes + info->max_frame_bytes + UdpPad(info->max_frame_bytes);
   info->overhead_bytes = kUdpPrefixBytes + socket.local().header_bytes() + kEthernetHeaderBytes;
 }
@@ -114,7 +114,7 @@ std::unique_ptr<Transport> ConnectUdp(UdpSocket socket, const UdpOptions& option
   ends.window_frames = static_cast<uint32_t>(options.window_frames);
   if (ends.window_frames == 0) {
     ends.window_frames =
-        WindowFor(socket.receive_buffer_bytes(), plan.most_datagram_bytes, plan.peers.size());
+        WindowFor(socket.receive_buffer_bytes(), plan.max_datagram_bytes, plan.peers.size());
   }
   ends.receive_queue_frames = plan.receive_buffers * (socket.gro() ? kMaxFramesPerBuffer : 1);
   ends.silence_ns = options.silence_ms * 1'000'000;

@@ -127,7 +127,7 @@ VerbsDevice::VerbsDevice(const InetAddress& address)
   }
   mtu_ = size_t{128} << port.active_mtu;
   overhead_bytes_ = OverheadOf(port.link_layer == IBV_LINK_LAYER_ETHERNET, local_.is_v6());
-  most_requests_ = static_cast<size_t>(std::min(device.max_qp_wr, device.max_cqe));
+  max_requests_ = static_cast<size_t>(std::min(device.max_qp_wr, device.max_cqe));
   domain_.reset(ibv_alloc_pd(context_.get()));
   if (!domain_) ThrowVerbsError(name_, "no protection domain", errno);
   if (rdma_listen(listener_.get(), kListenBacklog) != 0) throw Error(field, ErrnoText(errno));

@@ -25,7 +25,7 @@ class VerbsDevice {
   size_t mtu() const { return mtu_; }                // bytes of a datagram
   // Bytes that the network adds before and after a datagram's payload.
   size_t overhead_bytes() const { return overhead_bytes_; }
-  size_t most_requests() const { return most_requests_; }  // per queue
+  size_t max_requests() const { return max_requests_; }  // per queue
   ibv_context* context() const { return context_.get(); }
   ibv_pd* domain() const { return domain_.get(); }
   rdma_event_channel* channel() const { return channel_.get(); }
@@ -55,7 +55,7 @@ class VerbsDevice {
   CmId listener_;
   VerbsContext context_;
   ProtectionDomain domain_;
-  size_t mtu_ = 0, overhead_bytes_ = 0, most_requests_ = 0;
+  size_t mtu_ = 0, overhead_bytes_ = 0, max_requests_ = 0;
 };
 
 // Throws Error: `what` failed on `device` with errno `error`. If the limit of locked memory may

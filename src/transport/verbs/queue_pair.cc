@@ -52,7 +52,7 @@ QueuePair VerbsQueuePair::Make() {
     wanted.cap.max_recv_sge = 1;
     wanted.cap.max_inline_data = bytes;
     made.reset(ibv_create_qp(device_.domain(), &wanted));
-    most_inline_ = wanted.cap.max_inline_data;
+    max_inline_ = wanted.cap.max_inline_data;
     if (made || errno == ENOMEM) break;
   }
   if (!made) return made;

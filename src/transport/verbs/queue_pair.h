@@ -28,7 +28,7 @@ class VerbsQueuePair {
   ibv_qp* get() const { return queue_pair_.get(); }
   uint32_t number() const { return queue_pair_->qp_num; }
   // Maximum bytes of inline data per send request.
-  size_t most_inline() const { return most_inline_; }
+  size_t max_inline() const { return max_inline_; }
   // Joins the multicast group, also for queue pairs that Renew creates. Returns false on failure.
   bool Attach(const VerbsGroup& group);
 
@@ -59,7 +59,7 @@ class VerbsQueuePair {
   const size_t sends_, receives_;
   CompletionChannel channel_;
   CompletionQueueHandle send_, receive_;
-  size_t most_inline_ = 0;
+  size_t max_inline_ = 0;
   QueuePair queue_pair_;
   std::vector<VerbsGroup> groups_;
   bool broken_ = false, send_armed_ = false, receive_armed_ = false;

@@ -19,7 +19,7 @@ using SteadyTime = std::chrono::steady_clock;
 constexpr int kResolveMs = 1000;
 // A look-up without an answer after kTimeout is abandoned and retried, at growing intervals.
 // (The kernel would continue it for a minute.)
-constexpr Milliseconds kTimeout(1500), kFirstPause(50), kLongestPause(2000);
+constexpr Milliseconds kTimeout(1500), kFirstPause(50), kMaxPause(2000);
 // Polling interval for a port that is down.
 constexpr Milliseconds kPortPause(100);
 
@@ -146,7 +146,7 @@ void VerbsResolver::Run() {
 }
 
 int VerbsResolver::Timeout() const {
-  Time due = SteadyTime::now() + kLongestPause;
+  Time due = SteadyTime::now() + kMaxPause;
   if (broken_) due = SteadyTime::now() + kPortPause;
   for (const Peer& peer : peers_) {
     if (peer.state != State::kKnown) due = std::min(due, peer.due);
@@ -227,7 +227,7 @@ void VerbsResolver::Fail(size_t index) {
   Peer& peer = peers_[index];
   peer.id.reset();
   peer.state = State::kIdle;
-  peer.pause = std::clamp(2 * peer.pause, kFirstPause, kLongestPause);
+  peer.pause = std::clamp(2 * peer.pause, kFirstPause, kMaxPause);
   peer.due = SteadyTime::now() + peer.pause;
 }
 
@@ -326,7 +326,7 @@ void VerbsResolver::Found(size_t index, const rdma_cm_event& event) {
     if (handle) address = std::move(handle);
   }
   if (!address) {
-    peer.pause = kLongestPause;
+    peer.pause = kMaxPause;
     peer.due = SteadyTime::now();  // AskDue then calls Fail
     return;
   }

@@ -57,7 +57,7 @@ void VerbsSender::Add(const VerbsDestination& to, std::span<const std::byte> pre
   std::byte* const slot = SlotAt(added_);
   std::byte* end = std::copy(prefix.begin(), prefix.end(), slot);
   end = std::copy(header.begin(), header.end(), end);
-  bool is_short = prefix.size() + header.size() + payload.size() <= queue_.most_inline();
+  bool is_short = prefix.size() + header.size() + payload.size() <= queue_.max_inline();
   // A short payload is copied, unless it lies in memory that only the device can read.
   const bool looks = !payload.empty() && (!is_short || !all_on_host_);
   const Registered* from = looks ? Find(payload) : nullptr;

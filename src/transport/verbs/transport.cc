@@ -43,13 +43,14 @@ size_t FrameBytesFor(const VerbsDevice& device, int64_t wanted) {
   return wanted ? static_cast<size_t>(wanted) : fits;
 }
 
-// Length of the queue set by `field`: `wanted`, or by default (0) `fallback` within the device's
-// limit.
-size_t QueueFor(const VerbsDevice& device, const char* field, int64_t wanted, size_t fallback) {
-  if (wanted == 0) return std::min(fallback, device.most_requests());
-  if (static_cast<size_t>(wanted) > device.most_requests()) {
+// Length of the queue set by `field`: `wanted`, or by default (0) `default_value` within the
+// device's limit.
+size_t QueueFor(const VerbsDevice& device, const char* field, int64_t wanted,
+                size_t default_value) {
+  if (wanted == 0) return std::min(default_value, device.max_requests());
+  if (static_cast<size_t>(wanted) > device.max_requests()) {
     throw Error("transport verbs: ", field, "=", wanted, ": ", device.name(), " has queues of ",
-                device.most_requests(), "; expected that at most");
+                device.max_requests(), "; expected that at most");
   }
   return static_cast<size_t>(wanted);
 }
@@ -104,14 +105,14 @@ std::unique_ptr<Transport> ConnectVerbs(const VerbsOptions& options) {
   const size_t peers = plan.peers.size();
   plan.datagram_bytes = sizeof(VerbsPrefix) + ends.info.max_frame_bytes;
   // A frame to all peers may take one datagram per peer.
-  const auto least_slots = static_cast<int64_t>(2 * (peers + 1));
-  plan.send_slots = QueueFor(*device, "send_slots", std::max(options.send_slots, least_slots), 0);
+  const auto min_slots = static_cast<int64_t>(2 * (peers + 1));
+  plan.send_slots = QueueFor(*device, "send_slots", std::max(options.send_slots, min_slots), 0);
   plan.receive_buffers =
       QueueFor(*device, "receive_buffers", options.receive_buffers, DefaultVerbsBuffers(peers));
   ends.window_frames = static_cast<uint32_t>(options.window_frames);
   if (ends.window_frames == 0) ends.window_frames = VerbsWindowFor(plan.receive_buffers, peers);
   ends.receive_queue_frames = plan.receive_buffers;
-  ends.most_unfinished = plan.send_slots;
+  ends.max_unfinished = plan.send_slots;
   ends.silence_ns = options.silence_ms * 1'000'000;
   ends.clock = options.clock;
   auto link = std::make_unique<VerbsLink>(std::move(device), plan);

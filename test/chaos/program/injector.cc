@@ -225,7 +225,7 @@ void FaultInjector::Combine(const Fault& fault, Harm* harm) {
       harm->reorder = std::max(harm->reorder, fault.value);
       break;
     case kBlackHole:
-      harm->most_bytes = static_cast<size_t>(fault.value);
+      harm->max_bytes = static_cast<size_t>(fault.value);
       break;
     default:
       break;

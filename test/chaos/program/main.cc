@@ -61,9 +61,9 @@ constexpr double kUndisturbedSeconds = 10;
 
 volatile std::sig_atomic_t interrupted = 0;
 
-std::string Setting(const char* name, const std::string& fallback) {
+std::string Setting(const char* name, const std::string& default_value) {
   const char* const text = std::getenv(name);
-  return text && *text ? text : fallback;
+  return text && *text ? text : default_value;
 }
 
 double MinutesSetting() {

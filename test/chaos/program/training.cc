@@ -113,7 +113,7 @@ TrainingResult Training::Run() {
     ending_ = true;
     if (together) {
       for (const auto& node : nodes_) own_then_.push_back(node->view().own);
-      global_then_ = MostIterations();
+      global_then_ = MaxIterations();
       time_then_ = Now();
     }
     AwaitEnd();
@@ -196,7 +196,7 @@ void Training::JudgeEnd(size_t i, int status) {
   injector_->Lost(static_cast<int>(i));
 }
 
-int64_t Training::MostIterations() const {
+int64_t Training::MaxIterations() const {
   int64_t most = 0;
   for (const auto& node : nodes_) most = std::max(most, node->view().global);
   return most;
@@ -213,7 +213,7 @@ bool Training::InOneView() const {
     leaders += view.is_leader;
     least = std::min(least, view.global);
   }
-  return leaders == 1 && MostIterations() - least <= UnderWay();
+  return leaders == 1 && MaxIterations() - least <= UnderWay();
 }
 
 bool Training::AwaitOneView(const std::string& when) {
@@ -250,7 +250,7 @@ void Training::InjectFaults() {
   for (const Fault& fault : plan) log_ << "plan: " << Describe(fault) << "\n";
   result_.planned = static_cast<int>(plan.size());
   const double begin = Now();
-  const int64_t iterations_before = MostIterations();
+  const int64_t iterations_before = MaxIterations();
   size_t next = 0;
   while (Step()) {
     const double now = Now() - begin;
@@ -259,12 +259,12 @@ void Training::InjectFaults() {
       // If this machine stalled past the end of the fault, the fault is skipped.
       if (now < plan[next].end) injector_->Begin(plan[next], now);
     }
-    const bool enough = MostIterations() >= options_.max_iter - Reserve();
+    const bool enough = MaxIterations() >= options_.max_iter - Reserve();
     if (now >= options_.fault_seconds || enough) break;
   }
-  result_.fault_rate = static_cast<double>(MostIterations() - iterations_before) / (Now() - begin);
+  result_.fault_rate = static_cast<double>(MaxIterations() - iterations_before) / (Now() - begin);
   injector_->EndDue(-1);
-  log_ << Now() << " faults are over at iteration " << MostIterations() << std::endl;
+  log_ << Now() << " faults are over at iteration " << MaxIterations() << std::endl;
 }
 
 int64_t Training::Reserve() const {
@@ -272,7 +272,7 @@ int64_t Training::Reserve() const {
 }
 
 void Training::TimeIterations() {
-  const int64_t most = MostIterations();
+  const int64_t most = MaxIterations();
   const double rate = static_cast<double>(most - timed_iterations_) / (Now() - timed_);
   if (timed_iterations_ > 0) fastest_ = std::max(fastest_, rate);
   timed_ = Now();
@@ -289,11 +289,11 @@ void Training::AwaitEnd() {
     for (size_t i = 0; i < nodes_.size(); ++i) state += nodes_[i]->view().global + ended_[i];
     if (state != before) moved = Now();
     before = state;
-    if (result_.rate == 0 && global_then_ >= 0 && MostIterations() >= options_.max_iter) {
-      result_.rate = static_cast<double>(MostIterations() - global_then_) / (Now() - time_then_);
+    if (result_.rate == 0 && global_then_ >= 0 && MaxIterations() >= options_.max_iter) {
+      result_.rate = static_cast<double>(MaxIterations() - global_then_) / (Now() - time_then_);
     }
     if (Now() - moved < kStillSeconds) continue;
-    Fail(StrCat("nothing has moved for ", kStillSeconds, " s at iteration ", MostIterations()));
+    Fail(StrCat("nothing has moved for ", kStillSeconds, " s at iteration ", MaxIterations()));
     return;
   }
   for (auto& node : nodes_) node->Update({});

@@ -95,7 +95,7 @@ class Training {
 
   void Fail(const std::string& what);
   double Now() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
-  int64_t MostIterations() const;
+  int64_t MaxIterations() const;
   // Bound on how far a node's count of the others' iterations may lag on a busy machine.
   int64_t UnderWay() const { return static_cast<int64_t>(30 + options_.rate / 4); }
   std::string SnapshotFolder(size_t node) const;

@@ -12,7 +12,7 @@ SweepCost CostOfSweep(const Partition& cut, size_t members, uint16_t max_nodes, 
   const auto header = static_cast<int64_t>(kFrameHeaderBytes);
   const auto acks = static_cast<int64_t>(8 * AckWords(max_nodes));
   const int64_t floats = cut.chunk_floats;
-  const int64_t of_diff = LeastPayloadBytes(cut.codec, floats);
+  const int64_t of_diff = MinPayloadBytes(cut.codec, floats);
   const auto position = static_cast<double>(cut.wire.BytesOf(header + acks + 4 * floats));
   const auto diff = static_cast<double>(cut.wire.BytesOf(header + of_diff));
   const auto workers = static_cast<double>(members - 1);
@@ -41,16 +41,15 @@ SweepCost CostOfBusiest(const Partition& cut, const Shape& shape, double answere
       SweepCost& port = ports[node];
       busiest.sent = std::max(busiest.sent, port.sent += cost.sent);
       busiest.received = std::max(busiest.received, port.received += cost.received);
-      busiest.most_sent = std::max(busiest.most_sent, port.most_sent += cost.most_sent);
-      busiest.most_received =
-          std::max(busiest.most_received, port.most_received += cost.most_received);
+      busiest.max_sent = std::max(busiest.max_sent, port.max_sent += cost.max_sent);
+      busiest.max_received = std::max(busiest.max_received, port.max_received += cost.max_received);
     }
   }
   return busiest;
 }
 
-double MostSweeps(const Partition& cut, const Shape& shape, double answered,
-                  const PortRates& rates) {
+double MaxSweeps(const Partition& cut, const Shape& shape, double answered,
+                 const PortRates& rates) {
   const SweepCost cost = CostOfBusiest(cut, shape, answered);
   return 1 / std::max(cost.sent / rates.out_bytes_per_second,
                       cost.received / rates.in_bytes_per_second);

@@ -24,7 +24,7 @@ struct SweepCost {
   double sent = 0, received = 0;  // bytes of positions and diffs
   // Upper bound: one credit per frame, and a separate acknowledgement frame for each position
   // without a diff in reply. Windows and batched acknowledgements need fewer.
-  double most_sent = 0, most_received = 0;
+  double max_sent = 0, max_received = 0;
 };
 
 // Cost at one end of a segment of `members` nodes (at least 2) with ids below `max_nodes`. Each
@@ -37,8 +37,7 @@ SweepCost CostOfBusiest(const Partition& cut, const Shape& shape, double answere
 
 // Upper bound on the sweeps per second of the slowest segment. The busiest port sets it, if all
 // segments make equally many sweeps.
-double MostSweeps(const Partition& cut, const Shape& shape, double answered,
-                  const PortRates& rates);
+double MaxSweeps(const Partition& cut, const Shape& shape, double answered, const PortRates& rates);
 
 }  // namespace millrace::sim
 

@@ -19,7 +19,7 @@ constexpr uint64_t kRun = 0x5ca1e000;
 int64_t ChunkFloats(const FabricClusterOptions& options) {
   if (options.port.chunk_floats > 0) return options.port.chunk_floats;
   const auto head = static_cast<int64_t>(kFrameHeaderBytes + 8 * AckWords(options.shape.nodes));
-  return (options.port.wire.most_frame_bytes - head) / 4;
+  return (options.port.wire.max_frame_bytes - head) / 4;
 }
 
 FabricPortOptions Filled(const FabricClusterOptions& options) {
@@ -44,9 +44,9 @@ struct FabricCluster::Totals {
 FabricCluster::FabricCluster(const FabricClusterOptions& options)
     : options_(options),
       chunk_floats_(ChunkFloats(options)),
-      most_backlog_ns_(static_cast<int64_t>(
+      max_backlog_ns_(static_cast<int64_t>(
           static_cast<double>(kMaxUnsent *
-                              options.port.wire.BytesOf(options.port.wire.most_frame_bytes)) /
+                              options.port.wire.BytesOf(options.port.wire.max_frame_bytes)) /
           options.port.rates.out_bytes_per_second * 1e9)),
       port_(options.shape, Filled(options)),
       nodes_(options.shape.nodes),
@@ -130,7 +130,7 @@ void FabricCluster::Offer(size_t index) {
   for (const PostedFrame& frame : end.held) {
     const uint16_t to = frame.destination;
     const bool tried = std::find(full_.begin(), full_.end(), to) != full_.end();
-    const bool busy = port_.fabric().BacklogNs(port_.ends()[index].node, now_) >= most_backlog_ns_;
+    const bool busy = port_.fabric().BacklogNs(port_.ends()[index].node, now_) >= max_backlog_ns_;
     if (!tried && !busy && port_.Send(index, frame, now_)) {
       end.exchange->Release(frame.slot);
       continue;
@@ -146,7 +146,7 @@ bool FabricCluster::Send(uint16_t node, size_t index) {
   End& end = ends_[index];
   Offer(index);
   const size_t before = end.held.size(), room = std::min(kBatch, options_.slots - before);
-  if (port_.fabric().BacklogNs(node, now_) >= most_backlog_ns_ || room == 0) return false;
+  if (port_.fabric().BacklogNs(node, now_) >= max_backlog_ns_ || room == 0) return false;
   const size_t count = end.exchange->Send({room_.data(), room}, now_);
   end.held.insert(end.held.end(), room_.begin(), room_.begin() + static_cast<ptrdiff_t>(count));
   Offer(index);
@@ -259,8 +259,8 @@ Reading FabricCluster::Measure(int64_t ns) {
     const auto in = static_cast<double>(b.bytes_in - a.bytes_in);
     reading.sent_bytes += out * per_node;
     reading.received_bytes += in * per_node;
-    reading.most_sent_bytes = std::max(reading.most_sent_bytes, out / reading.seconds);
-    reading.most_received_bytes = std::max(reading.most_received_bytes, in / reading.seconds);
+    reading.max_sent_bytes = std::max(reading.max_sent_bytes, out / reading.seconds);
+    reading.max_received_bytes = std::max(reading.max_received_bytes, in / reading.seconds);
     reading.deepest_queue_bytes = std::max(reading.deepest_queue_bytes, b.deepest_queue_bytes);
   }
   reading.position_bytes = after.position_bytes - before.position_bytes;
@@ -293,7 +293,7 @@ Reading FabricCluster::Measure(int64_t ns) {
   }
   reading.sweeps /= ends;
   reading.merges /= ends;
-  reading.least_sweeps = *std::min_element(sweeps.begin(), sweeps.end());
+  reading.min_sweeps = *std::min_element(sweeps.begin(), sweeps.end());
   return reading;
 }
 

@@ -35,10 +35,10 @@ Partition CutOf(const FabricClusterOptions& options);
 struct Reading {
   double seconds = 0;
   // At a node's port: mean over the nodes, and maximum.
-  double sent_bytes = 0, received_bytes = 0, most_sent_bytes = 0, most_received_bytes = 0;
+  double sent_bytes = 0, received_bytes = 0, max_sent_bytes = 0, max_received_bytes = 0;
   // Sweeps per second of one end of a segment: positions taken, divided by the number of chunks
   // with other masters. Mean over all ends, and mean over the ends of the slowest segment.
-  double sweeps = 0, least_sweeps = 0;
+  double sweeps = 0, min_sweeps = 0;
   // Merges of each chunk's diff per second and worker, averaged as `sweeps`.
   double merges = 0;
   uint64_t positions_sent = 0, positions_taken = 0, diffs_merged = 0, resends = 0;
@@ -108,7 +108,7 @@ class FabricCluster {
 
   const FabricClusterOptions options_;
   const int64_t chunk_floats_;
-  const int64_t most_backlog_ns_;
+  const int64_t max_backlog_ns_;
   FabricPort port_;
   std::vector<Node> nodes_;
   std::vector<End> ends_;

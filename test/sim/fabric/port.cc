@@ -27,7 +27,7 @@ int64_t NominalPayload(std::span<const std::byte> head, size_t payload_bytes,
   if (codec >= Codec::kSparse) {
     throw Error("fabric: a sparse diff has no length that its chunk's would follow from");
   }
-  return LeastPayloadBytes(codec, chunk_floats);
+  return MinPayloadBytes(codec, chunk_floats);
 }
 
 FabricPort::FabricPort(const Shape& shape, const FabricPortOptions& options)

@@ -24,7 +24,7 @@ Wire VerbsWire() {
   Wire wire;
   wire.prefix_bytes = sizeof(VerbsPrefix);
   wire.credit_bytes = sizeof(DatagramControl);
-  wire.most_frame_bytes = 4096 - wire.prefix_bytes;
+  wire.max_frame_bytes = 4096 - wire.prefix_bytes;
   wire.multicasts = true;
   return wire;
 }
@@ -33,20 +33,20 @@ Wire VerbsWire() {
 
 int64_t Wire::Datagram(int64_t bytes) const {
   const int64_t whole = (bytes + align - 1) / align * align;
-  return std::max(whole + around_bytes, least_bytes);
+  return std::max(whole + around_bytes, min_bytes);
 }
 
 int64_t Wire::BytesOf(int64_t frame_bytes) const {
-  const int64_t full = std::max<int64_t>(frame_bytes - 1, 0) / most_frame_bytes;
-  return full * Datagram(prefix_bytes + most_frame_bytes) +
-         Datagram(prefix_bytes + frame_bytes - full * most_frame_bytes);
+  const int64_t full = std::max<int64_t>(frame_bytes - 1, 0) / max_frame_bytes;
+  return full * Datagram(prefix_bytes + max_frame_bytes) +
+         Datagram(prefix_bytes + frame_bytes - full * max_frame_bytes);
 }
 
 Wire RoceWire() {
   Wire wire = VerbsWire();
   wire.name = "roce";
   wire.around_bytes = kEthernetBytes + static_cast<int64_t>(kIpv4UdpBytes) + kTransportBytes;
-  wire.least_bytes = kMinEthernetBytes;
+  wire.min_bytes = kMinEthernetBytes;
   return wire;
 }
 
@@ -64,8 +64,8 @@ Wire UdpWire() {
   wire.align = kUdpAlign;
   wire.credit_bytes = sizeof(DatagramControl);
   wire.around_bytes = kEthernetBytes + static_cast<int64_t>(kIpv4UdpBytes);
-  wire.least_bytes = kMinEthernetBytes;
-  wire.most_frame_bytes =
+  wire.min_bytes = kMinEthernetBytes;
+  wire.max_frame_bytes =
       (9000 - static_cast<int64_t>(kIpv4UdpBytes)) / wire.align * wire.align - wire.prefix_bytes;
   return wire;
 }

@@ -18,10 +18,10 @@ struct Wire {
   // Overhead of each datagram at the port: headers, checksums, and on Ethernet also the preamble
   // and the gap between frames.
   int64_t around_bytes = 0;
-  int64_t least_bytes = 0;  // minimum length of a datagram, overhead included
+  int64_t min_bytes = 0;  // minimum length of a datagram, overhead included
   // Longest exchange frame that fits one datagram. No transport accepts longer frames; here they
   // count as several datagrams.
-  int64_t most_frame_bytes = 0;
+  int64_t max_frame_bytes = 0;
   bool multicasts = false;  // the switch copies a frame to all peers
 
   // Bytes on the medium of a frame of `frame_bytes` (at least 0).

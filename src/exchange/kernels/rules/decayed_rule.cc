@@ -6,7 +6,8 @@ namespace millrace::inline exchange {
 namespace {
 
 const RegisterHostRule decayed(
-    {.name = "decayed", .parameters = {{.name = "decay", .fallback = 0.95, .least = 0, .most = 1}}},
+    {.name = "decayed",
+     .parameters = {{.name = "decay", .default_value = 0.95, .least = 0, .most = 1}}},
     MakeDecayedRule);
 
 }  // namespace

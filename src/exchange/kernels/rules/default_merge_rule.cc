@@ -13,7 +13,7 @@ constexpr double kRate = 0.7, kMomentum = 0.9;
 
 // Bounds of a parameter of a registered rule.
 double Within(const MergeRuleDescriptor& rule, const char* name, double value) {
-  const RuleParameter& parameter = *rule.FindParameter(name);
+  const PartParameter& parameter = *rule.FindParameter(name);
   return std::clamp(value, parameter.least, parameter.most);
 }
 

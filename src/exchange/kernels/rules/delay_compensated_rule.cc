@@ -7,7 +7,7 @@ namespace {
 
 const RegisterHostRule delay_compensated(
     {.name = "delay_compensated",
-     .parameters = {{.name = "strength", .fallback = 4, .least = 0, .most = 1e4}}},
+     .parameters = {{.name = "strength", .default_value = 4, .least = 0, .most = 1e4}}},
     MakeDelayCompensatedRule);
 
 }  // namespace

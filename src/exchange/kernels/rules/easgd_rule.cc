@@ -7,8 +7,8 @@ namespace {
 
 const RegisterHostRule easgd(
     {.name = "easgd",
-     .parameters = {{.name = "pull", .fallback = 0.25, .least = 0.01, .most = 0.5},
-                    {.name = "rest", .fallback = 1e-3, .least = 1e-4, .most = 1}},
+     .parameters = {{.name = "pull", .default_value = 0.25, .least = 0.01, .most = 0.5},
+                    {.name = "rest", .default_value = 1e-3, .least = 1e-4, .most = 1}},
      .rest_distance =
          [](const RuleParameters& parameters) {
            return static_cast<float>(parameters.at("rest"));

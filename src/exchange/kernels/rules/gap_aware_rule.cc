@@ -7,7 +7,7 @@ namespace {
 
 const RegisterHostRule gap_aware(
     {.name = "gap_aware",
-     .parameters = {{.name = "memory", .fallback = 0.99, .least = 0, .most = 0.9999}}},
+     .parameters = {{.name = "memory", .default_value = 0.99, .least = 0, .most = 0.9999}}},
     MakeGapAwareRule);
 
 }  // namespace

@@ -17,15 +17,18 @@ std::string ProblemOf(const MergeRuleDescriptor& rule) {
   if (rule.state_floats < 0 || rule.state_floats > kMaxStateFloats) {
     return StrCat("state_floats is ", rule.state_floats, ", expected 0 to ", kMaxStateFloats);
   }
-  for (const RuleParameter& each : rule.parameters) {
+  for (const PartParameter& each : rule.parameters) {
     if (!IsName(each.name)) {
       return StrCat("parameter \"", each.name, "\": expected a name of ", kExpectedName);
     }
     if (rule.FindParameter(each.name) != &each) {
       return StrCat("parameter ", each.name, " is there twice, expected it once");
     }
-    if (!each.Accepts(each.fallback)) {
-      return StrCat("parameter ", each.name, " is ", each.fallback, " by default, expected ",
+    if (each.whole || each.required) {
+      return StrCat("parameter ", each.name, " is whole or required, expected neither");
+    }
+    if (!each.Accepts(each.default_value)) {
+      return StrCat("parameter ", each.name, " is ", each.default_value, " by default, expected ",
                     each.least, " to ", each.most);
     }
   }
@@ -34,16 +37,16 @@ std::string ProblemOf(const MergeRuleDescriptor& rule) {
 
 }  // namespace
 
-const RuleParameter* MergeRuleDescriptor::FindParameter(const std::string& parameter) const {
+const PartParameter* MergeRuleDescriptor::FindParameter(const std::string& parameter) const {
   const auto found =
       std::find_if(parameters.begin(), parameters.end(),
-                   [&](const RuleParameter& each) { return each.name == parameter; });
+                   [&](const PartParameter& each) { return each.name == parameter; });
   return found == parameters.end() ? nullptr : &*found;
 }
 
 RuleParameters MergeRuleDescriptor::WithDefaults(const RuleParameters& given) const {
   RuleParameters all = given;
-  for (const RuleParameter& each : parameters) all.emplace(each.name, each.fallback);
+  for (const PartParameter& each : parameters) all.emplace(each.name, each.default_value);
   return all;
 }
 
@@ -88,7 +91,7 @@ const MergeRuleDescriptor& MergeRuleRegistry::Check(const MergeRuleConfig& confi
     throw Error("unknown merge rule ", config.name, ": expected one of ", Joined(Names()));
   }
   for (const auto& [name, value] : config.parameters) {
-    const RuleParameter* const parameter = rule->FindParameter(name);
+    const PartParameter* const parameter = rule->FindParameter(name);
     if (parameter == nullptr) {
       throw Error("merge rule ", config.name, ": it has no parameter ", name);
     }

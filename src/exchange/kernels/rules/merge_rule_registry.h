@@ -49,7 +49,7 @@ class MergeRuleRegistry {
 
   // Null if there is no rule of that name. Valid for the program's lifetime.
   const MergeRuleDescriptor* Find(const std::string& name) const;
-  // Of a registered rule.
+  // What a registered rule reaches.
   RuleReach ReachOf(const std::string& name) const { return entries_.at(name).reach; }
   // Whether a registered rule merges a master's own progress as a diff (kMergesOwn).
   bool MergesOwn(const std::string& name) const { return entries_.at(name).merges_own; }

@@ -7,10 +7,10 @@ namespace {
 
 const RegisterHostRule mla(
     {.name = "mla",
-     .parameters = {{.name = "rate", .fallback = 0.5, .least = 1e-3, .most = 2},
-                    {.name = "momentum", .fallback = 0.9, .least = 0, .most = 0.99},
-                    {.name = "ahead", .fallback = 0.9, .least = 0, .most = 16},
-                    {.name = "delay", .fallback = 1, .least = 1, .most = 1024}}},
+     .parameters = {{.name = "rate", .default_value = 0.5, .least = 1e-3, .most = 2},
+                    {.name = "momentum", .default_value = 0.9, .least = 0, .most = 0.99},
+                    {.name = "ahead", .default_value = 0.9, .least = 0, .most = 16},
+                    {.name = "delay", .default_value = 1, .least = 1, .most = 1024}}},
     MakeMlaRule);
 
 }  // namespace

@@ -7,10 +7,10 @@ namespace {
 
 const RegisterHostRule outer(
     {.name = "outer",
-     .parameters = {{.name = "rate", .fallback = 0.5, .least = 1e-3, .most = 2},
-                    {.name = "momentum", .fallback = 0, .least = 0, .most = 0.99},
-                    {.name = "nesterov", .fallback = 0, .least = 0, .most = 1},
-                    {.name = "delay", .fallback = 1, .least = 1, .most = 1024}}},
+     .parameters = {{.name = "rate", .default_value = 0.5, .least = 1e-3, .most = 2},
+                    {.name = "momentum", .default_value = 0, .least = 0, .most = 0.99},
+                    {.name = "nesterov", .default_value = 0, .least = 0, .most = 1},
+                    {.name = "delay", .default_value = 1, .least = 1, .most = 1024}}},
     MakeOuterRule);
 
 }  // namespace

@@ -7,8 +7,8 @@ namespace {
 
 const RegisterHostRule staleness(
     {.name = "staleness",
-     .parameters = {{.name = "power", .fallback = 1, .least = 0, .most = 4},
-                    {.name = "grace", .fallback = 1, .least = 0, .most = 32}}},
+     .parameters = {{.name = "power", .default_value = 1, .least = 0, .most = 4},
+                    {.name = "grace", .default_value = 1, .least = 0, .most = 32}}},
     MakeStalenessRule);
 
 }  // namespace

@@ -14,17 +14,17 @@ using Values = google::protobuf::RepeatedField<uint32_t>;
 // axes, as a pair of _h and _w fields.
 class SpatialField {
  public:
-  SpatialField(const std::string& name, const Values& values, int64_t fallback, int64_t least)
-      : name_(name), values_(values), fallback_(fallback), least_(least) {}
+  SpatialField(const std::string& name, const Values& values, int64_t default_value, int64_t least)
+      : name_(name), values_(values), default_value_(default_value), least_(least) {}
   void SetPair(bool has_h, uint32_t h, bool has_w, uint32_t w) {
     has_pair_ = has_h || has_w;
-    pair_[0] = has_h ? h : fallback_;
-    pair_[1] = has_w ? w : fallback_;
+    pair_[0] = has_h ? h : default_value_;
+    pair_[1] = has_w ? w : default_value_;
   }
 
   Shape Read(int spatial) const {
     const std::string field = "convolution_param." + name_;
-    Shape result(spatial, fallback_);
+    Shape result(spatial, default_value_);
     if (has_pair_) {
       if (spatial != 2) {
         throw FieldError(field + "_h", "given, but the bottom has ", spatial,
@@ -50,7 +50,7 @@ class SpatialField {
  private:
   const std::string name_;
   const Values& values_;
-  const int64_t fallback_, least_;
+  const int64_t default_value_, least_;
   bool has_pair_ = false;
   int64_t pair_[2] = {};
 };

@@ -112,7 +112,7 @@ bool ConvolutionKernelFits(const ConvolutionShape& s) {
          s.outputs / s.groups % kPair == 0;
 }
 
-bool ConvolutionKernelPays(const ConvolutionShape& s) {
+bool IsConvolutionKernelWorthwhile(const ConvolutionShape& s) {
   // oneDNN loses most where one of three columns remains. It has other kernels for 1x1 windows and
   // for the few channels of an image.
   return BestSimd() == Simd::kAvx2 && ConvolutionKernelFits(s) && s.block == kBlock &&

@@ -40,7 +40,7 @@ void CopyIntoPlanes(const ConvolutionShape& shape, const float* image, float* pl
 // whole blocks, and its outputs fill pairs of blocks.
 bool ConvolutionKernelFits(const ConvolutionShape& shape);
 // Whether the kernel is also faster on this processor than oneDNN's primitives.
-bool ConvolutionKernelPays(const ConvolutionShape& shape);
+bool IsConvolutionKernelWorthwhile(const ConvolutionShape& shape);
 
 // Used by one thread at a time.
 class ConvolutionKernel {

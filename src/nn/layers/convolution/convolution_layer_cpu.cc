@@ -163,7 +163,7 @@ class ConvolutionCpu : public ConvolutionLayer {
     const bool simple = g.group == 1 && g.stride[0] == 1 && g.stride[1] == 1 && g.pad[0] == 0 &&
                         g.pad[1] == 0 && g.dilation[0] == 1 && g.dilation[1] == 1;
     if (!simple || bottom.layout() != Layout::kNhwc || top.layout() != Layout::kNhwc ||
-        !onednn::GemmConvolutionPays(shape)) {
+        !onednn::IsGemmConvolutionWorthwhile(shape)) {
       return;
     }
     const Desc plain = arrays_.plain_weights;
@@ -190,14 +190,14 @@ class ConvolutionCpu : public ConvolutionLayer {
         top.layout() != Layout::kBlocked8 || g.dilation[0] != 1 || g.dilation[1] != 1) {
       return;
     }
-    if (ConvolutionKernelPays(shape)) {
+    if (IsConvolutionKernelWorthwhile(shape)) {
       own_forward_ = std::make_unique<ConvolutionKernel>(shape);
       const Shape rows{1, g.num_output, shape.taps()};
       const Desc pairs(rows, dnnl::memory::data_type::f32, dnnl::memory::format_tag::aBc16b);
       weights_in_ = onednn::Reorder(DescOf(rows), pairs, context_.scratch);
       weights_ = Buffer(HostMemory(), pairs.get_size());
     }
-    if (!WeightGradientPays(shape)) return;
+    if (!IsWeightGradientKernelWorthwhile(shape)) return;
     own_gradient_ = std::make_unique<WeightGradient>(shape);
     const Desc& plain = arrays_.plain_weights;
     weight_target_ = onednn::GradientTarget(plain, plain, context_.scratch);

@@ -109,7 +109,7 @@ bool WeightGradientFits(const ConvolutionShape& s) {
   return SimdSupported(Simd::kAvx2) && whole_blocks && s.outputs / s.groups % kBlock == 0;
 }
 
-bool WeightGradientPays(const ConvolutionShape& s) {
+bool IsWeightGradientKernelWorthwhile(const ConvolutionShape& s) {
   // A few taps, or one block of outputs, do not keep the arithmetic units busy. With few positions,
   // loading and storing the sums costs more than the kernel saves.
   const bool taps = s.channels / s.groups * s.kernel_h * s.kernel_w > kBlock;

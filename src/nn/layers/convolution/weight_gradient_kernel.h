@@ -19,7 +19,7 @@ namespace millrace::inline nn {
 // group fill whole blocks.
 bool WeightGradientFits(const ConvolutionShape& shape);
 // Whether the kernel is also faster on this processor than oneDNN's convolution primitives.
-bool WeightGradientPays(const ConvolutionShape& shape);
+bool IsWeightGradientKernelWorthwhile(const ConvolutionShape& shape);
 
 // Used by one thread at a time.
 class WeightGradient {

@@ -171,7 +171,7 @@ bool InnerProductKernelFits(const InnerProductShape& s) {
   return SimdSupported(Simd::kAvx2) && s.inputs % kColumns == 0;
 }
 
-bool InnerProductKernelPays(const InnerProductShape& s) {
+bool IsInnerProductKernelWorthwhile(const InnerProductShape& s) {
   // With more rows arithmetic dominates; with fewer oneDNN uses matrix-vector products. Small
   // weights stay in cache and gain nothing.
   const bool large = s.inputs * s.outputs >= int64_t{1} << 20;

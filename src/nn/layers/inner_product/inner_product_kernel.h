@@ -21,7 +21,7 @@ struct InnerProductShape {
 // multiple of 16.
 bool InnerProductKernelFits(const InnerProductShape& shape);
 // Whether they are also faster on this processor than oneDNN's primitives.
-bool InnerProductKernelPays(const InnerProductShape& shape);
+bool IsInnerProductKernelWorthwhile(const InnerProductShape& shape);
 
 // The bytes of `scratch` that each function needs.
 size_t InnerProductScratchBytes(const InnerProductShape& shape);

@@ -106,7 +106,7 @@ class InnerProductCpu : public InnerProductLayer {
     if (rows == described_rows_) return;
     described_rows_ = rows;
     shape_ = {rows, inputs_, outputs_};
-    by_hand_ = !transpose() && InnerProductKernelPays(shape_);
+    by_hand_ = !transpose() && IsInnerProductKernelWorthwhile(shape_);
     if (by_hand_) scratch();  // reserve now, so that the passes do not allocate
     onednn::Describe("inner product", [&] { DescribeAll(rows); });
   }

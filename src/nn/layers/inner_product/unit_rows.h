@@ -14,7 +14,7 @@ class UnitRows {
  public:
   explicit UnitRows(MemorySpace& memory);
 
-  // Of a {rows, columns} matrix. Call before the passes.
+  // Takes the size of the matrix. Call before the passes.
   void Reshape(int64_t rows, int64_t columns);
   // Enqueues the computation of values() from those of the matrix. Rows of zeros remain.
   void Forward(Queue& queue, const float* matrix);

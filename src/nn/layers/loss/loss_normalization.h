@@ -16,19 +16,19 @@
 namespace millrace::inline nn {
 
 // The mode that a net file asks for. Without `normalization`, the legacy `normalize` means VALID
-// (true) or BATCH_SIZE (false); without both it is `fallback`.
+// (true) or BATCH_SIZE (false); without both it is `default_value`.
 inline caffe::LossParameter::NormalizationMode NormalizationOf(
-    const caffe::LossParameter& loss, caffe::LossParameter::NormalizationMode fallback) {
+    const caffe::LossParameter& loss, caffe::LossParameter::NormalizationMode default_value) {
   if (loss.has_normalization()) return loss.normalization();
-  if (!loss.has_normalize()) return fallback;
+  if (!loss.has_normalize()) return default_value;
   return loss.normalize() ? caffe::LossParameter::VALID : caffe::LossParameter::BATCH_SIZE;
 }
 
-// Z for a loss over outer * inner positions; `fallback` as above.
+// Z for a loss over outer * inner positions; `default_value` as above.
 inline LossNormalizer NormalizerOf(const caffe::LossParameter& loss,
-                                   caffe::LossParameter::NormalizationMode fallback, int64_t outer,
-                                   int64_t inner) {
-  const caffe::LossParameter::NormalizationMode mode = NormalizationOf(loss, fallback);
+                                   caffe::LossParameter::NormalizationMode default_value,
+                                   int64_t outer, int64_t inner) {
+  const caffe::LossParameter::NormalizationMode mode = NormalizationOf(loss, default_value);
   float fixed = 1;
   if (mode == caffe::LossParameter::FULL) fixed = static_cast<float>(outer * inner);
   if (mode == caffe::LossParameter::BATCH_SIZE) fixed = static_cast<float>(outer);
