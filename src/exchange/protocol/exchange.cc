@@ -376,8 +376,7 @@ uint32_t Exchange::PaddingOf(uint32_t payload_bytes, int64_t now) {
   const int64_t pause =
       config_.peer_timeout_ns /
       (context_.throttled ? LinkMonitor::kFullSizeIfThrottled : LinkMonitor::kFullSizePerTimeout);
-  const bool in_view = bool{membership_.view().id};
-  if (in_view && now - context_.full_size_sent_at < pause) return 0;
+  if (now - context_.full_size_sent_at < pause) return 0;
   context_.SentFullSize(now);
   const auto wanted = static_cast<uint32_t>(context_.full_payload);
   return wanted - std::min(wanted, payload_bytes);
