@@ -3,6 +3,7 @@
 
 #include "capi/call.h"
 #include "capi/texts.h"
+#include "metrics/openmetrics.h"
 
 using millrace::Call;
 using millrace::Given;
@@ -11,18 +12,6 @@ struct millrace_metrics {
   const millrace::MetricsReading reading = millrace::MetricsRegistry::OfProcess().Read();
   millrace::Texts texts;
 };
-
-namespace {
-
-std::string TextOf(const millrace::MetricLabels& labels) {
-  std::string text;
-  for (const auto& [key, value] : labels) {
-    text += (text.empty() ? "" : ",") + key + "=\"" + value + "\"";
-  }
-  return text;
-}
-
-}  // namespace
 
 int millrace_metrics_read(millrace_metrics** metrics) {
   const char* const function = __func__;
@@ -50,7 +39,7 @@ int millrace_metrics_get(millrace_metrics* metrics, size_t index, millrace_metri
     const millrace::MetricsReading::Family& family = reading.families[found.family];
     millrace_metric metric = MILLRACE_METRIC_INIT;
     metric.name = family.name.c_str();
-    metric.labels = metrics->texts.Keep(TextOf(found.labels));
+    metric.labels = metrics->texts.Keep(millrace::LabelText(found.labels));
     metric.help = family.help.c_str();
     metric.unit = family.unit.c_str();
     metric.is_counter = family.type != millrace::MetricType::kGauge;

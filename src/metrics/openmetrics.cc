@@ -29,15 +29,15 @@ std::string Number(double value) {
   return {text, end};
 }
 
+}  // namespace
+
 std::string LabelText(const MetricLabels& labels) {
   std::string text;
   for (const auto& [key, value] : labels) {
-    text += StrCat(text.empty() ? "{" : ",", OneLine(key), "=\"", Escaped(value), '"');
+    text += StrCat(text.empty() ? "" : ",", OneLine(key), "=\"", Escaped(value), '"');
   }
-  return text.empty() ? "" : text + "}";
+  return text;
 }
-
-}  // namespace
 
 std::string_view NameOf(MetricType type) {
   if (type == MetricType::kHistogram) return "histogram";
@@ -53,8 +53,10 @@ std::string ContentType(MetricsFormat format) {
 std::string FormatMetrics(const MetricsReading& reading, MetricsFormat format) {
   std::vector<std::string> samples(reading.families.size());
   for (const MetricsReading::Metric& metric : reading.metrics) {
-    samples[metric.family] += StrCat(OneLine(reading.families[metric.family].name),
-                                     LabelText(metric.labels), ' ', Number(metric.value), '\n');
+    const std::string labels = LabelText(metric.labels);
+    samples[metric.family] +=
+        StrCat(OneLine(reading.families[metric.family].name),
+               labels.empty() ? "" : StrCat('{', labels, '}'), ' ', Number(metric.value), '\n');
   }
   const bool open = format == MetricsFormat::kOpenMetrics;
   std::string text;

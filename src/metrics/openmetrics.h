@@ -20,6 +20,10 @@ std::string_view NameOf(MetricType type);
 // The value of the header Content-Type.
 std::string ContentType(MetricsFormat format);
 
+// Labels as in these formats, without braces: a="x",b="y". Backslashes and quotes in values are
+// escaped.
+std::string LabelText(const MetricLabels& labels);
+
 // All metrics, by family. Bytes that are not printable UTF-8 become '?'.
 std::string FormatMetrics(const MetricsReading& reading, MetricsFormat format);
 

@@ -43,6 +43,11 @@ TEST(FormatMetricsTest, WritesOpenMetrics) {
             "# EOF\n");
 }
 
+TEST(FormatMetricsTest, EscapesLabels) {
+  EXPECT_EQ(LabelText({}), "");
+  EXPECT_EQ(LabelText({{"file", "b\n\"\\"}, {"net", "0"}}), "file=\"b?\\\"\\\\\",net=\"0\"");
+}
+
 TEST(FormatMetricsTest, WritesHistograms) {
   MetricsRegistry registry;
   Histogram seconds = registry.AddHistogram({"step_seconds", "A step.", "seconds"}, {0.5, 2});
