@@ -17,10 +17,10 @@ namespace {
 
 using test::Section;
 
-std::map<std::string, Section> Page() { return test::ReadDocPage("docs/gossip.md"); }
+std::map<std::string, Section> GossipPage() { return test::ReadDocPage("docs/gossip.md"); }
 
 TEST(GossipDoc, TheExampleIsWhatThePageSays) {
-  const Section example = Page()["Example"];
+  const Section example = GossipPage()["Example"];
   const auto value_of = [&](const char* field) { return test::IntegerOf(example, field); };
   GossipHead head;
   std::span<const std::byte> part;
@@ -44,13 +44,13 @@ TEST(GossipDoc, TheExampleIsWhatThePageSays) {
 }
 
 TEST(GossipDoc, TheExampleLiesAsTheTableSays) {
-  auto page = Page();
+  auto page = GossipPage();
   test::ExpectLiesAs(page["Frame"].rows, page["Example"], kGossipHeadBytes);
 }
 
 TEST(GossipDoc, ThePageNamesAllReasonsInTheirOrder) {
   std::vector<std::string> reasons;
-  const auto rows = Page()["Checks"].rows;
+  const auto rows = GossipPage()["Checks"].rows;
   for (const test::Cells& row : rows) reasons.push_back(row.at(0));
   std::vector<std::string> drops;
   for (const DropReason reason : DropReasonsOf(DropComponent::kGossip)) {

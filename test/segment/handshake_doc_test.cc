@@ -21,23 +21,22 @@ namespace millrace {
 namespace {
 
 using test::Cells;
-using test::FromHex;
 using test::IntegerOf;
 using test::Section;
 using test::ValueOf;
 
-std::map<std::string, Section> Page() { return test::ReadDocPage("docs/handshake.md"); }
+std::map<std::string, Section> HandshakePage() { return test::ReadDocPage("docs/handshake.md"); }
 
 Nonce NonceOf(const Section& section, const std::string& field) {
   Nonce nonce{};
-  const auto bytes = HandshakeDocFromHex(ValueOf(section, field));
+  const auto bytes = test::FromHex(ValueOf(section, field));
   EXPECT_EQ(bytes.size(), nonce.size());
   std::copy(bytes.begin(), bytes.end(), nonce.begin());
   return nonce;
 }
 
 TEST(HandshakeDoc, TheExampleIsWhatThePageSays) {
-  const Section example = Page()["Example"];
+  const Section example = HandshakePage()["Example"];
   HandshakeMessage in;
   ASSERT_EQ(DecodeHandshake(example.bytes, &in), DropReason::kNone);
   EXPECT_EQ((in.wants_answer ? 1u : 0u) + (in.keyed ? 2u : 0u), IntegerOf(example, "flags"));
@@ -65,12 +64,12 @@ TEST(HandshakeDoc, TheExampleIsWhatThePageSays) {
   HmacSha256 mac(HandshakeKey(sim::KeyOf(1), in.run));
   mac.Make(std::span(written).first(kHandshakeTagged), std::span(written).last<kTagBytes>());
   EXPECT_EQ(std::vector(written.begin(), written.end()), example.bytes);
-  const auto tag = HandshakeDocFromHex(ValueOf(example, "tag"));
+  const auto tag = test::FromHex(ValueOf(example, "tag"));
   EXPECT_EQ(std::vector(written.end() - kTagBytes, written.end()), tag);
 }
 
 TEST(HandshakeDoc, TheExampleLiesAsTheTableSays) {
-  auto page = Page();
+  auto page = HandshakePage();
   test::ExpectLiesAs(page["Handshake message"].rows, page["Example"], kHandshakeBytes);
 }
 
@@ -83,7 +82,7 @@ std::set<std::string> Reasons(const Section& section) {
 }
 
 TEST(HandshakeDoc, ThePageNamesAllReasons) {
-  auto page = Page();
+  auto page = HandshakePage();
   std::set<std::string> drops;
   for (const DropReason reason : DropReasonsOf(DropComponent::kHandshake)) {
     drops.insert(DropReasonName(reason));
@@ -94,7 +93,7 @@ TEST(HandshakeDoc, ThePageNamesAllReasons) {
 }
 
 TEST(HandshakeDoc, ATrailerIsAsThePageSays) {
-  const auto rows = Page()["Trailer"].rows;
+  const auto rows = HandshakePage()["Trailer"].rows;
   ASSERT_GE(rows.size(), 2u);
   const size_t at_tag = std::stoul(rows[1].at(0));
   EXPECT_EQ(at_tag, std::stoul(rows[0].at(1)));

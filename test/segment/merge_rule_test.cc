@@ -35,7 +35,7 @@ const RegisterMergeRule refusing({.name = "refusing", .parameters = {{"low", 0, 
                                  });
 const RegisterMergeRule none({.name = "none"}, [](const RuleParameters&) { return nullptr; });
 
-constexpr int64_t kMergeRuleFloats = 900, kChunk = 100;
+constexpr int64_t kFloats = 900, kChunk = 100;
 
 // Lines 1 to 4: a cluster of three nodes. `fields` are those of a segment from line 5 on.
 std::string TextWith(const std::string& fields) {
@@ -131,8 +131,8 @@ TEST(NetSegmentRule, IsRefusedByNameIfThereIsNone) {
   NetSegmentConfig config = ConfigWith({"mean", {}});
   config.name = "lan";
   LoopbackHub hub(LoopbackOptions{});
-  std::vector<float> weights(kMergeRuleFloats);
-  EXPECT_EQ(ErrorOf([&] { NetSegment(config, hub.Connect(0), weights.data(), kMergeRuleFloats); }),
+  std::vector<float> weights(kFloats);
+  EXPECT_EQ(ErrorOf([&] { NetSegment(config, hub.Connect(0), weights.data(), kFloats); }),
             "segment lan: unknown merge rule mean: expected one of additive, average, cgad, "
             "decayed, delay_compensated, easgd, elastic_test, elastic_test_spans, gap_aware, "
             "heavy_ball, heavy_ball_spans, heloco, mla, none, outer, refusing, staleness");
@@ -143,8 +143,8 @@ TEST(NetSegmentRule, MayRefuseItsParameters) {
     NetSegmentConfig config = ConfigWith(rule);
     config.name = "lan";
     LoopbackHub hub(LoopbackOptions{});
-    std::vector<float> weights(kMergeRuleFloats);
-    return ErrorOf([&] { NetSegment(config, hub.Connect(0), weights.data(), kMergeRuleFloats); });
+    std::vector<float> weights(kFloats);
+    return ErrorOf([&] { NetSegment(config, hub.Connect(0), weights.data(), kFloats); });
   };
   EXPECT_EQ(error({"refusing", {{"low", 0.5}}}), "segment lan: low is above high");
   EXPECT_EQ(error({"refusing", {{"low", 1.5}}}),
@@ -199,7 +199,7 @@ class RuleSegment : public testing::TestWithParam<Kind> {
   template <typename Rule>
   std::unique_ptr<SegmentCluster> Start(const MergeRuleConfig& rule,
                                         Rule (*make_rule)(const RuleParameters&)) {
-    auto segment = std::make_unique<SegmentCluster>(3, kMergeRuleFloats, ConfigWith(rule));
+    auto segment = std::make_unique<SegmentCluster>(3, kFloats, ConfigWith(rule));
     segment->replica_device = [this, make_rule](int) { return MakeReplicaDevice(make_rule); };
     segment->StartAll();
     segment->Run(1000);  // until all have their share of the chunks
@@ -289,7 +289,7 @@ TEST_P(RuleSegment, RestsAtTheFixedPointOfItsRuleAndDropsWhatRemainsAtTheEnd) {
     NetSegmentConfig config =
         ConfigWith({NameOf("elastic_test"), {{"pull", 0.25}, {"rest", 0.125}}});
     config.exchange.damping = damping;
-    SegmentCluster segment(3, kMergeRuleFloats, config);
+    SegmentCluster segment(3, kFloats, config);
     segment.replica_device = [this](int) { return MakeReplicaDevice(MakeElasticTest); };
     segment.StartAll();
     Rng rng(Seed(), {21});
@@ -301,8 +301,7 @@ TEST_P(RuleSegment, RestsAtTheFixedPointOfItsRuleAndDropsWhatRemainsAtTheEnd) {
     // At rest: replicas are apart by what the rule leaves, and only heartbeats travel.
     const std::vector<float> first = segment.weights(0), second = segment.weights(1);
     EXPECT_NE(first, second);
-    for (int64_t i = 0; i < kMergeRuleFloats; ++i)
-      ASSERT_NEAR(first[i], second[i], 2 * 0.125f) << i;
+    for (int64_t i = 0; i < kFloats; ++i) ASSERT_NEAR(first[i], second[i], 2 * 0.125f) << i;
     uint64_t diffs = 0;
     for (int node = 0; node < 3; ++node) {
       EXPECT_TRUE(segment.net(node).exchange().quiescent()) << node;
@@ -329,7 +328,7 @@ TEST(MergeRuleCluster, MergesAsItsTopologySays) {
       "merge_rule: 'heavy_ball' merge_rule_param { key: 'keep' value: 0.75 }\n"
       "option { key: 'hub' value: 'MergeRuleCluster' } pace: 'full' damping: false");
   struct Node {
-    std::vector<float> weights = std::vector<float>(kMergeRuleFloats);
+    std::vector<float> weights = std::vector<float>(kFloats);
     RangeLock locks{weights.data()};
     IterationClock iterations;
     std::unique_ptr<Cluster> cluster;
@@ -350,7 +349,7 @@ TEST(MergeRuleCluster, MergesAsItsTopologySays) {
     Node& node = nodes[id];
     node.cluster = StartCluster(topology, PlanFor(topology, id),
                                 {.weights = node.weights.data(),
-                                 .size = kMergeRuleFloats,
+                                 .size = kFloats,
                                  .layout_digest = 1,
                                  .start = 0,
                                  .iterations = &node.iterations,
@@ -365,7 +364,7 @@ TEST(MergeRuleCluster, MergesAsItsTopologySays) {
   }));
   View view;
   for (uint16_t node = 0; node < 3; ++node) view.members.push_back({node, Role::kSynced});
-  std::vector<uint16_t> owners(kMergeRuleFloats / kChunk);
+  std::vector<uint16_t> owners(kFloats / kChunk);
   AssignOwners(view, owners);
   const int64_t chunk = std::find(owners.begin(), owners.end(), 0) - owners.begin();
   Node& worker = nodes[1];

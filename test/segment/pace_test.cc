@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kPaceMs = 1'000'000, kSecond = 1'000 * kPaceMs;
+constexpr int64_t kMs = 1'000'000, kSecond = 1'000 * kMs;
 // Ratio of the solvers' total loss, evicted caches included, to the processor time they lose
 // (pace.cc).
 constexpr double kWithCaches = 1.6;
@@ -36,7 +36,7 @@ class PaceTest : public testing::Test {
       if (rest > 0) {
         Pass(machine, rest, 0);
       } else {
-        constexpr int64_t kWork = kPaceMs / 2;
+        constexpr int64_t kWork = kMs / 2;
         const auto every = static_cast<int64_t>(kWork / machine.demand);
         Pass(machine, every, kWork);
       }
@@ -133,7 +133,7 @@ TEST_F(PaceTest, NeedsNoLimitWhereItHasLittleToDo) {
 TEST_F(PaceTest, HasNoLimitWhileNobodyTrains) {
   Run({}, 5 * kSecond);
   EXPECT_LT(pace_.duty(), 0.1);
-  Run({.training = false}, Pace::kPeriodNs + 50 * kPaceMs);
+  Run({.training = false}, Pace::kPeriodNs + 50 * kMs);
   EXPECT_EQ(pace_.duty(), 1);
 }
 
