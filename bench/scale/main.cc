@@ -203,7 +203,7 @@ std::vector<Row> SimulateAll() {
       add("flat, multicast", sim::FlatShape, nodes, true, FLAGS_most_flat);
     }
     // Up to there it is flat.
-    if (Wanted("tree") && n > FLAGS_fan_out) add(tree, grow, nodes, multicasts, FLAGS_most_tree);
+    if (Wanted("tree") && n > FLAGS_fan_out) add(tree, grow, nodes, multicasts, FLAGS_max_tree);
   }
   return rows;
 }
