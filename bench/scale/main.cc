@@ -24,7 +24,7 @@ DEFINE_int32(chunks, 256, "chunks of the weights, each as long as a frame holds"
 DEFINE_int32(fan_out, 32, "nodes of a segment of the tree");
 DEFINE_int32(least, 2, "nodes of the smallest cluster");
 DEFINE_int32(most, 1024, "nodes of the largest cluster; sizes are doubled");
-DEFINE_int32(most_flat, 128,
+DEFINE_int32(max_flat, 128,
              "nodes of the largest single segment that is simulated; what is "
              "larger is computed (test/sim/fabric/bound.h)");
 DEFINE_int32(max_tree, 1024, "nodes of the largest tree that is simulated");
@@ -32,7 +32,7 @@ DEFINE_int32(under_way, -1,
              "frames under way to a node in a segment, which its windows share; -1: twice "
              "the chunks; 0: what verbs allows by default");
 DEFINE_string(kinds, "copies multicast tree", "which of these are simulated");
-DEFINE_int32(most_spread, 128, "nodes of the largest cluster whose spread is measured");
+DEFINE_int32(max_spread, 128, "nodes of the largest cluster whose spread is measured");
 DEFINE_double(warm, 6, "time at work before a reading, in sweeps of the bound");
 DEFINE_double(read, 10, "time of a reading, likewise");
 DEFINE_string(csv, "", "the file to write the numbers to");
@@ -98,7 +98,7 @@ Row Simulate(const std::string& kind, const sim::FabricClusterOptions& options) 
   cluster.Work(true);
   cluster.Run(static_cast<int64_t>(FLAGS_warm / row.bound * 1e9));
   Read(cluster.Measure(static_cast<int64_t>(FLAGS_read / row.bound * 1e9)), &row);
-  if (row.nodes <= FLAGS_most_spread) {
+  if (row.nodes <= FLAGS_max_spread) {
     const sim::Spread spread = cluster.MeasureSpread(kMarks, 1, kSettleWithin);
     row.spread_mean = spread.mean_ns * 1e-6;
     row.spread_last = spread.last_ns * 1e-6;
@@ -198,9 +198,9 @@ std::vector<Row> SimulateAll() {
   const auto grow = [&](uint16_t nodes) { return sim::TreeShape(nodes, fan_out); };
   for (int n = FLAGS_least; n <= FLAGS_most; n *= 2) {
     const auto nodes = static_cast<uint16_t>(n);
-    if (Wanted("copies")) add("flat, copies", sim::FlatShape, nodes, false, FLAGS_most_flat);
+    if (Wanted("copies")) add("flat, copies", sim::FlatShape, nodes, false, FLAGS_max_flat);
     if (Wanted("multicast") && multicasts) {
-      add("flat, multicast", sim::FlatShape, nodes, true, FLAGS_most_flat);
+      add("flat, multicast", sim::FlatShape, nodes, true, FLAGS_max_flat);
     }
     // Up to there it is flat.
     if (Wanted("tree") && n > FLAGS_fan_out) add(tree, grow, nodes, multicasts, FLAGS_max_tree);

@@ -159,8 +159,7 @@ void BindControl(py::module_* module) {
            py::keep_alive<1, 2>(),
            "Listens at \"host:port\" from now on. commands: functions by name, for `millrace ctl "
            "call NAME JSON`: each takes and returns a value that JSON can have. topology and node, "
-           "or "
-           "rendezvous: of the run, for the other nodes and the key.")
+           "or rendezvous: of the run, for the other nodes and the key.")
       .def_property_readonly("url", &ControlService::url, "Where it listens.");
   BindController(module);
 }

@@ -201,14 +201,7 @@ void ControlApi::Nodes(const HttpRequest&, const std::string&, const HttpDone& d
     done(JsonResponse(nodes));
   };
   if (!config_.find_nodes) return answer(config_.nodes);
-  const bool started = config_.start_forward([this, done, answer] {
-    try {
-      answer(config_.find_nodes());
-    } catch (const Error& error) {
-      done(ProblemResponse(502, error.what()));
-    }
-  });
-  if (!started) Busy(done);
+  InBackground(done, [this, answer] { answer(config_.find_nodes()); });
 }
 
 void ControlApi::Forward(const HttpRequest& request, const std::string& rest,
@@ -223,9 +216,15 @@ void ControlApi::Forward(const HttpRequest& request, const std::string& rest,
       .method = request.method,
       .target = StrCat("/v1/", path, request.target.substr(request.path().size())),
       .body = request.body};
-  const bool started = config_.start_forward([this, done, name, forwarded = std::move(forwarded)] {
+  InBackground(done, [this, done, name, forwarded = std::move(forwarded)] {
+    done(Send(config_.find_nodes ? config_.find_nodes() : config_.nodes, name, forwarded));
+  });
+}
+
+void ControlApi::InBackground(const HttpDone& done, std::function<void()> work) {
+  const bool started = config_.start_forward([done, work = std::move(work)] {
     try {
-      Send(config_.find_nodes ? config_.find_nodes() : config_.nodes, name, forwarded, done);
+      work();
     } catch (const Error& error) {
       done(ProblemResponse(502, error.what()));
     }
@@ -233,24 +232,24 @@ void ControlApi::Forward(const HttpRequest& request, const std::string& rest,
   if (!started) Busy(done);
 }
 
-void ControlApi::Send(const NodeAddresses& nodes, const std::string& name,
-                      const HttpRequest& request, const HttpDone& done) const {
+HttpResponse ControlApi::Send(const NodeAddresses& nodes, const std::string& name,
+                              const HttpRequest& request) const {
   const auto node = std::find_if(nodes.begin(), nodes.end(),
                                  [&](const auto& each) { return each.first == name; });
   const bool is_elastic = config_.find_nodes != nullptr;
   if (node == nodes.end()) {
     const char* const where = is_elastic ? "registered now" : "in the topology";
-    return done(ProblemResponse(404, StrCat("there is no node \"", name, "\" ", where)));
+    return ProblemResponse(404, StrCat("there is no node \"", name, "\" ", where));
   }
   if (node->second.empty()) {
     const char* const why =
         is_elastic ? " that others reach" : ": its `control` in the topology is missing";
-    return done(ProblemResponse(404, StrCat("node \"", name, "\" has no control service", why)));
+    return ProblemResponse(404, StrCat("node \"", name, "\" has no control service", why));
   }
   try {
-    done(config_.send(node->second, request));
+    return config_.send(node->second, request);
   } catch (const Error& error) {
-    done(ProblemResponse(502, StrCat("node ", name, ": ", error.what())));
+    throw Error("node ", name, ": ", error.what());
   }
 }
 

@@ -81,9 +81,12 @@ class ControlApi {
   void Stop(const HttpRequest&, const std::string&, const HttpDone&);
   void LearningRate(const HttpRequest&, const std::string&, const HttpDone&);
   void OpenApi(const HttpRequest&, const std::string&, const HttpDone&);
-  // Asks the run's node `name`, one of `nodes`. Blocks.
-  void Send(const NodeAddresses& nodes, const std::string& name, const HttpRequest& request,
-            const HttpDone& done) const;
+  // Calls `work`, which may block, by start_forward. Answers with its Error, or that too many wait.
+  void InBackground(const HttpDone& done, std::function<void()> work);
+  // The answer of node `name` to a request, or that `nodes` has no service of this name. Blocks.
+  // Throws Error that names the node.
+  HttpResponse Send(const NodeAddresses& nodes, const std::string& name,
+                    const HttpRequest& request) const;
   // Answers a request whose function was not started.
   static void Busy(const HttpDone& done);
   // Calls `request` of the run: done, or a conflict with what the run does.

@@ -122,8 +122,7 @@ class GossipSimulation : public SimulationCore {
                 size_t begin, Peer* peer) const {
     for (size_t i = 0; i < own.size(); ++i) {
       float& own_slow = peer->slow[begin + i];
-      const float gain = 0.5f * ((own[i] - own_slow) + (weights[i] - slow[i]));
-      rule_->Step(gain, 0.5f * (own_slow + slow[i]), &own[i], &own_slow,
+      rule_->Step(rule_->MeansOf(own[i], own_slow, weights[i], slow[i]), &own[i], &own_slow,
                   &peer->velocity[begin + i]);
     }
   }

@@ -19,9 +19,16 @@ namespace millrace::inline strategy {
 struct NoLoCo {
   float momentum = 0, rate = 0, pull = 0;
 
-  // One weight of a solver. `gain` and `slow_mean`: mean(w - s) and mean(s).
-  void Step(float gain, float slow_mean, float* weight, float* slow, float* velocity) const {
-    *velocity = momentum * *velocity + rate * gain - pull * (*slow - slow_mean);
+  // mean(w - s) and mean(s) of one weight, of which solvers i and j have w and s.
+  struct Means {
+    float gain, slow;
+  };
+  static Means MeansOf(float w_i, float s_i, float w_j, float s_j) {
+    return {0.5f * ((w_i - s_i) + (w_j - s_j)), 0.5f * (s_i + s_j)};
+  }
+  // Changes one weight of a solver.
+  void Step(const Means& mean, float* weight, float* slow, float* velocity) const {
+    *velocity = momentum * *velocity + rate * mean.gain - pull * (*slow - mean.slow);
     *slow += *velocity;
     *weight = *slow;
   }

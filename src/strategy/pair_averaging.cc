@@ -39,10 +39,9 @@ __attribute__((noinline)) void HogwildUpdateNoLoCo(const NoLoCo& rule, int64_t c
                                                    const PairOfArrays& a, const PairOfArrays& b) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
-    const float gain = 0.5f * ((a.weights[i] - a.slow[i]) + (b.weights[i] - b.slow[i]));
-    const float slow = 0.5f * (a.slow[i] + b.slow[i]);
-    rule.Step(gain, slow, &a.weights[i], &a.slow[i], &a.velocity[i]);
-    rule.Step(gain, slow, &b.weights[i], &b.slow[i], &b.velocity[i]);
+    const NoLoCo::Means mean = rule.MeansOf(a.weights[i], a.slow[i], b.weights[i], b.slow[i]);
+    rule.Step(mean, &a.weights[i], &a.slow[i], &a.velocity[i]);
+    rule.Step(mean, &b.weights[i], &b.slow[i], &b.velocity[i]);
   }
 }
 

@@ -246,6 +246,7 @@ inline DropReason Exchange::Dispatch(const FrameView& frame, int64_t now) {
     RunBatch(now);  // frames before this one belong to the view that may end here
     const bool understood = membership_.Receive(frame, now);
     FollowView();
+    if (config_.merges_own && h.type == FrameType::kHeartbeat) master_.UpdateShares();
     return understood ? DropReason::kNone : DropReason::kPayload;
   }
   if (!from_member)

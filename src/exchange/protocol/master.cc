@@ -236,7 +236,6 @@ bool Master::IsHeldBack(const Chunk& chunk, uint32_t index, bool repeats, const 
 void Master::Poll(int64_t now, size_t budget) {
   ChunkTable& table = x_.table;
   if (x_.membership.view().members.size() < 2) return;
-  if (x_.config.merges_own) UpdateShares();
   const uint32_t count = static_cast<uint32_t>(table.owned.size());
   if (cursor_ >= count) cursor_ = 0;
   const WaitTimes times = {now, x_.RetransmitTimeout(x_.round_trip, exact_), x_.answer_wait(),

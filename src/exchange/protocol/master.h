@@ -22,6 +22,9 @@ class Master {
   // node still masters, and discards the state of nodes outside `continuing` (ack words).
   void OnView(const std::vector<uint32_t>& before, std::span<const uint64_t> continuing);
 
+  // Adapts the members' shares of a merge to their heartbeats (ExchangeConfig::examples).
+  void UpdateShares();
+
   // Discards deferred diffs before a change of view. Their workers send them again.
   void DropDeferred();
   // Handles a diff from a member of the view. Adds a new diff to the batch, or defers it while a
@@ -89,7 +92,6 @@ class Master {
   bool IsHeldBack(const Chunk& chunk, uint32_t index, bool repeats, const WaitTimes& times);
   // ChunkOp::share of a merge of the member's progress.
   float MergeShare(uint16_t node) const { return shares_[places_[node]]; }
-  void UpdateShares();
   Codec codec() const { return exact_ ? Codec::kFloat32 : x_.config.position_codec; }
   // Sends the positions of sending_.
   void SendPositions(int64_t now);
