@@ -45,7 +45,7 @@ enum { MILLRACE_OK = 0, MILLRACE_END = 1, MILLRACE_ERROR = -1 };
 
 // Number of this interface. It grows with each function or field that is added; a library serves
 // programs of all lower numbers that have its soname.
-#define MILLRACE_ABI_VERSION 4
+#define MILLRACE_ABI_VERSION 5
 // That of the library.
 MILLRACE_API int millrace_abi_version(void);
 // An error unless the library serves programs that were compiled with interface `version`:
@@ -196,10 +196,13 @@ typedef struct millrace_session_options {
   // then names segments only, or is NULL, and `node` is NULL. NULL: the topology names the nodes.
   const char* rendezvous;
   const char* nodes;  // "MIN:MAX" nodes of that run
-  int solvers;        // that learn together, each on a thread; 0: 1
+  int solvers;        // on processors, that learn together; 0: 1, and none beside GPUs
+  // "0,2" or "all": a solver on each of these GPUs, whose progress streams into the weights of
+  // millrace_session_net (millrace/session.h). NULL: none.
+  const char* gpus;
 } millrace_session_options;
 #define MILLRACE_SESSION_OPTIONS_INIT \
-  { sizeof(millrace_session_options), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0 }
+  { sizeof(millrace_session_options), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL }
 
 // Reads a solver file and its nets, or the text of one, for which `name` stands in messages and as
 // the prefix of snapshots. In a cluster, blocks until this node has the run's weights. `options`

@@ -34,6 +34,7 @@ class SolverParameter;
 
 namespace millrace {
 
+class Device;
 class MetricsRegistry;
 
 struct SessionOptions {
@@ -59,10 +60,17 @@ struct SessionOptions {
   bool plain_blobs_on_use = false;
   // Step goes on after max_iter, which then only counts for the learning rate. Not in a cluster.
   bool past_max_iter = false;
-  // Solvers that learn together by the strategy of the solver file, each on a thread of its own but
-  // the first, which computes on the caller's. Net, OnGradients and ApplyUpdate are those of the
-  // first; nets with MemoryData have one solver.
-  int solvers = 1;
+  // Solvers on processors and GPUs, which learn together by the strategy of the solver file, each
+  // on a thread of its own but the first, which computes on the caller's. Nets with MemoryData have
+  // one solver. `solvers`: number of those on processors; none: 1, and 0 beside GPUs. Net,
+  // OnGradients and ApplyUpdate are those of the first of them.
+  std::optional<int> solvers = {};
+  // GPUs with a solver each: "0,2" or "all"; as RunOptions::gpus without a usable GPU. Links
+  // stream the progress of each between its own replica of the weights and weights(), while no
+  // solver waits (docs/design.md).
+  std::string gpus = "";
+  // Devices of the program's own (millrace/device.h) with a solver each, before those of `gpus`.
+  std::vector<Device*> devices = {};
   // Nodes join and leave by a registry, as ClusterOptions.rendezvous and nodes; `node` is then "",
   // and `topology` names segments only, or is "". Open waits for the registry for a minute.
   std::string rendezvous = "", nodes = "";
@@ -107,9 +115,9 @@ class MILLRACE_API Session {
   virtual void SetMemoryData(const std::string& layer, std::span<const caffe::Datum> datums,
                              std::optional<int> test_net = {}) = 0;
 
-  // Computes one iteration of each solver and applies its update; none once all nodes together have begun max_iter
-  // iterations, or a stop condition of the solver file is met: conditions see each step and each
-  // Test. Throws Error for bad data, a loss that is not finite (the weights are then
+  // Computes one iteration of each solver and applies its update; none once all nodes together have
+  // begun max_iter iterations, or a stop condition of the solver file is met: conditions see each
+  // step and each Test. Throws Error for bad data, a loss that is not finite (the weights are then
   // unchanged), or a failure of a segment. In a cluster the other nodes then learn of the error,
   // and no longer wait for this node.
   virtual std::optional<SessionStep> Step() = 0;
@@ -118,11 +126,14 @@ class MILLRACE_API Session {
 
   // The live weights of all parameters, 64-byte aligned arrays with zeros between them; constant
   // address. The program may change them between steps; in a cluster use Step() only. With a
-  // strategy that gives each solver weights of its own, those of the first; Test, Snapshot, Finish and Leave
-  // merge them first, and test and save the merged ones.
+  // strategy that gives each solver weights of its own, those of the first; Test, Snapshot, Finish
+  // and Leave merge them first, and test and save the merged ones. The same functions bring in all
+  // progress of GPUs, which these weights follow between them.
   virtual std::span<float> weights() = 0;
   virtual std::vector<WeightArray> arrays() const = 0;
-  // The train net. Its blobs hold the values and gradients of the last step.
+  // The train net of the first solver on a processor. Its blobs hold the values and gradients of
+  // the last step. Without such a solver, a train net on the host with weights(), for passes of the
+  // program's own: what steps compute stays on the GPUs.
   virtual const Net& net() const = 0;
   // The same to run passes of its own between steps, and test nets by index. Those share the
   // weights of the train net: their own weights() is empty, and layers() shows them. Throws Error
@@ -132,7 +143,8 @@ class MILLRACE_API Session {
   virtual Net& test_net(int index) = 0;
 
   // Updates the weights from the gradients that net() holds, as Step does, with the learning rate
-  // of iteration(), which stays. Throws Error in a cluster, or where solvers step together.
+  // of iteration(), which stays. Throws Error in a cluster, with GPUs, or where solvers step
+  // together.
   virtual void ApplyUpdate() = 0;
   // The learning rate of the next iteration.
   virtual float learning_rate() const = 0;
@@ -140,7 +152,8 @@ class MILLRACE_API Session {
   // it of `param` (millrace/caffe.pb.h), whose other fields are ignored. Throws Error for a wrong
   // field.
   virtual void SetSchedule(const caffe::SolverParameter& param) = 0;
-  // Step calls it when the gradients of an iteration are there, before their update.
+  // Step calls it when the gradients of an iteration are there, before their update. Throws Error
+  // if there is no solver on a processor.
   virtual void OnGradients(std::function<void()> call) = 0;
   // Goes on from a .solverstate: weights, history, iteration, and before the first Step also the
   // position in the data. Throws Error for a bad file, or in a cluster.

@@ -73,8 +73,8 @@ struct Options {
   std::pair<uint64_t, uint64_t> shard;
   bool past_max_iter = false;
   bool live_blobs = true;
-  int solvers = 1;
-  std::string rendezvous, nodes;
+  std::optional<int> solvers;
+  std::string gpus, rendezvous, nodes;
 };
 
 std::unique_ptr<PySession> Open(
@@ -93,6 +93,7 @@ std::unique_ptr<PySession> Open(
   options.past_max_iter = given.past_max_iter;
   options.plain_blobs_on_use = owner->live_blobs = given.live_blobs;
   options.solvers = given.solvers;
+  options.gpus = given.gpus;
   options.rendezvous = given.rendezvous;
   options.nodes = given.nodes;
   options.metrics = owner->metrics.get();
@@ -138,8 +139,12 @@ Args:
     whose values lie in another order than the array's, or runs a pass of its own; from then on
     they keep all values in that order, and steps may take longer. False: net.params, test and
     snapshot work, net.blobs and passes raise Error.
-  solvers: number that learn together by the strategy of the solver file, each on a thread. A step
-    is an iteration of each; net, on_gradients and apply_update are those of the first.
+  solvers: number on processors that learn together by the strategy of the solver file, each on a
+    thread; None: 1, and 0 beside GPUs. A step is an iteration of each; net, on_gradients and
+    apply_update are those of the first.
+  gpus: "0,2" or "all": a solver on each of these, whose progress streams into the weights of `net`
+    while it trains; test, snapshot, finish and leave bring in all of it. Without a solver on a
+    processor, `net` is on the host, for passes of the program's own.
   rendezvous, nodes: "etcd://HOST:PORT/RUN" and "MIN:MAX", for nodes that join and leave by a
     registry (docs/operations.md, "Elastic clusters"). The topology then has segments only, or is
     None, and the node has no name.
@@ -168,8 +173,9 @@ void DefOpen(Class* binding, Factory open, const First&... first) {
   open(binding, first..., py::kw_only(), py::arg("weights") = std::vector<Path>(),
        py::arg("snapshot") = std::nullopt, py::arg("topology") = std::nullopt, py::arg("node") = "",
        py::arg("join_seconds") = 60.0, py::arg("shard") = std::pair<uint64_t, uint64_t>(0, 0),
-       py::arg("past_max_iter") = false, py::arg("live_blobs") = true, py::arg("solvers") = 1,
-       py::arg("rendezvous") = "", py::arg("nodes") = "");
+       py::arg("past_max_iter") = false, py::arg("live_blobs") = true,
+       py::arg("solvers") = std::optional<int>(), py::arg("gpus") = "", py::arg("rendezvous") = "",
+       py::arg("nodes") = "");
 }
 
 }  // namespace
@@ -204,10 +210,11 @@ void BindSession(py::module_* module) {
         py::init([](const Path& file, std::vector<Path> weights, std::optional<Path> snapshot,
                     std::optional<Path> topology, std::string node, double join_seconds,
                     std::pair<uint64_t, uint64_t> shard, bool past_max_iter, bool live_blobs,
-                    int solvers, std::string rendezvous, std::string nodes) {
+                    std::optional<int> solvers, std::string gpus, std::string rendezvous,
+                    std::string nodes) {
           return Open(
               {weights, snapshot, topology, node, join_seconds, shard, past_max_iter, live_blobs,
-               solvers, rendezvous, nodes},
+               solvers, gpus, rendezvous, nodes},
               [&](const SessionOptions& options) { return Session::Open(file.string(), options); });
         }),
         py::arg("solver_file"), extra...);
@@ -218,9 +225,10 @@ void BindSession(py::module_* module) {
         [](const std::string& text, const std::string& name, std::vector<Path> weights,
            std::optional<Path> snapshot, std::optional<Path> topology, std::string node,
            double join_seconds, std::pair<uint64_t, uint64_t> shard, bool past_max_iter,
-           bool live_blobs, int solvers, std::string rendezvous, std::string nodes) {
+           bool live_blobs, std::optional<int> solvers, std::string gpus, std::string rendezvous,
+           std::string nodes) {
           return Open({weights, snapshot, topology, node, join_seconds, shard, past_max_iter,
-                       live_blobs, solvers, rendezvous, nodes},
+                       live_blobs, solvers, gpus, rendezvous, nodes},
                       [&](const SessionOptions& options) {
                         return Session::OpenText(text, name, options);
                       });

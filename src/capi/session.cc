@@ -57,6 +57,7 @@ int OpenSession(const char* function, const millrace_session_options* given,
     session.plain_blobs = options.live_blobs != 0;
     session.past_max_iter = options.past_max_iter != 0;
     if (options.solvers != 0) session.solvers = options.solvers;
+    session.gpus = millrace::TextOrNone(options.gpus);
     if (options.metrics != 0) session.metrics = &millrace::MetricsRegistry::OfProcess();
     *result = new millrace_session(open(session));
   });

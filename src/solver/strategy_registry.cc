@@ -31,6 +31,10 @@ void CheckStrategy(const caffe::SolverParameter& param) {
   }
 }
 
+bool LinksDevices(const caffe::SolverParameter& param) {
+  return Strategies().Find("strategy", param.strategy().type()).links_devices;
+}
+
 std::string RuleWithStateOf(const caffe::SolverParameter& param) {
   const StrategyEntry& entry = ChooseStrategy(param.strategy()).entry;
   return entry.rule_with_state ? entry.rule_with_state(param) : "";

@@ -78,6 +78,10 @@ StrategyRegistry& Strategies();
 // The strategy that a solver file names. Throws FieldError.
 StrategyRegistry::Choice ChooseStrategy(const caffe::StrategyParameter& strategy);
 
+// Whether the strategy of `param`, which is checked, has links to the replicas of devices
+// (StrategyEntry::links_devices).
+bool LinksDevices(const caffe::SolverParameter& param);
+
 // The rule of `param.strategy` whose state snapshots hold; "": none.
 std::string RuleWithStateOf(const caffe::SolverParameter& param);
 

@@ -14,8 +14,6 @@
 namespace millrace::inline train {
 namespace {
 
-double MiB(double bytes) { return bytes / (1 << 20); }
-
 void LogMemory(const SolverWorker& worker) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

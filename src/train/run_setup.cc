@@ -51,8 +51,6 @@ bool IsAt(const TopologyMemory& memory, const Device& device) {
   return device.type() == memory.type && device.ordinal() == memory.ordinal;
 }
 
-double MiB(double bytes) { return bytes / (1 << 20); }
-
 }  // namespace
 
 void LogNotices(const SolverConfig& config) {
@@ -170,10 +168,9 @@ void RunSetup::CheckMemory() const {
         *node_config,
         StrCat("but no solver of this run is there: expected host, or --gpu=", memory.ordinal));
   }
-  const std::string& strategy = config.param.strategy().type();
-  if (!Strategies().Find("strategy", strategy).links_devices) {
+  if (!LinksDevices(config.param)) {
     throw MemoryError(*node_config,
-                      StrCat("but the strategy ", strategy,
+                      StrCat("but the strategy ", config.param.strategy().type(),
                              " merges the weights of solvers in host memory: expected host"));
   }
   if (!options.shm.empty()) {

@@ -21,6 +21,9 @@
 
 namespace millrace::inline train {
 
+// A size for log lines.
+inline double MiB(double bytes) { return bytes / (1 << 20); }
+
 // Logs what was noticed in a solver file.
 void LogNotices(const SolverConfig& config);
 

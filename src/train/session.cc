@@ -25,43 +25,13 @@
 #include "train/resume.h"
 #include "train/run_counters.h"
 #include "train/run_setup.h"
+#include "train/session_gpus.h"
+#include "train/session_options.h"
 #include "train/session_solvers.h"
 #include "train/train_nets.h"
 
 namespace millrace {
 namespace {
-
-// The fields that concern the cluster.
-TrainOptions ClusterPart(const SessionOptions& options) {
-  TrainOptions train;
-  train.topology = options.topology;
-  train.node = options.node;
-  train.rendezvous.url = options.rendezvous;
-  train.rendezvous.nodes = options.nodes;
-  return train;
-}
-
-DataOptions TrainData(const SessionOptions& options, const NodeConfig* node_config,
-                      const Processes* processes, const SolverConfig& config) {
-  DataOptions data{.seed = config.seed,
-                   .sampler = config.param.sampler(),
-                   .consumers = IsSynchronous(config) ? options.solvers : 0};
-  if (options.shard_count > 0 && options.shard_index >= options.shard_count) {
-    throw Error("SessionOptions.shard_index: ", options.shard_index, " of ", options.shard_count,
-                " shards, expected a smaller number");
-  }
-  if (options.shard_count > 0) {
-    data.shard_index = options.shard_index;
-    data.shard_count = options.shard_count;
-  } else if (processes != nullptr) {
-    data.shard_index = static_cast<uint64_t>(processes->rank());
-    data.shard_count = static_cast<uint64_t>(processes->size());
-  } else if (node_config != nullptr) {
-    data.shard_index = static_cast<uint64_t>(node_config->plan.shard);
-    data.shard_count = static_cast<uint64_t>(node_config->plan.shards);
-  }
-  return data;
-}
 
 class SolverSession : public Session {
  public:
@@ -70,7 +40,7 @@ class SolverSession : public Session {
         rate_scale_(RateScale::WarmupOf(config_.param.max_iter())),
         policy_(config_.param),
         stop_conditions_(config_.param, &clock_),
-        solvers_(options.solvers) {
+        solvers_(DevicesOf(options)) {
     policy_.ScaleBy(&rate_scale_);
     try {
       Build(options);
@@ -98,7 +68,7 @@ class SolverSession : public Session {
   int64_t iteration() const override { return weights_->clock().global(); }
 
   std::span<float> weights() override {
-    return {strategy().weights(), static_cast<size_t>(weights_->size())};
+    return {host_weights(), static_cast<size_t>(weights_->size())};
   }
   std::vector<WeightArray> arrays() const override { return view_->arrays(); }
   const Net& net() const override { return *view_; }
@@ -111,8 +81,9 @@ class SolverSession : public Session {
 
   void ApplyUpdate() override {
     RefuseOthers("ApplyUpdate");
+    if (gpus_->count() > 0) throw Error("Session::ApplyUpdate: expected a session without GPUs");
     const OneOmpThread one;
-    solver().Update(iteration());
+    solvers_.first().solver->Update(iteration());
   }
   float learning_rate() const override { return policy_.Rate(weights_->clock().claimed()); }
   void SetSchedule(const caffe::SolverParameter& param) override {
@@ -123,12 +94,17 @@ class SolverSession : public Session {
     }
     policy_.ScaleBy(&rate_scale_);
   }
-  void OnGradients(std::function<void()> call) override { solver().OnGradients(std::move(call)); }
+  void OnGradients(std::function<void()> call) override {
+    SessionSolver* const on_host = solvers_.first_on_host();
+    if (on_host != nullptr) return on_host->solver->OnGradients(std::move(call));
+    if (call) throw Error("Session::OnGradients: expected a solver on a processor");
+  }
   void Restore(const std::string& snapshot) override {
     RefuseOthers("Restore");
     const OneOmpThread one;
     const std::unique_ptr<ResumePoint> point = LoadOwnResumePoint(snapshot, "").point;
-    CopyModel(point->model_path, &solver().net());
+    MergeAll();
+    CopyModel(point->model_path, &host_net());
     solvers_.ForEach([&](SessionSolver* each) { each->Restore(*point); });
     ResumePolicy(*point, &policy_);
     if (!stepped_) {
@@ -150,7 +126,7 @@ class SolverSession : public Session {
   std::vector<TestOutput> Test(int index) override {
     BuiltNet& net = TestNet(index);
     const OneOmpThread one;
-    solvers_.Flush();
+    MergeAll();
     if (merged_ && !merged_->Read([this] { return node_->failed(); })) node_->RethrowIfFailed();
     std::vector<TestOutput> outputs;
     const Evaluation result = Evaluate(
@@ -162,22 +138,22 @@ class SolverSession : public Session {
   }
 
   std::string Snapshot() override {
-    const SynchronousStep* const step = strategy().synchronous();
+    const SynchronousStep* const step = solvers_.first().strategy->synchronous();
     if (step != nullptr && !step->merged()) {
       throw Error("Session::Snapshot: the solvers have not merged at iteration ", iteration(),
                   ", expected a call after an iteration that merges (strategy.param every)");
     }
-    solvers_.Flush();
+    MergeAll();
     millrace::Snapshot snapshot;
     snapshot.iteration = iteration();
     snapshot.current_step = policy_.StepOfState(snapshot.iteration);
     snapshot.format = config_.param.snapshot_format();
     snapshot.seed = config_.seed;
-    BuiltNet& net = solver().net();
+    BuiltNet& net = host_net();
     const auto save = [&](float* weights) {
       net.BindWeights(weights);
       net.ToProto(&snapshot.model, config_.param.snapshot_diff());
-      net.BindWeights(strategy().weights());
+      net.BindWeights(host_weights());
     };
     if (merged_) {
       const bool whole =
@@ -214,13 +190,13 @@ class SolverSession : public Session {
   }
   void Finish() override {
     if (std::exchange(left_, true)) return;
-    solvers_.Flush();
+    MergeAll();
     if (node_) node_->Finish(max_iteration_ns_);
     if (processes_) processes_->Finish();
   }
   void Leave() override {
     if (std::exchange(left_, true)) return;
-    solvers_.Flush();
+    MergeAll();
     if (node_) node_->Leave();
     if (processes_) processes_->Fail("it has left the run");
   }
@@ -229,7 +205,7 @@ class SolverSession : public Session {
   void Build(const SessionOptions& options) {
     const OneOmpThread one;
     LogNotices(config_);
-    RefuseOtherParts(options);
+    CheckSessionOptions(options, config_);
     past_max_iter_ = options.past_max_iter;
     std::unique_ptr<NodeConfig> node_config = FindHostNodeConfig(ClusterPart(options));
     if (IsSynchronous(config_)) {
@@ -240,7 +216,7 @@ class SolverSession : public Session {
     }
     Resume(options, node_config.get());
     data_ = std::make_unique<DataService>(
-        TrainData(options, node_config.get(), processes_.get(), config_));
+        TrainData(options, solvers_.count(), node_config.get(), processes_.get(), config_));
     test_data_ = std::make_unique<DataService>(DataOptions{.seed = config_.seed});
     if (resume_) {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
@@ -256,25 +232,30 @@ class SolverSession : public Session {
     if ((node_config || solvers_.count() > 1) && !IsSynchronous(config_)) {
       RefuseSynchronizedLayers(config_);
     }
+    gpus_ = std::make_unique<SessionGpus>(solvers_.gpus(), weights_.get(),
+                                          LinksDevices(config_.param), &clock_);
     make_strategy_ = MakeStrategies(ContextOfStrategy(node_config != nullptr));
     if (node_config) JoinCluster(std::move(node_config), *net, options);
     solvers_.ForEach([&](SessionSolver* each) {
       each->strategy = make_strategy_(each->index);
       std::unique_ptr<BuiltNet> own =
-          each->index == 0 ? std::move(net)
-                           : std::make_unique<BuiltNet>(
-                                 config_.train.param, config_.train.source,
-                                 TrainNetOptions(config_, data_.get(), &HostDevice(), each->index));
+          each == solvers_.first_on_host()
+              ? std::move(net)
+              : std::make_unique<BuiltNet>(
+                    config_.train.param, config_.train.source,
+                    TrainNetOptions(config_, data_.get(), each->device, each->index));
+      CheckRuleFor(config_, &own->queue());
       each->solver = std::make_unique<Solver>(config_, policy_, data_.get(), each->strategy.get(),
                                               std::move(own));
       if (resume_) each->Restore(*resume_);
     });
-    view_ = std::make_unique<NetView>(&solver().net(), weights(), net_options.plain_blobs,
+    net_on_host_ = std::move(net);
+    view_ = std::make_unique<NetView>(&host_net(), weights(), net_options.plain_blobs,
                                       options.plain_blobs_on_use ? &config_.train : nullptr);
     MakeTestNets(options);
     if (options.metrics != nullptr) {
       counters_ = std::make_unique<RunCounters>(
-          node_ ? node_->cluster().registry() : PartOrNew(options.metrics), solver().net().name(),
+          node_ ? node_->cluster().registry() : PartOrNew(options.metrics), host_net().name(),
           &weights_->clock(), ImagesOfStep(), solvers_.count());
     }
   }
@@ -284,6 +265,7 @@ class SolverSession : public Session {
     context.config = &config_;
     context.weights = weights_.get();
     context.solvers = solvers_.count();
+    context.replica_of = [this](int index) { return gpus_->ReplicaOf(index); };
     context.clock = &clock_;
     context.in_cluster = in_cluster;
     context.processes = processes_.get();
@@ -302,7 +284,9 @@ class SolverSession : public Session {
     if (node_) {
       rate_scale_.Set(RateFactor(node_->cluster(), node_->node_config().plan, config_.param));
     }
+    gpus_->Link(node_ ? &node_->cluster() : nullptr);
     const std::optional<SessionStep> step = StepAll();
+    gpus_->RethrowIfFailed();
     if (!step) return std::nullopt;
     stepped_ = true;
     const int64_t iteration_ns = clock_.NowNs() - begin_ns;
@@ -324,7 +308,7 @@ class SolverSession : public Session {
           past_max_iter_ ? each->strategy->Claim(std::numeric_limits<int64_t>::max())
                          : each->solver->Claim();
       if (!iteration) return;
-      if (each->index == 0) {
+      if (each == &solvers_.first()) {
         each->solver->net().set_debug_info(IsDebugInfoDue(config_.param, *iteration));
       }
       steps[each->index] = each->solver->Compute(*iteration);
@@ -344,29 +328,40 @@ class SolverSession : public Session {
     return last;
   }
 
-  Strategy& strategy() { return *solvers_.first().strategy; }
-  Solver& solver() { return *solvers_.first().solver; }
+  // Brings all progress into the run's weights, while no solver computes.
+  void MergeAll() {
+    solvers_.Flush();
+    gpus_->Unlink();
+  }
 
-  // The train net, for a caller that would act on one of several.
+  // The train net that the program sees, and its weights.
+  BuiltNet& host_net() {
+    return net_on_host_ ? *net_on_host_ : solvers_.first_on_host()->solver->net();
+  }
+  float* host_weights() {
+    return net_on_host_ ? weights_->data() : solvers_.first_on_host()->strategy->weights();
+  }
+
+  // The train net of the solver, for a caller that would act on one of several.
   BuiltNet& OnlyTrainNet() {
     if (solvers_.count() > 1) {
       throw Error("Session::SetMemoryData: this session has ", solvers_.count(),
                   " solvers, each with a train net, expected SessionOptions.solvers 1");
     }
-    return solver().net();
+    return solvers_.first().solver->net();
   }
 
   // Images of an iteration.
   int64_t ImagesOfStep() {
-    const int64_t images = solver().net().batch_size() * config_.param.iter_size();
-    const SynchronousStep* const step = strategy().synchronous();
+    const int64_t images = host_net().batch_size() * config_.param.iter_size();
+    const SynchronousStep* const step = solvers_.first().strategy->synchronous();
     return step != nullptr ? images * step->solvers() : images;
   }
 
   // Throws Error if `call` would act on weights that are not this session's alone.
   void RefuseOthers(const char* call) {
-    if (!node_ && !processes_ && !IsSynchronous(config_) &&
-        strategy().weights() == weights_->data()) {
+    if (!node_ && !processes_ && LinksDevices(config_.param) &&
+        host_weights() == weights_->data()) {
       return;
     }
     throw Error("Session::", call, ": expected a session without a cluster, with strategy hogwild");
@@ -378,19 +373,6 @@ class SolverSession : public Session {
       throw Error("test net ", index, ": the solver file has ", tests_.size(), " test nets");
     }
     return *tests_[index];
-  }
-
-  void RefuseOtherParts(const SessionOptions& options) const {
-    const bool in_cluster = ClusterPart(options).in_cluster();
-    if (options.past_max_iter && (in_cluster || IsSynchronous(config_))) {
-      throw Error("SessionOptions.past_max_iter: expected no cluster, and strategy hogwild");
-    }
-    if (in_cluster && !stop_conditions_.empty()) {
-      throw Located(config_.source,
-                    FieldError("stop_condition",
-                               "a session in a cluster ends with max_iter only, expected "
-                               "none with a topology"));
-    }
   }
 
   void Resume(const SessionOptions& options, const NodeConfig* node_config) {
@@ -429,15 +411,6 @@ class SolverSession : public Session {
     merged_ = std::make_unique<MergedWeights>(&node_->cluster(), weights_.get(), net.layout());
   }
 
-  // Layers in Python may look at any blob during a pass.
-  static bool BeginsPlain(const SolverNet& net, const SessionOptions& options) {
-    const auto& layers = net.param.layer();
-    return options.plain_blobs || (options.plain_blobs_on_use &&
-                                   std::any_of(layers.begin(), layers.end(), [](const auto& layer) {
-                                     return layer.type() == "Python";
-                                   }));
-  }
-
   void MakeTestNets(const SessionOptions& session) {
     float* const weights = merged_ ? merged_->data() : weights_->data();
     for (size_t i = 0; i < config_.tests.size(); ++i) {
@@ -448,7 +421,7 @@ class SolverSession : public Session {
           std::make_unique<BuiltNet>(config_.tests[i].param, config_.tests[i].source, options));
       tests_.back()->LogNotices();
       tests_.back()->set_debug_info(config_.param.debug_info());
-      tests_.back()->BindWeights(solver().net().layout(), weights);
+      tests_.back()->BindWeights(host_net().layout(), weights);
       for (const std::string& file : weight_files_) LoadOwnWeights(file, tests_.back().get());
       test_views_.push_back(
           std::make_unique<NetView>(tests_.back().get(), std::span<float>(), options.plain_blobs,
@@ -468,8 +441,10 @@ class SolverSession : public Session {
   std::unique_ptr<WeightBuffer> weights_;
   std::unique_ptr<NodeRunner> node_;  // null: no cluster
   std::unique_ptr<MergedWeights> merged_;
+  std::unique_ptr<SessionGpus> gpus_;
   StrategyMaker make_strategy_;  // with what the strategy shares
   SessionSolvers solvers_;
+  std::unique_ptr<BuiltNet> net_on_host_;  // null: a solver has the net that the program sees
   std::unique_ptr<NetView> view_;
   std::vector<std::unique_ptr<BuiltNet>> tests_;
   std::vector<std::unique_ptr<NetView>> test_views_;

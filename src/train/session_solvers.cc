@@ -4,23 +4,18 @@
 
 namespace millrace::inline train {
 
-namespace {
-
-size_t Checked(int count) {
-  if (count >= 1) return static_cast<size_t>(count);
-  throw Error("SessionOptions.solvers: ", count, ", expected 1 or more");
-}
-
-}  // namespace
-
 void SessionSolver::Restore(const ResumePoint& point) {
   const SynchronousStep* const step = strategy->synchronous();
   solver->Restore(point, step != nullptr ? step->history() : index);
 }
 
-SessionSolvers::SessionSolvers(int count) : all_(Checked(count)) {
-  for (int i = 0; i < count; ++i) all_[i].index = i;
-  for (int i = 1; i < count; ++i) {
+SessionSolvers::SessionSolvers(const std::vector<Device*>& devices) : all_(devices.size()) {
+  for (int i = 0; i < count(); ++i) {
+    all_[i].index = i;
+    all_[i].device = devices[i];
+    if (devices[i] != &HostDevice()) gpus_.push_back(devices[i]);
+  }
+  for (int i = 1; i < count(); ++i) {
     threads_.push_back(std::make_unique<Thread>(
         StrCat("solver-", i), [this, i] { Loop(&all_[i]); }, &of_threads_));
   }

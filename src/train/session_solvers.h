@@ -12,13 +12,15 @@
 
 #include "base/error.h"
 #include "base/threads/thread.h"
+#include "millrace/device.h"
 #include "solver/solver.h"
 #include "solver/strategy.h"
 
 namespace millrace::inline train {
 
 struct SessionSolver {
-  int index = 0;  // from 0
+  int index = 0;             // from 0
+  Device* device = nullptr;  // on which it computes
   std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Solver> solver;
 
@@ -31,15 +33,19 @@ class SessionSolvers {
  public:
   using Work = std::function<void(SessionSolver*)>;
 
-  // Starts threads for all of `count` solvers but the first. They have no strategies yet: the first
-  // work makes these. Throws Error unless there is a solver.
-  explicit SessionSolvers(int count);
+  // A solver on each of `devices`, at least one, the GPUs before the host. Starts threads for all
+  // but the first. They have no strategies yet: the first work makes these.
+  explicit SessionSolvers(const std::vector<Device*>& devices);
   // Ends each solver on its own thread.
   ~SessionSolvers();
 
   int count() const { return static_cast<int>(all_.size()); }
   SessionSolver& first() { return all_.front(); }
-  const SessionSolver& first() const { return all_.front(); }
+  // The first on the host; null: all are on GPUs.
+  SessionSolver* first_on_host() {
+    return gpus_.size() < all_.size() ? &all_[gpus_.size()] : nullptr;
+  }
+  const std::vector<Device*>& gpus() const { return gpus_; }
 
   // Calls `work` for all solvers at the same time, and waits for all. Throws the error of the
   // solver that failed first: one that others step with ends their waits (SynchronousStep::Fail).
@@ -56,6 +62,7 @@ class SessionSolvers {
   static void Do(const Work& work, SessionSolver* own, ErrorSink* errors);
 
   std::vector<SessionSolver> all_;
+  std::vector<Device*> gpus_;  // of the first of them
   std::mutex mutex_;
   std::condition_variable begun_, ended_;
   const Work* work_ = nullptr;   // null: the threads end

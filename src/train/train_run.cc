@@ -96,7 +96,7 @@ class TrainRun {
     shared.iteration_seconds = counters_->iteration_seconds();
 
     const bool on_gpus = !setup_.options.gpus.empty();
-    if (on_gpus && LinksDevices()) LinkGpus(registry);
+    if (on_gpus && LinksDevices(setup_.config.param)) LinkGpus(registry);
     stop_conditions_.Start();
     if (!cluster_ && tester_->Due(iterations.claimed())) tester_->Keep(iterations.claimed());
     std::vector<std::unique_ptr<SolverWorker>> workers;
@@ -220,10 +220,6 @@ class TrainRun {
   // merged weights of their own.
   bool WritesDuringTests() const {
     return !setup_.node_config && (setup_.solvers() > 1 || !setup_.options.shm.empty());
-  }
-
-  bool LinksDevices() const {
-    return Strategies().Find("strategy", setup_.config.param.strategy().type()).links_devices;
   }
 
   StrategyContext ContextOfStrategies() {

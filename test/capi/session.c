@@ -140,6 +140,10 @@ CAPI_TEST(SessionOfTwoSolvers) {
   options.solvers = -1;
   EXPECT_ERROR(millrace_session_open(CapiPath(folder, "session.prototxt"), &options, &session),
                "solvers: -1, expected 1 or more");
+  options.solvers = 0;
+  options.gpus = "first";
+  EXPECT_ERROR(millrace_session_open(CapiPath(folder, "session.prototxt"), &options, &session),
+               "--gpu=first: expected numbers of GPUs");
 }
 
 CAPI_TEST(SessionMistakes) {

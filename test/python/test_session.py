@@ -67,6 +67,17 @@ def test_several_solvers_of_a_session_share_its_schedule(solver):
         millrace.Session(solver, solvers=0)
 
 
+def test_a_session_on_gpus_uses_the_processor_where_there_is_none(solver):
+    session = millrace.Session(solver, gpus="all")
+    while session.step():
+        pass
+    assert session.iteration == 10
+    assert session.test()[0][1] < millrace.Session(solver).test()[0][1]
+    session.finish()
+    with pytest.raises(millrace.Error, match="--gpu=0,0,x: expected numbers of GPUs"):
+        millrace.Session(solver, gpus="0,0,x")
+
+
 def test_sessions_and_runs_meet_by_a_registry(etcd, segments, solver):
     def options(place):
         return {"topology": segments, "nodes": "1:4",
