@@ -187,7 +187,7 @@ protos := $(wildcard src/proto/*.proto)
 generated := $(protos:src/%.proto=$(BUILD)/gen/%.pb.cc)
 # Files of one folder are compiled in batches of so many, at most 9 (tools/compile-batch): less than half
 # the time of a build from nothing. 1: each on its own, to work on them.
-SRC_BATCH ?= 6
+SRC_BATCH ?= 9
 TEST_BATCH ?= 5
 # $(1): files of one folder, $(2): how many a batch has; their objects, named for the files in them, and a
 # rule for each batch.
@@ -198,7 +198,8 @@ batch_rule = $(eval $(1): $(2))$(eval $(1): batch_files := $(2))$(eval batches +
 # Files that are compiled singly: they need flags of their own, other programs link them, their loops are
 # compiled for several processors, or GCC 12 gives lambdas of C functions of several files one name.
 single := $(hdf5_sources) $(wildcard test/device/*.cc test/onnx/*.cc test/segment/device_segment_test.cc) \
-  $(filter src/exchange/kernels/% src/capi/% src/control/page.cc src/nn/onednn/% %_kernel.cc src/solver/hogwild_update.cc,$(all_sources))
+  $(filter-out src/exchange/kernels/rules/%,$(filter src/exchange/kernels/%,$(all_sources))) \
+  $(filter src/capi/% src/control/page.cc src/nn/onednn/% %_kernel.cc src/solver/hogwild_update.cc,$(all_sources)) tools/log_setup.cc tools/progress_line.cc tools/screen.cc
 # $(1): files of any folders; their objects. Called once for each list, since it makes rules.
 src_objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter $(single),$(1))) \
   $(foreach d,$(sort $(dir $(1))),$(call in_batches,$(filter-out $(single),$(filter $(wildcard $(d)*.cc),$(1))),$(SRC_BATCH)))
@@ -207,7 +208,7 @@ contrib_objects := $(call src_objects,$(module_sources_contrib))
 module_objects = $(if $(filter contrib,$(1)),$(contrib_objects),$(patsubst %.cc,$(BUILD)/obj/%.o,$(module_sources_$(1)))) $(if $(filter cuda,$(1)),$(cuda_kernels:%.cu=$(BUILD)/obj/%.cu.o))
 module_files := $(modules:%=$(BUILD)/modules/%.so)
 generated_objects := $(generated:%.cc=%.o)
-tool_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard tools/*.cc))
+tool_objects := $(call src_objects,$(wildcard tools/*.cc))
 
 # The objects of a test program's own folder.
 own_files = $(filter-out $(sim_objects:$(BUILD)/obj/%.o=%.cc),$(sort $(wildcard test/$(1)/*.cc)))
@@ -269,14 +270,14 @@ $(BUILD)/gen/%.pb.cc $(BUILD)/gen/%.pb.h &: src/%.proto include/millrace/export.
 
 $(BUILD)/gen/%.pb.o: $(BUILD)/gen/%.pb.cc $(BUILD)/flags.list
 	$(call say,CXX,$@)
-	$(Q)$(CXX) $(CXXFLAGS) -c $< -o $@
+	$(Q)$(CXX) $(CXXFLAGS) -O1 -c $< -o $@
 
 # -MMD leaves out what a system header includes: as Highway does with the exchange's loops.
 listed = $(if $(filter src/exchange/kernels/% test/exchange/% test/segment/%,$(firstword $(filter %.cc,$^))),-MD,-MMD) -MP
 
 # Headers that many files include are compiled once: src/precompiled.h, test/precompiled.h. The flags
 # must be those of the files that use them; GCC warns if they are not.
-pch_users_src := $(foreach d,src/contrib src/data src/model src/nn src/proto src/simulate src/solver src/strategy src/train tools,$(BUILD)/obj/$(d)/%.o)
+pch_users_src := $(foreach d,src/batches src/contrib src/data src/metrics src/model src/nn src/proto src/simulate src/solver src/strategy src/topology src/train tools,$(BUILD)/obj/$(d)/%.o)
 pch_users_test := $(BUILD)/obj/test/%.o
 ifneq ($(PCH),off)
 # What ccache needs to keep files that are compiled with them.

@@ -19,7 +19,7 @@ int RunBackends(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered({"backends",
+const RegisterCommand registered_backends({"backends",
                                   "",
                                   "lists the modules of this installation and what each holds",
                                   {},

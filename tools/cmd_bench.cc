@@ -90,7 +90,7 @@ int RunBench(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered({"bench",
+const RegisterCommand registered_bench({"bench",
                                   "",
                                   "measures the segments of a cluster without training",
                                   {"topology", "node", "seconds", "warmup", "wait", "floats",

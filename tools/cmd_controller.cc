@@ -81,7 +81,7 @@ int RunControllerCommand(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered(
+const RegisterCommand registered_controller(
     {"controller",
      "",
      "tells the workers of a run what to do next: tests, snapshots, when to stop",

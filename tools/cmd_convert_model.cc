@@ -89,7 +89,7 @@ int RunConvert(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered(
+const RegisterCommand registered_convert_model(
     {"convert",
      "",
      "weights from and to the formats of other programs, nets as ONNX models",

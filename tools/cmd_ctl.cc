@@ -242,7 +242,7 @@ int RunCtl(const Arguments& arguments) {
   return 0;
 }
 
-const RegisterCommand registered({"ctl",
+const RegisterCommand registered_ctl({"ctl",
                                   "ACTION",
                                   "watches and controls a run through its control service",
                                   {"control", "topology", "node", "rendezvous", "rendezvous_user",

@@ -16,7 +16,7 @@ int RunDeviceQuery(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered({"device_query",
+const RegisterCommand registered_device_query({"device_query",
                                   "",
                                   "lists the GPUs of this machine",
                                   {"gpu", "plugins"},

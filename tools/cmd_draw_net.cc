@@ -54,7 +54,7 @@ int RunDrawNet(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered({"draw_net",
+const RegisterCommand registered_draw_net({"draw_net",
                                   "[NET PICTURE]",
                                   "draws a net (with Graphviz)",
                                   {"model", "output", "rankdir", "phase", "level", "stage",

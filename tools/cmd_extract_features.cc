@@ -83,7 +83,7 @@ int RunExtractFeatures(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered(
+const RegisterCommand registered_extract_features(
     {"extract_features",
      "[WEIGHTS NET BLOBS DATABASES BATCHES BACKEND [CPU|GPU [NUMBER]]]",
      "stores blobs of a net in databases or HDF5 files",

@@ -76,7 +76,7 @@ int RunLaunch(const std::vector<std::string>& arguments) {
   return launcher.Run();
 }
 
-const RegisterCommand registered(
+const RegisterCommand registered_launch(
     {"launch",
      "-- COMMAND...",
      "runs a command of millrace on all nodes of a cluster",

@@ -32,7 +32,7 @@ int RunPlot(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered(
+const RegisterCommand registered_plot(
     {"plot", "RUN.jsonl...", "draws loss and accuracy of runs (with gnuplot)", {"o"}, RunPlot});
 
 }  // namespace

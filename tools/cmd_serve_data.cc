@@ -174,7 +174,7 @@ int RunServeData(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered(
+const RegisterCommand registered_serve_data(
     {"serve_data",
      "",
      "makes the batches of data layers once, for the workers of several processes",

@@ -208,7 +208,7 @@ int RunSimulate(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered(
+const RegisterCommand registered_simulate(
     {"simulate",
      "",
      "trains by many workers in one process, in virtual time, on a simulated network",

@@ -25,7 +25,7 @@ int RunSnapshotInfo(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered({"snapshot_info",
+const RegisterCommand registered_snapshot_info({"snapshot_info",
                                   "FILE...",
                                   "tells what files of weights, solver states and means hold",
                                   {"json"},

@@ -42,7 +42,7 @@ ApVersion ApVersionFromFlag() {
   }
 }
 
-int RunTest(const std::vector<std::string>& arguments) {
+int TestNet(const std::vector<std::string>& arguments) {
   ExpectArguments(arguments, 0, "none");
   RequireFlag("model", FLAGS_model);
   if (FLAGS_weights.empty() == FLAGS_shm.empty()) {
@@ -92,13 +92,13 @@ int RunTest(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered({"test",
+const RegisterCommand registered_test({"test",
                                   "",
                                   "scores saved weights, or those of a running training",
                                   {"model", "weights", "shm", "gpu", "precision", "gpu_fused_bias",
                                    "gpu_measure_seconds", "gpu_transform", "iterations", "phase",
                                    "level", "stage", "plugins", "ap_version"},
-                                  RunTest,
+                                  TestNet,
                                   {"solver", "snapshot", "sigint_effect", "sighup_effect"},
                                   "millrace test --model=lenet_train_test.prototxt "
                                   "--weights=lenet_iter_10000.caffemodel --iterations=100"});

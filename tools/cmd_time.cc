@@ -59,7 +59,7 @@ int RunTime(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered({"time",
+const RegisterCommand registered_time({"time",
                                   "",
                                   "measures each layer's forward and backward pass",
                                   {"model", "weights", "gpu", "precision", "gpu_fused_bias",

@@ -69,7 +69,7 @@ int RunTop(const std::vector<std::string>& arguments) {
   }
 }
 
-const RegisterCommand registered({"top",
+const RegisterCommand registered_top({"top",
                                   "",
                                   "shows what the trainings on this machine are doing",
                                   {"once", "interval", "peers", "json"},

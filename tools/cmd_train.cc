@@ -132,7 +132,7 @@ int RunTrain(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered({"train",
+const RegisterCommand registered_train({"train",
                                   "",
                                   "trains a net as its solver file says",
                                   {"solver",

@@ -39,7 +39,7 @@ int RunTransports(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered({"transports",
+const RegisterCommand registered_transports({"transports",
                                   "",
                                   "lists the transports of this build and their options",
                                   {"plugins"},

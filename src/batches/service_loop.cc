@@ -20,9 +20,9 @@
 namespace millrace::inline batches {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kMetricsNs = 100 * kMs;   // between two updates of the metrics
-constexpr int64_t kHelloNs = 10'000 * kMs;  // within which a new connection says what it wants
+constexpr int64_t kNsPerMs = 1'000'000;
+constexpr int64_t kMetricsNs = 100 * kNsPerMs;   // between two updates of the metrics
+constexpr int64_t kHelloNs = 10'000 * kNsPerMs;  // within which a new connection says what it wants
 
 DispatcherConfig DispatcherConfigOf(const BatchServerConfig& config) {
   const size_t ahead = config.threads + size_t{2};
@@ -194,7 +194,7 @@ void ServiceLoop::Wait() {
     polled.push_back({link.get(), POLLIN, 0});
     abandoned.push_back(id);
   }
-  const int tick_ms = static_cast<int>(std::clamp<int64_t>(timeout_ns_ / (8 * kMs), 1, 100));
+  const int tick_ms = static_cast<int>(std::clamp<int64_t>(timeout_ns_ / (8 * kNsPerMs), 1, 100));
   if (poll(polled.data(), polled.size(), tick_ms) < 0 && errno != EINTR) {
     throw Error("minibatch service: poll: ", ErrnoText(errno));
   }

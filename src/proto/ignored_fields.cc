@@ -7,11 +7,11 @@
 namespace millrace::inline proto {
 namespace {
 
-using Fields = std::map<std::string, std::set<std::string>>;
+using FieldSets = std::map<std::string, std::set<std::string>>;
 
 // Choices of libraries, number types, threads and memory, of NVIDIA's and Intel's forks.
-const Fields& Implementation() {
-  static const Fields fields = {
+const FieldSets& Implementation() {
+  static const FieldSets fields = {
       {"NetParameter",
        {"engine", "default_forward_type", "default_backward_type", "default_forward_math",
         "default_backward_math", "default_conv_algos_override", "default_cudnn_math_override",

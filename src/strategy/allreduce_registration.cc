@@ -44,14 +44,14 @@ std::vector<DeviceWeights*> ReplicasOf(const StrategyContext& context) {
 
 using Rule = SynchronousMergeConfig::Rule;
 
-struct RuleEntry {
+struct AllreduceRule {
   PartDescriptor part;
   Rule rule;
 };
 
-const PartRegistry<RuleEntry>& Rules() {
-  static const PartRegistry<RuleEntry> rules = [] {
-    PartRegistry<RuleEntry> made("merge rule of the strategy allreduce");
+const PartRegistry<AllreduceRule>& AllreduceRules() {
+  static const PartRegistry<AllreduceRule> rules = [] {
+    PartRegistry<AllreduceRule> made("merge rule of the strategy allreduce");
     made.Register({{.name = "additive"}, Rule::kAdditive});
     made.Register({{.name = "average"}, Rule::kAverage});
     made.Register({{.name = "easgd",
@@ -74,7 +74,7 @@ SynchronousMergeConfig MergeConfigOf(const caffe::StrategyParameter& strategy,
                                      const PartValues& parameters) {
   const caffe::PartParameter& rule = strategy.merge_rule();
   const auto [entry, values] =
-      Rules().Choose("strategy.merge_rule", rule.type(), ValuesOf(rule.param()));
+      AllreduceRules().Choose("strategy.merge_rule", rule.type(), ValuesOf(rule.param()));
   SynchronousMergeConfig config;
   config.every = static_cast<int64_t>(parameters.at("every"));
   config.rule = entry.rule;
@@ -87,7 +87,7 @@ SynchronousMergeConfig MergeConfigOf(const caffe::StrategyParameter& strategy,
   return config;
 }
 
-void Check(const caffe::SolverParameter& param) {
+void CheckAllreduce(const caffe::SolverParameter& param) {
   const caffe::StrategyParameter& strategy = param.strategy();
   const PartValues parameters = ChooseStrategy(strategy).values;
   const auto every = static_cast<int64_t>(parameters.at("every"));
@@ -188,7 +188,7 @@ const RegisterStrategy allreduce(
                {.name = "every", .default_value = 1, .least = 1, .most = 1e9, .whole = true},
                // Seconds of silence after which a process of mpirun or srun counts as lost.
                {.name = "peer_timeout", .default_value = 60, .least = 1, .most = 1e6}}},
-     .check = Check,
+     .check = CheckAllreduce,
      .make = MakeAllreduce,
      .synchronous = true,
      .links_devices = false,

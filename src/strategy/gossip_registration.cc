@@ -11,13 +11,13 @@
 namespace millrace::inline strategy {
 namespace {
 
-struct RuleEntry {
+struct GossipRule {
   PartDescriptor part;
 };
 
-const PartRegistry<RuleEntry>& Rules() {
-  static const PartRegistry<RuleEntry> rules = [] {
-    PartRegistry<RuleEntry> made("merge rule of the strategy gossip");
+const PartRegistry<GossipRule>& GossipRules() {
+  static const PartRegistry<GossipRule> rules = [] {
+    PartRegistry<GossipRule> made("merge rule of the strategy gossip");
     made.Register(
         {{.name = "noloco",
           .parameters = {{.name = "momentum", .default_value = 0.5, .least = 0, .most = 0.99},
@@ -34,7 +34,7 @@ std::optional<NoLoCo> NoLoCoOf(const caffe::StrategyParameter& strategy) {
   if (!strategy.has_merge_rule()) return std::nullopt;
   const caffe::PartParameter& rule = strategy.merge_rule();
   const auto [entry, values] =
-      Rules().Choose("strategy.merge_rule", rule.type(), ValuesOf(rule.param()));
+      GossipRules().Choose("strategy.merge_rule", rule.type(), ValuesOf(rule.param()));
   const auto value = [&, &of = values](const char* name) {
     return static_cast<float>(of.at(name));
   };
@@ -43,7 +43,7 @@ std::optional<NoLoCo> NoLoCoOf(const caffe::StrategyParameter& strategy) {
 
 namespace {
 
-void Check(const caffe::SolverParameter& param) {
+void CheckGossip(const caffe::SolverParameter& param) {
   SyncConditions conditions(param.strategy());
   NoLoCoOf(param.strategy());
 }
@@ -75,7 +75,7 @@ StrategyMaker MakeGossip(const StrategyContext& context) {
 }
 
 const RegisterStrategy gossip({.part = {.name = "gossip"},
-                               .check = Check,
+                               .check = CheckGossip,
                                .make = MakeGossip,
                                .links_devices = false,
                                .rule_with_state = [](const caffe::SolverParameter& param) {

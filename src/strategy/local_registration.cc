@@ -12,14 +12,14 @@ namespace {
 
 using Rule = MergerConfig::Rule;
 
-struct RuleEntry {
+struct LocalRule {
   PartDescriptor part;
   Rule rule;
 };
 
-const PartRegistry<RuleEntry>& Rules() {
-  static const PartRegistry<RuleEntry> rules = [] {
-    PartRegistry<RuleEntry> made("merge rule of the strategy local");
+const PartRegistry<LocalRule>& LocalRules() {
+  static const PartRegistry<LocalRule> rules = [] {
+    PartRegistry<LocalRule> made("merge rule of the strategy local");
     made.Register({{.name = "additive"}, Rule::kAdditive});
     made.Register({{.name = "average", .parameters = {{.name = "share", .least = 0, .most = 1}}},
                    Rule::kAverage});
@@ -42,7 +42,7 @@ MergerConfig MergerConfigOf(const caffe::StrategyParameter& strategy) {
   if (strategy.has_merge_rule()) {
     const caffe::PartParameter& rule = strategy.merge_rule();
     const std::string field = "strategy.merge_rule";
-    const auto [entry, of_rule] = Rules().Choose(field, rule.type(), ValuesOf(rule.param()));
+    const auto [entry, of_rule] = LocalRules().Choose(field, rule.type(), ValuesOf(rule.param()));
     config.rule = entry.rule;
     if (config.rule == Rule::kAverage) config.share = of_rule.at("share");
     if (config.rule == Rule::kElastic) config.pull = of_rule.at("pull");
@@ -69,7 +69,7 @@ MergerConfig MergerConfigOf(const caffe::StrategyParameter& strategy) {
 
 namespace {
 
-void Check(const caffe::SolverParameter& param) { MergerConfigOf(param.strategy()); }
+void CheckLocal(const caffe::SolverParameter& param) { MergerConfigOf(param.strategy()); }
 
 StrategyMaker MakeLocal(const StrategyContext& context) {
   return [context](int index) {
@@ -89,7 +89,7 @@ const RegisterStrategy local(
     {.part = {.name = "local",
               .parameters = {{.name = "fetch", .least = 0, .most = 1e9, .whole = true},
                              {.name = "push", .least = 0, .most = 1e9, .whole = true}}},
-     .check = Check,
+     .check = CheckLocal,
      .make = MakeLocal,
      .links_devices = false,
      .rule_with_state = [](const caffe::SolverParameter& param) {

@@ -10,12 +10,12 @@
 namespace millrace::inline transport {
 namespace {
 
-struct HostAndPort {
+struct AddressParts {
   std::string host, port;
 };
 
 // Both parts are empty if `text` has the wrong format.
-HostAndPort Split(const std::string& text) {
+AddressParts SplitAddress(const std::string& text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos) return {};
   std::string host = text.substr(0, colon);
@@ -30,7 +30,7 @@ HostAndPort Split(const std::string& text) {
 }
 
 // Sets `address` to the first one that the system finds. Returns the status of getaddrinfo.
-int LookUp(const HostAndPort& parts, int flags, InetAddress* address) {
+int LookUp(const AddressParts& parts, int flags, InetAddress* address) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_DGRAM;
@@ -67,14 +67,14 @@ uint64_t InetAddress::Hash() const {
 }
 
 std::optional<InetAddress> ParseInetAddress(const std::string& text) {
-  const HostAndPort parts = Split(text);
+  const AddressParts parts = SplitAddress(text);
   InetAddress address;
   if (parts.host.empty() || LookUp(parts, AI_NUMERICHOST, &address) != 0) return {};
   return address;
 }
 
 InetAddress ResolveUdpAddress(const std::string& field, const std::string& text) {
-  const HostAndPort parts = Split(text);
+  const AddressParts parts = SplitAddress(text);
   if (parts.host.empty()) {
     throw Error(field, "=", text, ": expected HOST:PORT or [IPV6]:PORT, the port from 0 to 65535");
   }
