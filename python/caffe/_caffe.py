@@ -1,5 +1,5 @@
 """The names of pycaffe's compiled module: scripts look at the types of what nets have."""
-from millrace import Blob, Layer
+from millrace import Blob, Layer, layer_types as layer_type_list
 from millrace._millrace import BlobVec
 
 from .net import Net

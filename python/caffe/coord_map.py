@@ -23,8 +23,8 @@ def _sizes(params, name, default):
     return np.array(params.get(name, default), ndmin=1)
 
 
-def _window(fn):
-    """axis, stride, extent and padding of a convolution or pooling."""
+def conv_params(fn):
+    """(axis, stride, extent with dilation, padding) of a convolution or pooling."""
     params = fn.params.get("convolution_param", fn.params)
     for side in ("h", "w"):
         for name in ("pad", "kernel", "stride"):
@@ -33,19 +33,25 @@ def _window(fn):
     return params.get("axis", 1), _sizes(params, "stride", 1), extent, _sizes(params, "pad", 0)
 
 
+def crop_params(fn):
+    """(axis, offset) of a Crop: the first axis that it crops."""
+    params = fn.params.get("crop_param", fn.params)
+    return params.get("axis", 2), _sizes(params, "offset", 0)
+
+
 def coord_map(fn):
     """The map of a layer, from its output to its input."""
     if fn.type_name in _POINTWISE:
         return _IDENTITY
     if fn.type_name in ("Convolution", "Pooling", "Im2col"):
-        axis, stride, extent, pad = _window(fn)
+        axis, stride, extent, pad = conv_params(fn)
         return axis, 1 / stride, (pad - (extent - 1) / 2) / stride
     if fn.type_name == "Deconvolution":
-        axis, stride, extent, pad = _window(fn)
+        axis, stride, extent, pad = conv_params(fn)
         return axis, stride, (extent - 1) / 2 - pad
     if fn.type_name == "Crop":
-        params = fn.params.get("crop_param", fn.params)
-        return params.get("axis", 2) - 1, 1, -_sizes(params, "offset", 0)
+        axis, offset = crop_params(fn)
+        return axis - 1, 1, -offset
     raise UndefinedMapException(fn.type_name)
 
 

@@ -3,6 +3,15 @@ import numpy as np
 
 from .proto import caffe_pb2
 
+
+def __getattr__(name):
+    """scikit-image, which scripts take from here; needed by nothing else."""
+    if name != "skimage":
+        raise AttributeError(f"module 'caffe.io' has no attribute '{name}'")
+    import skimage.io
+    import skimage.transform
+    return skimage
+
 # ---- Messages ----
 
 

@@ -109,6 +109,10 @@ class Net:
                     weights[top] = weight
         return weights
 
+    @property
+    def _blob_loss_weights(self):
+        return list(self.blob_loss_weights.values())
+
     def _index(self, layer, default):
         if layer is None:
             return default

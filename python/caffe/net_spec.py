@@ -24,6 +24,11 @@ def _fields_of_types():
 _FIELDS = _fields_of_types()
 
 
+def param_name_dict():
+    """The same without "_param": Convolution -> convolution."""
+    return {name: field[:-len("_param")] for name, field in _FIELDS.items()}
+
+
 def assign_proto(proto, name, val):
     """Sets field `name` of a message: a dict is a message, a list a repeated field, and so is a
     single value of one."""

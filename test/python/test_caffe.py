@@ -204,6 +204,19 @@ def test_modules_of_pycaffe_have_its_names():
     assert caffe._caffe.Net is caffe.pycaffe.Net is caffe.Net
     assert caffe.pycaffe.SGDSolver is caffe._caffe.SGDSolver is caffe.SGDSolver
     assert issubclass(caffe.Classifier, caffe._caffe.Net)
+    assert "Convolution" in caffe._caffe.layer_type_list()
+    assert caffe.net_spec.param_name_dict()["InnerProduct"] == "inner_product"
+    with pytest.raises(AttributeError, match="'caffe.io' has no attribute 'images'"):
+        caffe.io.images
+
+
+def test_weights_of_losses_by_blob(write):
+    net = caffe.Net(write("n.prototxt", """
+      layer { name: 'in' type: 'Input' top: 'x' top: 'y' input_param { shape { dim: 2 dim: 3 } shape { dim: 2 dim: 3 } } }
+      layer { name: 'loss' type: 'EuclideanLoss' bottom: 'x' bottom: 'y' top: 'loss' loss_weight: 2.5 }"""),
+                    caffe.TEST)
+    assert dict(net.blob_loss_weights) == {"x": 0, "y": 0, "loss": 2.5}
+    assert net._blob_loss_weights[list(net._blob_names).index("loss")] == 2.5
 
 
 def test_layers_call_back(deploy):
@@ -466,6 +479,9 @@ def test_coord_map_crops_a_deconvolution_to_its_input():
     assert (axis, float(a), float(b)) == (1, 1, -10)
     n.score = caffe.coord_map.crop(n.up, n.data)
     assert list(n.to_proto().layer[-1].crop_param.offset) == [10]
+    axis, stride, extent, pad = caffe.coord_map.conv_params(n.conv.fn)
+    assert (axis, int(stride), int(extent), int(pad)) == (1, 1, 3, 10)
+    assert caffe.coord_map.crop_params(n.score.fn) == (2, [10])
     n.ip = L.InnerProduct(n.up, num_output=2)
     with pytest.raises(RuntimeError):
         caffe.coord_map.coord_map_from_to(n.ip, n.data)
