@@ -46,11 +46,20 @@ void ParseSettings(const std::string& field, const std::string& text, Rendezvous
       config->address = ParseAddress(field + ": address", setting.substr(equals + 1));
       continue;
     }
+    if (key == "control") {
+      const std::string address = setting.substr(equals + 1);
+      const auto parsed = ParseHostAndPort(address);
+      if (!parsed || parsed->port == 0) {
+        throw Error(field, ": \"", setting, "\" given, expected control=HOST:PORT");
+      }
+      config->control = address;
+      continue;
+    }
     const auto seconds = ParseNumber<int64_t>(setting.substr(equals + 1));
     const bool is_lease = key == "lease";
     if (!is_lease && key != "restart") {
-      throw Error(field, ": \"", setting, "\" given, expected lease=SECONDS, restart=SECONDS or ",
-                  "address=IP");
+      throw Error(field, ": \"", setting, "\" given, expected lease=SECONDS, restart=SECONDS, ",
+                  "address=IP or control=HOST:PORT");
     }
     const int64_t least = is_lease ? 2 : 0;
     if (!seconds || *seconds < least || *seconds > 86'400) {
@@ -163,7 +172,7 @@ RendezvousConfig ParseRendezvous(const RendezvousOptions& options) {
   config.user = options.user;
   config.password_file = options.password_file;
   config.authorities = options.authorities;
-  config.control = options.control;
+  if (!options.control.empty()) config.control = options.control;
   return config;
 }
 

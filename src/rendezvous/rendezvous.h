@@ -23,14 +23,14 @@ namespace millrace::inline rendezvous {
 
 // How a user names a run and its registry.
 struct RendezvousOptions {
-  std::string url = "";            // SCHEME://HOST:PORT[,HOST:PORT...]/RUN[?lease=10&restart=60]
+  std::string url = "";            // SCHEME://HOST:PORT[,HOST:PORT...]/RUN[?lease=10&restart=60...]
   std::string nodes = "";          // "MIN:MAX", or "MAX" for 1:MAX
   std::string user = "";           // of the registry; "": none
   std::string password_file = "";  // of the user
   std::string authorities = "";  // PEM file that the registry's certificate is checked by, for TLS
   std::string address = "";      // of this node; "": that from which it reaches the registry
   // "host:port" where this node's control service listens; "": none. Registered if other nodes
-  // reach it; any address stands for `address`.
+  // reach it; any address stands for `address`. Replaces that of the URL (control=).
   std::string control = "";
 };
 

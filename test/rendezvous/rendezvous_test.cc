@@ -43,6 +43,12 @@ TEST(RendezvousOptions, NameRegistryRunAndNodes) {
   EXPECT_EQ(config.min_nodes, 2);
   EXPECT_EQ(config.max_nodes, 4);
   EXPECT_EQ(ParseRendezvous(Options("memory://h:1/r?address=::1", "8", "")).address, "::1");
+  RendezvousOptions controlled = Options("memory://h:1/r?control=10.0.0.2:8400", "8");
+  EXPECT_EQ(ParseRendezvous(controlled).control, "10.0.0.2:8400");
+  controlled.control = "10.0.0.3:1";
+  EXPECT_EQ(ParseRendezvous(controlled).control, "10.0.0.3:1");
+  EXPECT_CONTAINS(ErrorOf([] { ParseRendezvous(Options("memory://h:1/r?control=10.0.0.2", "8")); }),
+                  "\"control=10.0.0.2\" given, expected control=HOST:PORT");
   EXPECT_EQ(Parse("memory://h:1/r", "8").min_nodes, 1);
   EXPECT_EQ(Parse("memory://h:1/r", "8").max_nodes, 8);
   EXPECT_FALSE(IsOfThisMachine(config));
@@ -58,9 +64,9 @@ TEST(RendezvousOptions, AreRefusedInOneLine) {
   EXPECT_CONTAINS(ParseError("memory://h:1/a/b"), "\"a/b\" given as the name of the run");
   EXPECT_CONTAINS(ParseError("memory://h:1/r?lease=1"), "expected lease=SECONDS, from 2 to 86400");
   EXPECT_CONTAINS(ParseError("memory://h:1/r?x=1"),
-                  "expected lease=SECONDS, restart=SECONDS or address=IP");
+                  "expected lease=SECONDS, restart=SECONDS, address=IP or control=HOST:PORT");
   EXPECT_CONTAINS(ParseError("memory://h:1/r?"),
-                  "expected lease=SECONDS, restart=SECONDS or address=IP");
+                  "expected lease=SECONDS, restart=SECONDS, address=IP or control=HOST:PORT");
   EXPECT_CONTAINS(ParseError("memory://h:1/r?address=h"), "address=h: expected an IP address");
   for (const char* nodes : {"", "1", "0:4", "5:4", "2:", ":4", "2:4:8", "1:5000", "x"}) {
     EXPECT_CONTAINS(ParseError("memory://h:1/r", nodes), "expected MIN:MAX");
