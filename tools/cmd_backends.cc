@@ -19,11 +19,12 @@ int RunBackends(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered_backends({"backends",
-                                  "",
-                                  "lists the modules of this installation and what each holds",
-                                  {},
-                                  RunBackends});
+const RegisterCommand registered_backends(
+    {"backends",
+     "",
+     "lists the modules of this installation and what each holds",
+     {},
+     RunBackends});
 
 }  // namespace
 }  // namespace millrace

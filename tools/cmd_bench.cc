@@ -91,11 +91,12 @@ int RunBench(const std::vector<std::string>& arguments) {
 }
 
 const RegisterCommand registered_bench({"bench",
-                                  "",
-                                  "measures the segments of a cluster without training",
-                                  {"topology", "node", "seconds", "warmup", "wait", "floats",
-                                   "model", "solver", "phase", "level", "stage", "json", "plugins"},
-                                  RunBench});
+                                        "",
+                                        "measures the segments of a cluster without training",
+                                        {"topology", "node", "seconds", "warmup", "wait", "floats",
+                                         "model", "solver", "phase", "level", "stage", "json",
+                                         "plugins"},
+                                        RunBench});
 
 }  // namespace
 }  // namespace millrace

@@ -243,15 +243,15 @@ int RunCtl(const Arguments& arguments) {
 }
 
 const RegisterCommand registered_ctl({"ctl",
-                                  "ACTION",
-                                  "watches and controls a run through its control service",
-                                  {"control", "topology", "node", "rendezvous", "rendezvous_user",
-                                   "rendezvous_password_file", "key_file", "tls", "authorities",
-                                   "timeout", "json"},
-                                  RunCtl,
-                                  {},
-                                  "millrace ctl snapshot",
-                                  kActions});
+                                      "ACTION",
+                                      "watches and controls a run through its control service",
+                                      {"control", "topology", "node", "rendezvous",
+                                       "rendezvous_user", "rendezvous_password_file", "key_file",
+                                       "tls", "authorities", "timeout", "json"},
+                                      RunCtl,
+                                      {},
+                                      "millrace ctl snapshot",
+                                      kActions});
 
 }  // namespace
 }  // namespace millrace

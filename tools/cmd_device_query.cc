@@ -17,13 +17,14 @@ int RunDeviceQuery(const std::vector<std::string>& arguments) {
 }
 
 const RegisterCommand registered_device_query({"device_query",
-                                  "",
-                                  "lists the GPUs of this machine",
-                                  {"gpu", "plugins"},
-                                  RunDeviceQuery,
-                                  {"solver", "model", "phase", "level", "stage", "snapshot",
-                                   "weights", "iterations", "sigint_effect", "sighup_effect"},
-                                  "millrace device_query --gpu=0"});
+                                               "",
+                                               "lists the GPUs of this machine",
+                                               {"gpu", "plugins"},
+                                               RunDeviceQuery,
+                                               {"solver", "model", "phase", "level", "stage",
+                                                "snapshot", "weights", "iterations",
+                                                "sigint_effect", "sighup_effect"},
+                                               "millrace device_query --gpu=0"});
 
 }  // namespace
 }  // namespace millrace

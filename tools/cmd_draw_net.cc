@@ -55,11 +55,11 @@ int RunDrawNet(const std::vector<std::string>& arguments) {
 }
 
 const RegisterCommand registered_draw_net({"draw_net",
-                                  "[NET PICTURE]",
-                                  "draws a net (with Graphviz)",
-                                  {"model", "output", "rankdir", "phase", "level", "stage",
-                                   "plugins"},
-                                  RunDrawNet});
+                                           "[NET PICTURE]",
+                                           "draws a net (with Graphviz)",
+                                           {"model", "output", "rankdir", "phase", "level", "stage",
+                                            "plugins"},
+                                           RunDrawNet});
 
 }  // namespace
 }  // namespace millrace

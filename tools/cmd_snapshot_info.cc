@@ -25,11 +25,12 @@ int RunSnapshotInfo(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered_snapshot_info({"snapshot_info",
-                                  "FILE...",
-                                  "tells what files of weights, solver states and means hold",
-                                  {"json"},
-                                  RunSnapshotInfo});
+const RegisterCommand registered_snapshot_info(
+    {"snapshot_info",
+     "FILE...",
+     "tells what files of weights, solver states and means hold",
+     {"json"},
+     RunSnapshotInfo});
 
 }  // namespace
 }  // namespace millrace

@@ -58,7 +58,7 @@ int TestNet(const std::vector<std::string>& arguments) {
   options.state = NetStateFromFlags(param, caffe::TEST);
   options.data = &data;
   options.data_scope = "test0";
-  ApplyGpuFlags();
+  options.gpu = GpuSettingsFromFlags();
   options.device = &ChooseDevice(FLAGS_gpu);
   BuiltNet net(param, source, options);
   net.LogNotices();
@@ -92,16 +92,16 @@ int TestNet(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered_test({"test",
-                                  "",
-                                  "scores saved weights, or those of a running training",
-                                  {"model", "weights", "shm", "gpu", "precision", "gpu_fused_bias",
-                                   "gpu_measure_seconds", "gpu_transform", "iterations", "phase",
-                                   "level", "stage", "plugins", "ap_version"},
-                                  TestNet,
-                                  {"solver", "snapshot", "sigint_effect", "sighup_effect"},
-                                  "millrace test --model=lenet_train_test.prototxt "
-                                  "--weights=lenet_iter_10000.caffemodel --iterations=100"});
+const RegisterCommand registered_test(
+    {"test",
+     "",
+     "scores saved weights, or those of a running training",
+     {"model", "weights", "shm", "gpu", "precision", "gpu_fused_bias", "gpu_measure_seconds",
+      "gpu_transform", "iterations", "phase", "level", "stage", "plugins", "ap_version"},
+     TestNet,
+     {"solver", "snapshot", "sigint_effect", "sighup_effect"},
+     "millrace test --model=lenet_train_test.prototxt "
+     "--weights=lenet_iter_10000.caffemodel --iterations=100"});
 
 }  // namespace
 }  // namespace millrace

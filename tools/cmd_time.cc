@@ -28,7 +28,7 @@ int RunTime(const std::vector<std::string>& arguments) {
   BuiltNetOptions options;
   options.state = NetStateFromFlags(param);
   options.data = &data;
-  ApplyGpuFlags();
+  options.gpu = GpuSettingsFromFlags();
   options.device = &ChooseDevice(FLAGS_gpu);
   options.backward_without_loss = true;
   BuiltNet net(param, source, options);
@@ -60,15 +60,15 @@ int RunTime(const std::vector<std::string>& arguments) {
 }
 
 const RegisterCommand registered_time({"time",
-                                  "",
-                                  "measures each layer's forward and backward pass",
-                                  {"model", "weights", "gpu", "precision", "gpu_fused_bias",
-                                   "gpu_measure_seconds", "gpu_transform", "iterations", "json",
-                                   "phase", "level", "stage", "plugins"},
-                                  RunTime,
-                                  {"solver", "snapshot", "sigint_effect", "sighup_effect"},
-                                  "millrace time --model=lenet_train_test.prototxt "
-                                  "--iterations=10"});
+                                       "",
+                                       "measures each layer's forward and backward pass",
+                                       {"model", "weights", "gpu", "precision", "gpu_fused_bias",
+                                        "gpu_measure_seconds", "gpu_transform", "iterations",
+                                        "json", "phase", "level", "stage", "plugins"},
+                                       RunTime,
+                                       {"solver", "snapshot", "sigint_effect", "sighup_effect"},
+                                       "millrace time --model=lenet_train_test.prototxt "
+                                       "--iterations=10"});
 
 }  // namespace
 }  // namespace millrace

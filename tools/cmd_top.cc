@@ -70,10 +70,10 @@ int RunTop(const std::vector<std::string>& arguments) {
 }
 
 const RegisterCommand registered_top({"top",
-                                  "",
-                                  "shows what the trainings on this machine are doing",
-                                  {"once", "interval", "peers", "json"},
-                                  RunTop});
+                                      "",
+                                      "shows what the trainings on this machine are doing",
+                                      {"once", "interval", "peers", "json"},
+                                      RunTop});
 
 }  // namespace
 }  // namespace millrace

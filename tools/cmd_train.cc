@@ -87,8 +87,8 @@ int RunTrain(const std::vector<std::string>& arguments) {
   TrainOptions options;
   options.solver_file = FLAGS_solver;
   if (!gflags::GetCommandLineFlagInfoOrDie("cpu").is_default) options.solvers = FLAGS_cpu;
-  ApplyGpuFlags();
-  SetPassGraphs(ParsePassGraphs(FLAGS_cuda_graphs));
+  options.gpu_settings = GpuSettingsFromFlags();
+  options.gpu_settings.graphs = ParseGraphUse(FLAGS_cuda_graphs);
   options.gpus = ChooseGpus(FLAGS_gpu);
   if (FLAGS_gpu_max_mbps < 0) {
     throw Error("--gpu_max_mbps=", FLAGS_gpu_max_mbps, ": expected at least 0");
@@ -133,43 +133,43 @@ int RunTrain(const std::vector<std::string>& arguments) {
 }
 
 const RegisterCommand registered_train({"train",
-                                  "",
-                                  "trains a net as its solver file says",
-                                  {"solver",
-                                   "cpu",
-                                   "gpu",
-                                   "precision",
-                                   "gpu_fused_bias",
-                                   "gpu_measure_seconds",
-                                   "gpu_transform",
-                                   "cuda_graphs",
-                                   "gpu_max_mbps",
-                                   "weights",
-                                   "snapshot",
-                                   "shm",
-                                   "metrics",
-                                   "tensorboard",
-                                   "shard",
-                                   "topology",
-                                   "node",
-                                   "rendezvous",
-                                   "nodes",
-                                   "rendezvous_address",
-                                   "rendezvous_user",
-                                   "rendezvous_password_file",
-                                   "control",
-                                   "control_certificate",
-                                   "control_private_key",
-                                   "key_file",
-                                   "authorities",
-                                   "level",
-                                   "stage",
-                                   "sigint_effect",
-                                   "sighup_effect",
-                                   "plugins"},
-                                  RunTrain,
-                                  {"model", "phase", "iterations"},
-                                  "millrace train --solver=lenet_solver.prototxt --cpu=2"});
+                                        "",
+                                        "trains a net as its solver file says",
+                                        {"solver",
+                                         "cpu",
+                                         "gpu",
+                                         "precision",
+                                         "gpu_fused_bias",
+                                         "gpu_measure_seconds",
+                                         "gpu_transform",
+                                         "cuda_graphs",
+                                         "gpu_max_mbps",
+                                         "weights",
+                                         "snapshot",
+                                         "shm",
+                                         "metrics",
+                                         "tensorboard",
+                                         "shard",
+                                         "topology",
+                                         "node",
+                                         "rendezvous",
+                                         "nodes",
+                                         "rendezvous_address",
+                                         "rendezvous_user",
+                                         "rendezvous_password_file",
+                                         "control",
+                                         "control_certificate",
+                                         "control_private_key",
+                                         "key_file",
+                                         "authorities",
+                                         "level",
+                                         "stage",
+                                         "sigint_effect",
+                                         "sighup_effect",
+                                         "plugins"},
+                                        RunTrain,
+                                        {"model", "phase", "iterations"},
+                                        "millrace train --solver=lenet_solver.prototxt --cpu=2"});
 
 }  // namespace
 }  // namespace millrace

@@ -40,10 +40,10 @@ int RunTransports(const std::vector<std::string>& arguments) {
 }
 
 const RegisterCommand registered_transports({"transports",
-                                  "",
-                                  "lists the transports of this build and their options",
-                                  {"plugins"},
-                                  RunTransports});
+                                             "",
+                                             "lists the transports of this build and their options",
+                                             {"plugins"},
+                                             RunTransports});
 
 }  // namespace
 }  // namespace millrace

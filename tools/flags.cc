@@ -11,7 +11,6 @@
 #include "base/registration.h"
 #include "base/text/split.h"
 #include "capi/load_plugin.h"
-#include "nn/gpu/gpu_settings.h"
 
 DEFINE_string(model, "", "the net: a prototxt file");
 DEFINE_string(weights, "", "start weights: .caffemodel files, separated by commas");
@@ -56,13 +55,14 @@ void RequireFlag(const char* name, const std::string& value) {
   if (value.empty()) throw Error("--", name, " is missing");
 }
 
-void ApplyGpuFlags() {
+GpuSettings GpuSettingsFromFlags() {
   if (!(FLAGS_gpu_measure_seconds >= 0)) {
     throw Error("--gpu_measure_seconds=", FLAGS_gpu_measure_seconds, ": expected at least 0");
   }
-  SetGpuSettings(
-      {ParseGpuPrecision(FLAGS_precision), FLAGS_gpu_fused_bias, FLAGS_gpu_measure_seconds});
-  SetGpuTransform(FLAGS_gpu_transform);
+  return {.precision = ParseGpuPrecision(FLAGS_precision),
+          .fused_bias = FLAGS_gpu_fused_bias,
+          .measure_seconds = FLAGS_gpu_measure_seconds,
+          .transform_images = FLAGS_gpu_transform};
 }
 
 std::vector<std::string> SplitList(const std::string& text) { return SplitWords(text, ','); }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/gpu/gpu_settings.h"
 #include "proto/caffe.pb.h"
 #include "rendezvous/rendezvous.h"
 
@@ -24,9 +25,9 @@ namespace millrace {
 // Throws Error if `value`, of a flag that a command requires, is empty.
 void RequireFlag(const char* name, const std::string& value);
 
-// Sets what --precision, --gpu_fused_bias, --gpu_measure_seconds and --gpu_transform say of the
-// nets of this process. Throws Error for a wrong value.
-void ApplyGpuFlags();
+// What --precision, --gpu_fused_bias, --gpu_measure_seconds and --gpu_transform say. Throws Error
+// for a wrong value.
+GpuSettings GpuSettingsFromFlags();
 
 // Splits "a,b" into {"a", "b"}; empty parts are dropped.
 std::vector<std::string> SplitList(const std::string& text);

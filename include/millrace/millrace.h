@@ -200,9 +200,13 @@ typedef struct millrace_session_options {
   // "0,2" or "all": a solver on each of these GPUs, whose progress streams into the weights of
   // millrace_session_net (millrace/session.h). NULL: none.
   const char* gpus;
+  const char* precision;  // of GPUs: "auto", "fp32", "tf32" or "bf16"; NULL: "auto"
 } millrace_session_options;
-#define MILLRACE_SESSION_OPTIONS_INIT \
-  { sizeof(millrace_session_options), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL }
+#define MILLRACE_SESSION_OPTIONS_INIT                                                          \
+  {                                                                                            \
+    sizeof(millrace_session_options), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, \
+        NULL, NULL                                                                             \
+  }
 
 // Reads a solver file and its nets, or the text of one, for which `name` stands in messages and as
 // the prefix of snapshots. In a cluster, blocks until this node has the run's weights. `options`
@@ -298,9 +302,10 @@ typedef struct millrace_run_options {
   int metrics;                 // not 0: the run's metrics are among those of the process
   const char* rendezvous;      // as in millrace_session_options
   const char* nodes;
+  const char* precision;  // of GPUs: "auto", "fp32", "tf32" or "bf16"; NULL: "auto"
 } millrace_run_options;
 #define MILLRACE_RUN_OPTIONS_INIT \
-  { sizeof(millrace_run_options), NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL }
+  { sizeof(millrace_run_options), NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL }
 
 // Starts a run. Mistakes in files are errors of millrace_run_wait.
 MILLRACE_API int millrace_run_start(const millrace_run_options* options, millrace_run** run);
@@ -327,9 +332,11 @@ typedef struct millrace_run_status {
   double images_per_iteration;   // of one solver
   int64_t snapshot_iteration;    // of the last snapshot; -1: none
   const char* snapshot;          // its .solverstate; "": none. Belongs to the run
+  const char* node;              // this node's name, and that of its cluster; "": none, or not
+  const char* cluster;           // known yet. They belong to the run
 } millrace_run_status;
 #define MILLRACE_RUN_STATUS_INIT \
-  { sizeof(millrace_run_status), 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL }
+  { sizeof(millrace_run_status), 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL }
 
 MILLRACE_API int millrace_run_get_status(millrace_run* run, millrace_run_status* status);
 // Value `index` of the last test of test net `net`. MILLRACE_END if that has no such value, or has
@@ -378,9 +385,18 @@ typedef struct millrace_control_options {
   const char* private_key;
   const char* authorities;  // NULL: the system's
   const char* solver;       // path of the solver file, for the status; NULL: none
+  // In place of `topology` and `node`, for a run whose nodes join by a registry, and a user of that
+  // with a file that holds the password. The other nodes find this service if the URL that the run
+  // gets ends in "?control=HOST:PORT". NULL: none.
+  const char* rendezvous;
+  const char* rendezvous_user;
+  const char* rendezvous_password_file;
 } millrace_control_options;
-#define MILLRACE_CONTROL_OPTIONS_INIT \
-  { sizeof(millrace_control_options), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+#define MILLRACE_CONTROL_OPTIONS_INIT                                                             \
+  {                                                                                               \
+    sizeof(millrace_control_options), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+        NULL                                                                                      \
+  }
 
 // Serves from now on, with threads of its own. `options` may be NULL. Close it before the run.
 MILLRACE_API int millrace_control_open(const millrace_control_options* options, millrace_run* run,

@@ -31,6 +31,7 @@ struct RunOptions {
   // GPUs, each with a solver of its own, as --gpu of `millrace train`: "0,2" or "all"; "": those of
   // the solver file.
   std::string gpus = "";
+  std::string precision = "auto";  // of GPUs: "auto", "fp32", "tf32" or "bf16", as --precision
   std::vector<std::string> weights = {};  // .caffemodel files to start from
   std::string snapshot = "";              // .solverstate to continue; excludes `weights`
   std::string metrics_file = "";          // appended to, as JSON lines; "": none

@@ -69,6 +69,8 @@ struct SessionOptions {
   // stream the progress of each between its own replica of the weights and weights(), while no
   // solver waits (docs/design.md).
   std::string gpus = "";
+  // Arithmetic of GPUs: "auto", "fp32", "tf32" or "bf16", as --precision of `millrace train`.
+  std::string precision = "auto";
   // Devices of the program's own (millrace/device.h) with a solver each, before those of `gpus`.
   std::vector<Device*> devices = {};
   // Nodes join and leave by a registry, as ClusterOptions.rendezvous and nodes; `node` is then "",

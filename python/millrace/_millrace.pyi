@@ -108,13 +108,15 @@ class Session:
                  snapshot: _Path | None = ..., topology: _Path | None = ..., node: str = ...,
                  join_seconds: float = ..., shard: tuple[int, int] = ...,
                  past_max_iter: bool = ..., live_blobs: bool = ..., solvers: int | None = ...,
-                 gpus: str = ..., rendezvous: str = ..., nodes: str = ...) -> None: ...
+                 gpus: str = ..., precision: str = ...,
+                 rendezvous: str = ..., nodes: str = ...) -> None: ...
     @staticmethod
     def from_text(text: str, name: str = ..., *, weights: Sequence[_Path] = ...,
                   snapshot: _Path | None = ..., topology: _Path | None = ..., node: str = ...,
                   join_seconds: float = ..., shard: tuple[int, int] = ...,
                   past_max_iter: bool = ..., live_blobs: bool = ..., solvers: int | None = ...,
-                  gpus: str = ..., rendezvous: str = ..., nodes: str = ...) -> Session: ...
+                  gpus: str = ..., precision: str = ...,
+                  rendezvous: str = ..., nodes: str = ...) -> Session: ...
     def step(self, count: int = ...) -> Step | None: ...
     @property
     def iteration(self) -> int: ...
@@ -140,7 +142,7 @@ class Session:
 
 class Run:
     def __init__(self, solver_file: _Path, *, cpus: int | None = ..., gpus: str = ...,
-                 weights: Sequence[_Path] = ..., snapshot: _Path | None = ...,
+                 precision: str = ..., weights: Sequence[_Path] = ..., snapshot: _Path | None = ...,
                  metrics_file: _Path | None = ..., topology: _Path | None = ...,
                  node: str = ..., rendezvous: str = ..., nodes: str = ...) -> None: ...
     def status(self) -> dict[str, Any]: ...

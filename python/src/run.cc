@@ -18,13 +18,15 @@ namespace {
 using PyRun = std::unique_ptr<Run, DeleteWithoutLock<Run>>;
 
 PyRun Start(const Path& solver_file, std::optional<int> cpus, const std::string& gpus,
-            const std::vector<Path>& weights, const std::optional<Path>& snapshot,
-            const std::optional<Path>& metrics_file, const std::optional<Path>& topology,
-            const std::string& node, const std::string& rendezvous, const std::string& nodes) {
+            const std::string& precision, const std::vector<Path>& weights,
+            const std::optional<Path>& snapshot, const std::optional<Path>& metrics_file,
+            const std::optional<Path>& topology, const std::string& node,
+            const std::string& rendezvous, const std::string& nodes) {
   RunOptions options;
   options.solver_file = solver_file.string();
   options.cpus = cpus;
   options.gpus = gpus;
+  options.precision = precision;
   options.weights = TextsOf(weights);
   options.snapshot = TextOf(snapshot);
   options.metrics_file = TextOf(metrics_file);
@@ -54,16 +56,15 @@ py::dict StatusOf(const Run& run) {
     const py::gil_scoped_release release;
     return run.status();
   }();
-  return py::dict(py::arg("state") = NameOf(status.state), py::arg("iteration") = status.iteration,
-                  py::arg("max_iteration") = status.max_iteration, py::arg("loss") = status.loss,
-                  py::arg("learning_rate") = status.learning_rate,
-                  py::arg("seconds") = status.seconds,
-                  py::arg("iterations_per_second") = status.iterations_per_second,
-                  py::arg("images_per_iteration") = status.images_per_iteration,
-                  py::arg("node") = status.node, py::arg("cluster") = status.cluster,
-                  py::arg("tests") = TestsOf(status.tests),
-                  py::arg("snapshot_iteration") = status.snapshot_iteration,
-                  py::arg("snapshot") = status.snapshot);
+  return py::dict(
+      py::arg("state") = NameOf(status.state), py::arg("iteration") = status.iteration,
+      py::arg("max_iteration") = status.max_iteration, py::arg("loss") = status.loss,
+      py::arg("learning_rate") = status.learning_rate, py::arg("seconds") = status.seconds,
+      py::arg("iterations_per_second") = status.iterations_per_second,
+      py::arg("images_per_iteration") = status.images_per_iteration, py::arg("node") = status.node,
+      py::arg("cluster") = status.cluster, py::arg("tests") = TestsOf(status.tests),
+      py::arg("snapshot_iteration") = status.snapshot_iteration,
+      py::arg("snapshot") = status.snapshot);
 }
 
 py::dict Wait(Run* run) {
@@ -90,11 +91,13 @@ void BindRun(py::module_* module) {
                          "Thread-safe. Deleting it stops the run.")
       .def(py::init(&Start), py::arg("solver_file"), py::kw_only(),
            py::arg("cpus") = std::optional<int>(), py::arg("gpus") = "",
-           py::arg("weights") = std::vector<Path>(), py::arg("snapshot") = std::optional<Path>(),
+           py::arg("precision") = "auto", py::arg("weights") = std::vector<Path>(),
+           py::arg("snapshot") = std::optional<Path>(),
            py::arg("metrics_file") = std::optional<Path>(),
            py::arg("topology") = std::optional<Path>(), py::arg("node") = "",
            py::arg("rendezvous") = "", py::arg("nodes") = "",
-           "Starts the run. cpus: solver threads; gpus: \"0,2\" or \"all\"; rendezvous and nodes: "
+           "Starts the run. cpus: solver threads; gpus: \"0,2\" or \"all\", which compute in "
+           "`precision`: \"auto\", \"fp32\", \"tf32\" or \"bf16\"; rendezvous and nodes: "
            "as of a Session. What a file has wrong is raised by wait().")
       .def("status", &StatusOf,
            "A dict: state (\"starting\", \"training\", \"paused\", \"stopping\" or \"ended\"), "

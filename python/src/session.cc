@@ -74,7 +74,7 @@ struct Options {
   bool past_max_iter = false;
   bool live_blobs = true;
   std::optional<int> solvers;
-  std::string gpus, rendezvous, nodes;
+  std::string gpus, precision, rendezvous, nodes;
 };
 
 std::unique_ptr<PySession> Open(
@@ -94,6 +94,7 @@ std::unique_ptr<PySession> Open(
   options.plain_blobs_on_use = owner->live_blobs = given.live_blobs;
   options.solvers = given.solvers;
   options.gpus = given.gpus;
+  options.precision = given.precision;
   options.rendezvous = given.rendezvous;
   options.nodes = given.nodes;
   options.metrics = owner->metrics.get();
@@ -144,7 +145,8 @@ Args:
     apply_update are those of the first.
   gpus: "0,2" or "all": a solver on each of these, whose progress streams into the weights of `net`
     while it trains; test, snapshot, finish and leave bring in all of it. Without a solver on a
-    processor, `net` is on the host, for passes of the program's own.
+    processor, `net` is on the host, for passes of the program's own. They compute in `precision`:
+    "auto", "fp32", "tf32" or "bf16", as in `millrace train`.
   rendezvous, nodes: "etcd://HOST:PORT/RUN" and "MIN:MAX", for nodes that join and leave by a
     registry (docs/operations.md, "Elastic clusters"). The topology then has segments only, or is
     None, and the node has no name.
@@ -174,8 +176,8 @@ void DefOpen(Class* binding, Factory open, const First&... first) {
        py::arg("snapshot") = std::nullopt, py::arg("topology") = std::nullopt, py::arg("node") = "",
        py::arg("join_seconds") = 60.0, py::arg("shard") = std::pair<uint64_t, uint64_t>(0, 0),
        py::arg("past_max_iter") = false, py::arg("live_blobs") = true,
-       py::arg("solvers") = std::optional<int>(), py::arg("gpus") = "", py::arg("rendezvous") = "",
-       py::arg("nodes") = "");
+       py::arg("solvers") = std::optional<int>(), py::arg("gpus") = "",
+       py::arg("precision") = "auto", py::arg("rendezvous") = "", py::arg("nodes") = "");
 }
 
 }  // namespace
@@ -210,11 +212,11 @@ void BindSession(py::module_* module) {
         py::init([](const Path& file, std::vector<Path> weights, std::optional<Path> snapshot,
                     std::optional<Path> topology, std::string node, double join_seconds,
                     std::pair<uint64_t, uint64_t> shard, bool past_max_iter, bool live_blobs,
-                    std::optional<int> solvers, std::string gpus, std::string rendezvous,
-                    std::string nodes) {
+                    std::optional<int> solvers, std::string gpus, std::string precision,
+                    std::string rendezvous, std::string nodes) {
           return Open(
               {weights, snapshot, topology, node, join_seconds, shard, past_max_iter, live_blobs,
-               solvers, gpus, rendezvous, nodes},
+               solvers, gpus, precision, rendezvous, nodes},
               [&](const SessionOptions& options) { return Session::Open(file.string(), options); });
         }),
         py::arg("solver_file"), extra...);
@@ -225,10 +227,10 @@ void BindSession(py::module_* module) {
         [](const std::string& text, const std::string& name, std::vector<Path> weights,
            std::optional<Path> snapshot, std::optional<Path> topology, std::string node,
            double join_seconds, std::pair<uint64_t, uint64_t> shard, bool past_max_iter,
-           bool live_blobs, std::optional<int> solvers, std::string gpus, std::string rendezvous,
-           std::string nodes) {
+           bool live_blobs, std::optional<int> solvers, std::string gpus, std::string precision,
+           std::string rendezvous, std::string nodes) {
           return Open({weights, snapshot, topology, node, join_seconds, shard, past_max_iter,
-                       live_blobs, solvers, gpus, rendezvous, nodes},
+                       live_blobs, solvers, gpus, precision, rendezvous, nodes},
                       [&](const SessionOptions& options) {
                         return Session::OpenText(text, name, options);
                       });

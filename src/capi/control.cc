@@ -43,6 +43,9 @@ int millrace_control_open(const millrace_control_options* given, millrace_run* r
     start.private_key = TextOrNone(options.private_key);
     start.authorities = TextOrNone(options.authorities);
     start.solver = TextOrNone(options.solver);
+    start.rendezvous = TextOrNone(options.rendezvous);
+    start.rendezvous_user = TextOrNone(options.rendezvous_user);
+    start.rendezvous_password_file = TextOrNone(options.rendezvous_password_file);
     *control = new millrace_control(start, Given(function, "run", run).run);
   });
 }

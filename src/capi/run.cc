@@ -49,6 +49,7 @@ int millrace_run_start(const millrace_run_options* given, millrace_run** run) {
     }
     if (options.cpus != 0) start.cpus = options.cpus == MILLRACE_NO_CPUS ? 0 : options.cpus;
     start.gpus = millrace::TextOrNone(options.gpus);
+    if (options.precision != nullptr) start.precision = options.precision;
     start.weights = millrace::ListOf(options.weights);
     start.snapshot = millrace::TextOrNone(options.snapshot);
     start.metrics_file = millrace::TextOrNone(options.metrics_file);
@@ -79,6 +80,8 @@ int millrace_run_get_status(millrace_run* run, millrace_run_status* result) {
     status.images_per_iteration = now.images_per_iteration;
     status.snapshot_iteration = now.snapshot_iteration;
     status.snapshot = run->texts.Keep(now.snapshot);
+    status.node = run->texts.Keep(now.node);
+    status.cluster = run->texts.Keep(now.cluster);
     millrace::Give(status, result);
   });
 }

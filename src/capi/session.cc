@@ -58,6 +58,7 @@ int OpenSession(const char* function, const millrace_session_options* given,
     session.past_max_iter = options.past_max_iter != 0;
     if (options.solvers != 0) session.solvers = options.solvers;
     session.gpus = millrace::TextOrNone(options.gpus);
+    if (options.precision != nullptr) session.precision = options.precision;
     if (options.metrics != 0) session.metrics = &millrace::MetricsRegistry::OfProcess();
     *result = new millrace_session(open(session));
   });

@@ -14,6 +14,7 @@
 #include "millrace/blob.h"
 #include "millrace/layer.h"
 #include "nn/blob_memory.h"
+#include "nn/gpu/gpu_settings.h"
 #include "nn/net_param.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
@@ -28,6 +29,7 @@ struct BuiltNetOptions {
   std::string data_scope = "train";
   int data_consumer = 0;           // number of the net among those that draw batches of the scope
   Device* device = &HostDevice();  // outlives the net
+  GpuSettings gpu;                 // for a device that is a GPU
   // Gives a net without a loss a backward pass for measurements: as if each blob that no gradient
   // reaches from another layer counted in the objective with weight 1.
   bool backward_without_loss = false;

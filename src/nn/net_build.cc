@@ -85,6 +85,7 @@ BuiltNet::BuiltNet(const caffe::NetParameter& param, const SourceMap& source,
       force_backward_(param.force_backward()),
       blob_memory_(options.device->memory()),
       queue_(options.device->MakeQueue(QueuePriority::kNormal)) {
+  GpuSettingsOf(*queue_) = options.gpu;
   scratch_.emplace(*queue_);
   context_.device = options.device;
   context_.queue = queue_.get();

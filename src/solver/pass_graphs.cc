@@ -2,16 +2,14 @@
 
 #include <glog/logging.h>
 
-#include <atomic>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
+#include "nn/gpu/gpu_settings.h"
 
 namespace millrace::inline solver {
 namespace {
-
-std::atomic<GraphUse> use{GraphUse::kAuto};
 
 constexpr int kIterationsBefore = 2;
 
@@ -96,17 +94,9 @@ class ByCaller {
 
 }  // namespace
 
-void SetPassGraphs(GraphUse value) { use = value; }
-
-GraphUse ParsePassGraphs(const std::string& text) {
-  if (text == "auto") return GraphUse::kAuto;
-  if (text == "on") return GraphUse::kOn;
-  if (text == "off") return GraphUse::kOff;
-  throw Error("--cuda_graphs=", text, ": expected auto, on or off");
-}
-
 PassGraphs* PassGraphs::Of(BuiltNet* net, const SolverConfig& config, bool sums_gradients) {
-  if (use == GraphUse::kOff || GraphRecorders::Find(net->device().type()) == nullptr) {
+  if (GpuSettingsOf(net->queue()).graphs == GraphUse::kOff ||
+      GraphRecorders::Find(net->device().type()) == nullptr) {
     return nullptr;
   }
   const bool debugs = config.param.debug_info() || config.train.param.debug_info();
@@ -133,7 +123,7 @@ PassGraphs::PassGraphs(BuiltNet* net, int passes, const std::string& why_not)
 void PassGraphs::GiveUp(const std::string& why) {
   why_not_ = why;
   graphs_.clear();
-  if (use == GraphUse::kOn) {
+  if (GpuSettingsOf(net_.queue()).graphs == GraphUse::kOn) {
     throw Error(net_.device().name(),
                 ": --cuda_graphs=on: training passes cannot be recorded: ", why);
   }

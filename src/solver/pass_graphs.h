@@ -19,15 +19,6 @@
 
 namespace millrace::inline solver {
 
-// --cuda_graphs: off; auto: where the net allows it, which is the default; on: Error for a net that
-// does not.
-enum class GraphUse { kOff, kAuto, kOn };
-
-// Sets what the solvers of this process do from now on. Thread-safe.
-void SetPassGraphs(GraphUse use);
-// "auto", "on" or "off". Throws Error for another text.
-GraphUse ParsePassGraphs(const std::string& text);
-
 // Enqueues the iterations of a solver: the passes of its net, and the update behind them where that
 // is possible. The first two iterations, which allocate memory and load kernels, as they are; then
 // it records the work of all layers behind the data layers, forward, backward and the update, as
@@ -44,7 +35,7 @@ GraphUse ParsePassGraphs(const std::string& text);
 class PassGraphs {
  public:
   // Returns that of the net, which has it from then on; null if nothing is to be recorded on its
-  // device. `sums_gradients`: the solver acts on gradients while the backward pass goes on.
+  // device (GpuSettings::graphs). `sums_gradients`: the solver acts on gradients while the backward pass goes on.
   static PassGraphs* Of(BuiltNet* net, const SolverConfig& config, bool sums_gradients);
 
   // `net`, on a device with a recorder, outlives this object. `passes`: of an iteration. `why_not`:

@@ -15,6 +15,7 @@ BuiltNetOptions TrainNetOptions(const SolverConfig& config, DataService* data, D
   options.data = data;
   options.data_consumer = consumer;
   options.device = device;
+  options.gpu = config.gpu;
   return options;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "millrace/device.h"
+#include "nn/gpu/gpu_settings.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 
@@ -34,6 +35,7 @@ struct SolverConfig {
   // entries.
   std::vector<SolverNet> tests;
   uint64_t seed = 0;  // random_seed, or drawn now if that is negative
+  GpuSettings gpu;    // of all nets; not in the file, the caller may set it
   // Lines that the caller logs: assumptions, and settings that are ignored.
   std::vector<std::string> notices;
   // Lines that the caller logs as warnings (solver_config.cc).

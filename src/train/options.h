@@ -9,6 +9,7 @@
 
 #include "millrace/device.h"
 #include "millrace/metrics.h"
+#include "nn/gpu/gpu_settings.h"
 #include "proto/caffe.pb.h"
 #include "rendezvous/rendezvous.h"
 #include "train/run_control.h"
@@ -24,6 +25,7 @@ struct TrainOptions {
   // Each has a solver on a replica of its own. They outlive the run. Empty and `solvers` not set:
   // as the solver file's solver_mode says (choose_gpus.h).
   std::vector<Device*> gpus;
+  GpuSettings gpu_settings;
   double gpu_max_mbps = 0;  // limit of each GPU's link to the host, in each direction; 0: none
   std::vector<std::string> weights;  // .caffemodel files to start from
   std::string snapshot;              // .solverstate to continue

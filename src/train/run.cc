@@ -87,6 +87,7 @@ class BackgroundRun : public Run {
     train.solver_file = options.solver_file;
     train.solvers = options.cpus;
     train.gpus = ChooseGpus(options.gpus);
+    train.gpu_settings = GpuSettingsFor(options.precision);
     train.weights = options.weights;
     train.snapshot = options.snapshot;
     train.metrics = options.metrics_file;

@@ -104,6 +104,7 @@ RunSetup::RunSetup(const TrainOptions& given, std::unique_ptr<Processes>* connec
       rate_scale(RateScale::WarmupOf(config.param.max_iter())),
       policy(config.param) {
   policy.ScaleBy(&rate_scale);
+  config.gpu = options.gpu_settings;
   omp_set_num_threads(1);
   LogNotices(config);
   LogDevices(options.gpus);

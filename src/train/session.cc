@@ -206,6 +206,7 @@ class SolverSession : public Session {
     const OneOmpThread one;
     LogNotices(config_);
     CheckSessionOptions(options, config_);
+    config_.gpu = GpuSettingsFor(options.precision);
     past_max_iter_ = options.past_max_iter;
     std::unique_ptr<NodeConfig> node_config = FindHostNodeConfig(ClusterPart(options));
     if (IsSynchronous(config_)) {

@@ -83,6 +83,7 @@ inline BuiltNetOptions TestNetOptions(const SolverConfig& config, size_t net, Da
   options.seed = config.seed;
   options.data = data;
   options.data_scope = TestScope(net);
+  options.gpu = config.gpu;
   return options;
 }
 

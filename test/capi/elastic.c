@@ -97,6 +97,8 @@ CAPI_TEST(ElasticSession) {
 CAPI_TEST(ElasticRun) {
   millrace_run_options options = MILLRACE_RUN_OPTIONS_INIT;
   millrace_run_status status = MILLRACE_RUN_STATUS_INIT;
+  millrace_control_options control = MILLRACE_CONTROL_OPTIONS_INIT;
+  millrace_control* service = NULL;
   millrace_run *a = NULL, *b = NULL;
   char url[kText];
   options.solver_file = CapiPath(folder, "endless.prototxt");
@@ -115,6 +117,12 @@ CAPI_TEST(ElasticRun) {
     EXPECT(millrace_run_wait_for(b, 0.01) == MILLRACE_END);
     EXPECT_OK(millrace_run_get_status(b, &status));
   } while (status.state != MILLRACE_RUN_ENDED && status.iteration < 5);
+  EXPECT(strlen(status.node) > 0);
+  EXPECT(strcmp(status.cluster, LANGUAGE "_run") == 0);
+  control.rendezvous = options.rendezvous;
+  EXPECT_OK(millrace_control_open(&control, b, &service));
+  EXPECT(strncmp(millrace_control_url(service), "http://127.0.0.1:", 17) == 0);
+  millrace_control_close(service);
   EXPECT_OK(millrace_run_stop(b));
   EXPECT_OK(millrace_run_stop(a));
   EXPECT_OK(millrace_run_wait(b, NULL));

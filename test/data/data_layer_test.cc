@@ -146,9 +146,10 @@ TEST_F(DataLayerTest, CopiesImagesToADeviceAsBytes) {
   param.mutable_data_param()->set_prefetch(kPrefetch);
   // Pageable memory cannot be copied here.
   test::FakeDevice device({.staging_bytes = (kPrefetch + 2) * kBatch * (kImage + 32)});
-  const auto pass = [&] {
+  const auto pass = [&](bool as_bytes) {
     DataService service{DataOptions()};
     const auto queue = device.MakeQueue(QueuePriority::kNormal);
+    GpuSettingsOf(*queue).transform_images = as_bytes;
     Instance instance(param, &service, 2, *queue);
     for (int i = 0; i < 10; ++i) instance.Forward();
     queue->Synchronize();
@@ -156,13 +157,11 @@ TEST_F(DataLayerTest, CopiesImagesToADeviceAsBytes) {
     instance.data.CopyDataToHost(values.data());
     return values;
   };
-  const std::vector<float> values = pass();
+  const std::vector<float> values = pass(true);
   for (int i = 0; i < kBatch * kImage; ++i) {  // the tenth batch begins with record 4
     ASSERT_EQ(values[i], static_cast<uint8_t>(records[4 + i / kImage].data()[i % kImage])) << i;
   }
-  SetGpuTransform(false);
-  EXPECT_THROW(pass(), Error);
-  SetGpuTransform(true);
+  EXPECT_THROW(pass(false), Error);
 }
 
 // Writes the value of a record's first byte to its first top and the number of the item to its

@@ -42,8 +42,6 @@ constexpr Setting kSettings[] = {
 
 // Whether algorithms are measured or cuDNN's heuristics choose them.
 class GpuArithmetic : public testing::TestWithParam<std::tuple<Setting, bool>> {
- protected:
-  ~GpuArithmetic() override { SetGpuSettings({}); }
 };
 
 // Needs a GPU.
@@ -52,9 +50,10 @@ TEST_P(GpuArithmetic, IsTheOneThatWasAskedForOnCuda) {
   for (const int ordinal : CudaOrdinals()) {
     const std::string why = WhyNoCudaDevice(ordinal);
     if (!why.empty()) GTEST_SKIP() << why;
-    SetGpuSettings({.precision = setting.precision, .measure_seconds = measured ? 5.0 : 0.0});
     Device& device = DeviceRegistry::Get().Find(DeviceType::kCuda, ordinal);
     const auto queue = device.MakeQueue(QueuePriority::kNormal);
+    GpuSettingsOf(*queue).precision = setting.precision;
+    GpuSettingsOf(*queue).measure_seconds = measured ? 5 : 0;
     ArithmeticProbe probe(*queue, GpuLibraryOf(*queue), 16, 128, 30);
     const auto expect = [](double multiple, bool keeps, const char* what) {
       EXPECT_NEAR(multiple, keeps ? 1 : 0, 0.3) << what;

@@ -26,13 +26,14 @@ struct Values {
 
 class GpuImages : public OnChosenDevice {
  protected:
-  ~GpuImages() override { SetGpuTransform(true); }
-
-  // Values of all passes of the layer on `device`, which may fall behind.
-  Values Read(const caffe::LayerParameter& layer, caffe::Phase phase, Device& device) {
+  // Values of all passes of the layer on `device`, which may fall behind. `as_bytes`: images are
+  // transformed there.
+  Values Read(const caffe::LayerParameter& layer, caffe::Phase phase, Device& device,
+              bool as_bytes = true) {
     Values values;
     DataService service{DataOptions()};
     const auto queue = device.MakeQueue(QueuePriority::kNormal);
+    GpuSettingsOf(*queue).transform_images = as_bytes;
     LayerInstance instance(layer, &service, phase, *queue);
     const size_t image_bytes = instance.top(0).count() * sizeof(float);
     constexpr size_t kLabelBytes = kBatch * sizeof(float);
@@ -65,8 +66,7 @@ class GpuImages : public OnChosenDevice {
     for (const caffe::Phase phase : {caffe::TRAIN, caffe::TEST}) {
       const Values expected = Read(layer, phase, HostDevice());
       for (const bool wanted : {true, false}) {
-        SetGpuTransform(wanted);
-        EXPECT_EQ(Read(layer, phase, first()), expected)
+        EXPECT_EQ(Read(layer, phase, first(), wanted), expected)
             << what << (wanted ? ", as bytes" : ", as floats");
       }
     }

@@ -162,6 +162,10 @@ TEST_P(GpuSession, RefusesWhatIsNoGpu) {
             "SessionOptions.devices: expected devices with memory of their own");
   EXPECT_EQ(ErrorOf([&] { Open("a", solver, On({&first()}, -1)); }),
             "SessionOptions.solvers: -1, expected 0 or more");
+  SessionOptions other = On({&first()});
+  other.precision = "fp16";
+  EXPECT_EQ(ErrorOf([&] { Open("a", solver, other); }),
+            "--precision=fp16: expected auto, fp32, tf32 or bf16");
   SessionOptions named;
   named.gpus = "0,x";
   EXPECT_EQ(ErrorOf([&] { Open("a", solver, named); }),

@@ -57,16 +57,15 @@ struct GraphTrainer {
     graphs_.Reset();
     net_.convolution = true;
   }
-  ~GraphTrainer() { SetPassGraphs(GraphUse::kAuto); }
 
   // One solver alone, which calls after() behind each iteration. Ends early if the loss is not
   // finite.
   Trained Train(bool as_graphs, int iterations, Device* device, const After& after = {}) {
-    SetPassGraphs(as_graphs ? use_ : GraphUse::kOff);
     std::string text = net_.Text();
     text.insert(text.find("layer { name: 'hidden'"), between_);
     work_.WriteNet(text);
-    const SolverConfig config = LoadSolverConfig(work_.Write("run", solver_));
+    SolverConfig config = LoadSolverConfig(work_.Write("run", solver_));
+    config.gpu.graphs = as_graphs ? use_ : GraphUse::kOff;
     const LrPolicy policy(config.param);
     DataService data(DataOptions{config.seed});
     const BuiltNet first(config.train.param, config.train.source,
@@ -573,7 +572,7 @@ TEST_P(PassGraphsOnChosen, MergeAsWithoutGraphs) {
     }
     std::vector<float> weights[2];
     for (const bool graphs : {false, true}) {
-      SetPassGraphs(graphs ? GraphUse::kAuto : GraphUse::kOff);
+      options.gpu_settings.graphs = graphs ? GraphUse::kAuto : GraphUse::kOff;
       LogWatch log;
       const std::string name = StrCat(strategy, graphs ? "graphs" : "kernels");
       RunNamed(work_, name, solver, options);
@@ -601,10 +600,10 @@ TEST_P(PassGraphsOnChosen, AreNotForSolversThatSumGradients) {
 }
 
 TEST(PassGraphFlag, IsAutoOnOrOff) {
-  EXPECT_EQ(ParsePassGraphs("auto"), GraphUse::kAuto);
-  EXPECT_EQ(ParsePassGraphs("on"), GraphUse::kOn);
-  EXPECT_EQ(ParsePassGraphs("off"), GraphUse::kOff);
-  EXPECT_EQ(ErrorOf([] { ParsePassGraphs("yes"); }), "--cuda_graphs=yes: expected auto, on or off");
+  EXPECT_EQ(ParseGraphUse("auto"), GraphUse::kAuto);
+  EXPECT_EQ(ParseGraphUse("on"), GraphUse::kOn);
+  EXPECT_EQ(ParseGraphUse("off"), GraphUse::kOff);
+  EXPECT_EQ(ErrorOf([] { ParseGraphUse("yes"); }), "--cuda_graphs=yes: expected auto, on or off");
 }
 
 }  // namespace

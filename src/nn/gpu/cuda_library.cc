@@ -182,7 +182,7 @@ ConvolutionCache* CacheOfThisUser() {
 }
 
 const RegisterGpuLibrary cuda_library(DeviceType::kCuda, [](Queue& queue) {
-  return MakeCudaLibrary(queue, Cublas(), Cudnn(), CurrentGpuSettings(), CacheOfThisUser());
+  return MakeCudaLibrary(queue, Cublas(), Cudnn(), GpuSettingsOf(queue), CacheOfThisUser());
 });
 
 }  // namespace

@@ -1,19 +1,8 @@
 #include "nn/gpu/gpu_settings.h"
 
-#include <atomic>
-#include <mutex>
-
 #include "base/error.h"
 
 namespace millrace::inline nn {
-namespace {
-
-std::mutex mutex;
-GpuSettings current;
-
-std::atomic<bool> transform{true};
-
-}  // namespace
 
 GpuPrecision ParseGpuPrecision(const std::string& text) {
   if (text == "auto") return GpuPrecision::kAuto;
@@ -23,16 +12,11 @@ GpuPrecision ParseGpuPrecision(const std::string& text) {
   throw Error("--precision=", text, ": expected auto, fp32, tf32 or bf16");
 }
 
-void SetGpuSettings(const GpuSettings& settings) {
-  std::lock_guard lock(mutex);
-  current = settings;
+GraphUse ParseGraphUse(const std::string& text) {
+  if (text == "auto") return GraphUse::kAuto;
+  if (text == "on") return GraphUse::kOn;
+  if (text == "off") return GraphUse::kOff;
+  throw Error("--cuda_graphs=", text, ": expected auto, on or off");
 }
-GpuSettings CurrentGpuSettings() {
-  std::lock_guard lock(mutex);
-  return current;
-}
-
-void SetGpuTransform(bool wanted) { transform = wanted; }
-bool GpuTransform() { return transform; }
 
 }  // namespace millrace::inline nn

@@ -1,11 +1,12 @@
 #ifndef MILLRACE_NN_GPU_GPU_SETTINGS_H_
 #define MILLRACE_NN_GPU_GPU_SETTINGS_H_
 
+#include <memory>
 #include <string>
 
-namespace millrace::inline nn {
+#include "millrace/queue.h"
 
-// How nets use the libraries of GPUs for matrix products and convolutions.
+namespace millrace::inline nn {
 
 // Arithmetic of matrix products and convolutions.
 enum class GpuPrecision {
@@ -18,7 +19,15 @@ enum class GpuPrecision {
 // "auto", "fp32", "tf32" or "bf16". Throws Error for another text.
 GpuPrecision ParseGpuPrecision(const std::string& text);
 
-// The values here are those of a program that sets none. Commands have flags with other defaults.
+// Whether solvers enqueue iterations as graphs (solver/pass_graphs.h): not at all; where the net
+// allows it; always, and Error for a net that does not allow it.
+enum class GraphUse { kOff, kAuto, kOn };
+
+// "auto", "on" or "off". Throws Error for another text.
+GraphUse ParseGraphUse(const std::string& text);
+
+// How nets compute on GPUs. The values here are those of a program that sets none. Commands have
+// flags with other defaults.
 struct GpuSettings {
   GpuPrecision precision = GpuPrecision::kFloat32;
   // Whether inner products add their bias while their results are written.
@@ -26,19 +35,22 @@ struct GpuSettings {
   // Time that each net may spend on measuring algorithms of its convolutions, in seconds. A
   // measurement that has begun is completed. 0: none; the library's heuristics choose.
   double measure_seconds = 0;
+  // Whether images are copied to GPUs as bytes, and mirrored, less the mean and scaled there
+  // (data/images/pixel_rule.h). The values are the same either way.
+  bool transform_images = true;
+  GraphUse graphs = GraphUse::kAuto;
 };
 
-// Apply to the GPU libraries that are made from now on, in this process. Thread-safe.
-void SetGpuSettings(const GpuSettings& settings);
-GpuSettings CurrentGpuSettings();
+// Those of a training run on GPUs that says no more than its precision, a text as above.
+inline GpuSettings GpuSettingsFor(const std::string& precision) {
+  return {.precision = ParseGpuPrecision(precision), .measure_seconds = 10};
+}
 
-// Where images become the values of a net on a GPU.
-
-// Whether nets that this process builds from now on copy images to GPUs as bytes, and mirror them,
-// subtract the mean and scale there (data/images/pixel_rule.h). At first they do. The values are
-// the same either way. Thread-safe.
-void SetGpuTransform(bool wanted);
-bool GpuTransform();
+// The settings of what computes on `queue`, for its thread. Changes apply to libraries and layers
+// that are made on it later.
+inline GpuSettings& GpuSettingsOf(Queue& queue) {
+  return queue.Attached<GpuSettings>([] { return std::make_unique<GpuSettings>(); });
+}
 
 }  // namespace millrace::inline nn
 

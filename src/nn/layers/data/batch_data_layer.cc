@@ -19,7 +19,8 @@ void BatchDataLayer::SetUp(const Blobs&, const Blobs&) {
   first_shapes_ = transform->first_shapes();
   varies_ = transform->varies();
   const bool uploads = !varies_ && !memory().on_host();
-  const PixelRule* const pixels = uploads && GpuTransform() ? transform->pixel_rule() : nullptr;
+  const bool transforms = uploads && GpuSettingsOf(*context_.queue).transform_images;
+  const PixelRule* const pixels = transforms ? transform->pixel_rule() : nullptr;
   if (uploads) upload_ = std::make_unique<BatchUpload>(context_.queue, pixels);
   prefetcher_ = std::make_unique<Prefetcher>(
       stream_, std::move(transform), static_cast<int>(param_.data_param().prefetch()),
