@@ -41,7 +41,7 @@ struct GpuSettings {
   GraphUse graphs = GraphUse::kAuto;
 };
 
-// Those of a training run on GPUs that says no more than its precision, a text as above.
+// Settings of a training run that chooses the precision only, by its text.
 inline GpuSettings GpuSettingsFor(const std::string& precision) {
   return {.precision = ParseGpuPrecision(precision), .measure_seconds = 10};
 }
