@@ -6,11 +6,9 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/ssl/context.hpp>
-#include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <boost/beast/ssl.hpp>
 
 #include <chrono>
 #include <exception>
@@ -18,6 +16,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "control/http_stream.h"
 
 namespace millrace::inline control {
 namespace {
@@ -84,7 +83,8 @@ class Exchange {
     plain.expires_after(limit_);
     co_await plain.async_connect(endpoints, use_awaitable);
     if (!config_.tls) {
-      co_await Talk(plain);
+      HttpStream stream(std::move(plain));
+      co_await Talk(stream);
       co_return;
     }
     asio::ssl::context context(asio::ssl::context::tls_client);
@@ -94,14 +94,13 @@ class Exchange {
     } else {
       context.load_verify_file(config_.authorities);
     }
-    beast::ssl_stream<beast::tcp_stream> stream(std::move(plain), context);
-    stream.set_verify_callback(asio::ssl::host_name_verification(address_.host.text));
-    co_await stream.async_handshake(asio::ssl::stream_base::client, use_awaitable);
+    HttpStream stream(std::move(plain), &context);
+    stream.ExpectHost(address_.host.text);
+    co_await stream.async_handshake(false, use_awaitable);
     co_await Talk(stream);
   }
 
-  template <typename Stream>
-  awaitable<void> Talk(Stream& stream) {
+  awaitable<void> Talk(HttpStream& stream) {
     co_await http::async_write(stream, request_, use_awaitable);
     beast::flat_buffer buffer;
     http::response_parser<http::string_body> parser;
@@ -117,14 +116,13 @@ class Exchange {
     result_.body = parser.get().body();
   }
 
-  template <typename Stream>
-  awaitable<void> ReadEvents(Stream& stream, std::string text) {
+  awaitable<void> ReadEvents(HttpStream& stream, std::string text) {
     for (;;) {
       for (size_t end; (end = text.find("\n\n")) != std::string::npos; text.erase(0, end + 2)) {
         if (!Emit(std::string_view(text).substr(0, end))) co_return;
       }
       if (text.size() > kMaxBodyBytes) throw Error("an event of ", address_.text(), " is too long");
-      beast::get_lowest_layer(stream).expires_after(limit_);
+      stream.tcp().expires_after(limit_);
       char bytes[4096];
       boost::system::error_code error;
       const size_t read = co_await stream.async_read_some(

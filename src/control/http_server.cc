@@ -15,7 +15,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <boost/beast/ssl.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -28,6 +27,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "control/http_stream.h"
 #include "metrics/registry.h"
 
 namespace millrace::inline control {
@@ -40,7 +40,6 @@ using asio::awaitable;
 using asio::use_awaitable;
 using asio::ip::tcp;
 using boost::system::error_code;
-using TlsStream = beast::ssl_stream<beast::tcp_stream>;
 
 constexpr auto kStatusEvery = std::chrono::milliseconds(100);
 constexpr size_t kMaxHeaderBytes = 16 << 10;
@@ -260,9 +259,12 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
       socket.set_option(tcp::no_delay(true), error);
       const auto self = shared_from_this();
       if (tls_) {
-        asio::co_spawn(io_, self->ServeTls(TlsStream(std::move(socket), *tls_)), asio::detached);
+        asio::co_spawn(io_,
+                       self->ServeTls(HttpStream(beast::tcp_stream(std::move(socket)), &*tls_)),
+                       asio::detached);
       } else {
-        asio::co_spawn(io_, self->ServePlain(beast::tcp_stream(std::move(socket))), asio::detached);
+        asio::co_spawn(io_, self->ServePlain(HttpStream(beast::tcp_stream(std::move(socket)))),
+                       asio::detached);
       }
     }
   }
@@ -280,29 +282,27 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
     return true;
   }
 
-  awaitable<void> ServePlain(beast::tcp_stream stream) {
-    const Open open(this, &stream);
+  awaitable<void> ServePlain(HttpStream stream) {
+    const Open open(this, &stream.tcp());
     co_await Serve(stream);
   }
 
-  awaitable<void> ServeTls(TlsStream stream) {
-    const Open open(this, &beast::get_lowest_layer(stream));
+  awaitable<void> ServeTls(HttpStream stream) {
+    const Open open(this, &stream.tcp());
     error_code error;
-    beast::get_lowest_layer(stream).expires_after(Milliseconds(config_.request_seconds));
-    co_await stream.async_handshake(asio::ssl::stream_base::server,
-                                    asio::redirect_error(use_awaitable, error));
+    stream.tcp().expires_after(Milliseconds(config_.request_seconds));
+    co_await stream.async_handshake(true, asio::redirect_error(use_awaitable, error));
     if (error) {
       ++malformed_;
       co_return;
     }
     co_await Serve(stream);
-    beast::get_lowest_layer(stream).expires_after(Milliseconds(config_.request_seconds));
+    stream.tcp().expires_after(Milliseconds(config_.request_seconds));
     co_await stream.async_shutdown(asio::redirect_error(use_awaitable, error));
   }
 
   // Reads requests and answers them, until one of both ends the connection.
-  template <typename Stream>
-  awaitable<void> Serve(Stream& stream) {
+  awaitable<void> Serve(HttpStream& stream) {
     beast::flat_buffer buffer(kMaxHeaderBytes + config_.max_body_bytes);
     for (bool keep_alive = true; keep_alive && !stopped_;) {
       error_code error;
@@ -313,7 +313,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
       http::request_parser<http::string_body> parser;
       parser.header_limit(kMaxHeaderBytes);
       parser.body_limit(config_.max_body_bytes);
-      auto& lowest = beast::get_lowest_layer(stream);
+      auto& lowest = stream.tcp();
       lowest.expires_after(Milliseconds(config_.request_seconds));
       co_await http::async_read(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
       if (error == http::error::end_of_stream) co_return;
@@ -344,10 +344,9 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
 
   // Waits for the first bytes of a request, with a buffer that takes little memory as long as there
   // are none.
-  template <typename Stream>
-  awaitable<void> AwaitData(Stream& stream, beast::flat_buffer& buffer, error_code* error) {
-    Idle idle(this, &beast::get_lowest_layer(stream));
-    beast::get_lowest_layer(stream).expires_after(Milliseconds(config_.idle_seconds));
+  awaitable<void> AwaitData(HttpStream& stream, beast::flat_buffer& buffer, error_code* error) {
+    Idle idle(this, &stream.tcp());
+    stream.tcp().expires_after(Milliseconds(config_.idle_seconds));
     buffer.clear();
     buffer.shrink_to_fit();
     const size_t read = co_await stream.async_read_some(
@@ -375,9 +374,8 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
         use_awaitable, std::move(request));
   }
 
-  template <typename Stream>
-  awaitable<void> SendEvents(Stream& stream, HttpResponse response) {
-    auto& lowest = beast::get_lowest_layer(stream);
+  awaitable<void> SendEvents(HttpStream& stream, HttpResponse response) {
+    auto& lowest = stream.tcp();
     error_code error;
     if (event_streams_ >= config_.max_event_streams) {
       auto refused = MessageOf(ProblemResponse(503, "too many event streams"), false);

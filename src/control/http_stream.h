@@ -1,0 +1,101 @@
+// A TCP connection, with TLS or without, as one type of stream. The templates of Boost.Beast and
+// Boost.Asio take half a minute to compile for a stream, so that they are instantiated for this one
+// only, which calls the connection through functions that are no templates.
+#ifndef MILLRACE_CONTROL_HTTP_STREAM_H_
+#define MILLRACE_CONTROL_HTTP_STREAM_H_
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/system/error_code.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace millrace::inline control {
+
+// Models AsyncReadStream and AsyncWriteStream of Boost.Asio. Handlers run in the executor of the
+// connection, which has one thread.
+class HttpStream {
+ public:
+  using executor_type = boost::beast::tcp_stream::executor_type;
+  using Signature = void(boost::system::error_code, size_t);
+
+  explicit HttpStream(boost::beast::tcp_stream stream);
+  // With TLS, once a handshake has succeeded. `context` outlives this object.
+  HttpStream(boost::beast::tcp_stream stream, boost::asio::ssl::context* context);
+  ~HttpStream();
+  HttpStream(HttpStream&& other) noexcept;
+
+  executor_type get_executor() { return tcp().get_executor(); }
+  // For time limits, and to close the connection.
+  boost::beast::tcp_stream& tcp();
+  // The name that the certificate of the server must have.
+  void ExpectHost(const std::string& host);
+
+  template <typename Buffers, typename Token>
+  auto async_read_some(const Buffers& buffers, Token&& token)
+      -> BOOST_ASIO_INITFN_RESULT_TYPE(Token, Signature) {
+    return Start<boost::asio::mutable_buffer>(&HttpStream::Read, buffers,
+                                              std::forward<Token>(token));
+  }
+  template <typename Buffers, typename Token>
+  auto async_write_some(const Buffers& buffers, Token&& token)
+      -> BOOST_ASIO_INITFN_RESULT_TYPE(Token, Signature) {
+    return Start<boost::asio::const_buffer>(&HttpStream::Write, buffers,
+                                            std::forward<Token>(token));
+  }
+  // The handshake of TLS, by one end; its close, by either. Their size has no meaning.
+  template <typename Token>
+  auto async_handshake(bool is_server, Token&& token)
+      -> BOOST_ASIO_INITFN_RESULT_TYPE(Token, Signature) {
+    return boost::asio::async_initiate<Token, Signature>(
+        [this, is_server](auto handler) { Handshake(is_server, Erased(std::move(handler))); },
+        token);
+  }
+  template <typename Token>
+  auto async_shutdown(Token&& token) -> BOOST_ASIO_INITFN_RESULT_TYPE(Token, Signature) {
+    return boost::asio::async_initiate<Token, Signature>(
+        [this](auto handler) { Shutdown(Erased(std::move(handler))); }, token);
+  }
+
+ private:
+  class Connection;
+  using Done = std::function<Signature>;
+
+  template <typename Handler>
+  static Done Erased(Handler handler) {
+    const auto shared = std::make_shared<Handler>(std::move(handler));  // it may not be copied
+    return [shared](boost::system::error_code error, size_t bytes) {
+      // Ends with this call, as what it holds may own the stream.
+      Handler once = std::move(*shared);
+      once(error, bytes);
+    };
+  }
+
+  template <typename Buffer, typename Buffers, typename Token>
+  auto Start(void (HttpStream::*start)(std::vector<Buffer>, Done), const Buffers& buffers,
+             Token&& token) -> BOOST_ASIO_INITFN_RESULT_TYPE(Token, Signature) {
+    std::vector<Buffer> copied(boost::asio::buffer_sequence_begin(buffers),
+                               boost::asio::buffer_sequence_end(buffers));
+    return boost::asio::async_initiate<Token, Signature>(
+        [this, start](auto handler, std::vector<Buffer> all) {
+          (this->*start)(std::move(all), Erased(std::move(handler)));
+        },
+        token, std::move(copied));
+  }
+
+  void Read(std::vector<boost::asio::mutable_buffer> buffers, Done done);
+  void Write(std::vector<boost::asio::const_buffer> buffers, Done done);
+  void Handshake(bool is_server, Done done);
+  void Shutdown(Done done);
+
+  std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace millrace::inline control
+
+#endif  // MILLRACE_CONTROL_HTTP_STREAM_H_
