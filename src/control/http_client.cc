@@ -83,7 +83,7 @@ class Exchange {
     plain.expires_after(limit_);
     co_await plain.async_connect(endpoints, use_awaitable);
     if (!config_.tls) {
-      HttpStream stream(std::move(plain));
+      HttpStream stream({std::move(plain)});
       co_await Talk(stream);
       co_return;
     }
@@ -94,7 +94,7 @@ class Exchange {
     } else {
       context.load_verify_file(config_.authorities);
     }
-    HttpStream stream(std::move(plain), &context);
+    HttpStream stream({std::move(plain), &context});
     stream.ExpectHost(address_.host.text);
     co_await stream.async_handshake(false, use_awaitable);
     co_await Talk(stream);

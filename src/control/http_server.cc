@@ -258,14 +258,10 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
       }
       socket.set_option(tcp::no_delay(true), error);
       const auto self = shared_from_this();
-      if (tls_) {
-        asio::co_spawn(io_,
-                       self->ServeTls(HttpStream(beast::tcp_stream(std::move(socket)), &*tls_)),
-                       asio::detached);
-      } else {
-        asio::co_spawn(io_, self->ServePlain(HttpStream(beast::tcp_stream(std::move(socket)))),
-                       asio::detached);
-      }
+      HttpStream stream({beast::tcp_stream(std::move(socket)), tls_ ? &*tls_ : nullptr});
+      asio::co_spawn(io_,
+                     tls_ ? self->ServeTls(std::move(stream)) : self->ServePlain(std::move(stream)),
+                     asio::detached);
     }
   }
 

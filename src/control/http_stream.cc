@@ -3,65 +3,62 @@
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/ssl/stream_base.hpp>
 #include <boost/beast/ssl.hpp>
-#include <variant>
 
 namespace millrace::inline control {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 using boost::system::error_code;
-using Tls = beast::ssl_stream<beast::tcp_stream>;
 
-class HttpStream::Connection {
+class HttpStream::OverTcp : public Connection {
  public:
-  explicit Connection(beast::tcp_stream stream) : stream_(std::move(stream)) {}
-  Connection(beast::tcp_stream stream, asio::ssl::context* context)
-      : stream_(std::in_place_type<Tls>, std::move(stream), *context) {}
+  explicit OverTcp(beast::tcp_stream stream) : stream_(std::move(stream)) {}
 
-  Tls* tls() { return std::get_if<Tls>(&stream_); }
-  beast::tcp_stream& tcp() {
-    return tls() != nullptr ? tls()->next_layer() : std::get<beast::tcp_stream>(stream_);
+  beast::tcp_stream& tcp() override { return stream_; }
+  void Read(std::vector<asio::mutable_buffer> buffers, Done done) override {
+    stream_.async_read_some(buffers, std::move(done));
+  }
+  void Write(std::vector<asio::const_buffer> buffers, Done done) override {
+    stream_.async_write_some(buffers, std::move(done));
   }
 
  private:
-  std::variant<beast::tcp_stream, Tls> stream_;
+  beast::tcp_stream stream_;
 };
 
-HttpStream::HttpStream(beast::tcp_stream stream)
-    : connection_(std::make_unique<Connection>(std::move(stream))) {}
+class HttpStream::OverTls : public Connection {
+ public:
+  explicit OverTls(Socket socket) : stream_(std::move(socket.stream), *socket.tls) {}
 
-HttpStream::HttpStream(beast::tcp_stream stream, asio::ssl::context* context)
-    : connection_(std::make_unique<Connection>(std::move(stream), context)) {}
+  beast::tcp_stream& tcp() override { return stream_.next_layer(); }
+  void Read(std::vector<asio::mutable_buffer> buffers, Done done) override {
+    stream_.async_read_some(buffers, std::move(done));
+  }
+  void Write(std::vector<asio::const_buffer> buffers, Done done) override {
+    stream_.async_write_some(buffers, std::move(done));
+  }
+  void ExpectHost(const std::string& host) override {
+    stream_.set_verify_callback(asio::ssl::host_name_verification(host));
+  }
+  void Handshake(bool is_server, Done done) override {
+    stream_.async_handshake(
+        is_server ? asio::ssl::stream_base::server : asio::ssl::stream_base::client,
+        [done = std::move(done)](error_code error) { done(error, 0); });
+  }
+  void Shutdown(Done done) override {
+    stream_.async_shutdown([done = std::move(done)](error_code error) { done(error, 0); });
+  }
 
-HttpStream::~HttpStream() = default;
+ private:
+  beast::ssl_stream<beast::tcp_stream> stream_;
+};
 
-HttpStream::HttpStream(HttpStream&& other) noexcept = default;
-
-beast::tcp_stream& HttpStream::tcp() { return connection_->tcp(); }
-
-void HttpStream::ExpectHost(const std::string& host) {
-  connection_->tls()->set_verify_callback(asio::ssl::host_name_verification(host));
-}
-
-void HttpStream::Read(std::vector<asio::mutable_buffer> buffers, Done done) {
-  if (Tls* const tls = connection_->tls()) return tls->async_read_some(buffers, std::move(done));
-  tcp().async_read_some(buffers, std::move(done));
-}
-
-void HttpStream::Write(std::vector<asio::const_buffer> buffers, Done done) {
-  if (Tls* const tls = connection_->tls()) return tls->async_write_some(buffers, std::move(done));
-  tcp().async_write_some(buffers, std::move(done));
-}
-
-void HttpStream::Handshake(bool is_server, Done done) {
-  connection_->tls()->async_handshake(
-      is_server ? asio::ssl::stream_base::server : asio::ssl::stream_base::client,
-      [done = std::move(done)](error_code error) { done(error, 0); });
-}
-
-void HttpStream::Shutdown(Done done) {
-  connection_->tls()->async_shutdown(
-      [done = std::move(done)](error_code error) { done(error, 0); });
+HttpStream::HttpStream(Socket socket) {
+  if (socket.tls != nullptr) {
+    connection_ = std::make_unique<OverTls>(std::move(socket));
+  } else {
+    connection_ = std::make_unique<OverTcp>(std::move(socket.stream));
+  }
 }
 
 }  // namespace millrace::inline control

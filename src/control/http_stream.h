@@ -24,28 +24,29 @@ class HttpStream {
   using executor_type = boost::beast::tcp_stream::executor_type;
   using Signature = void(boost::system::error_code, size_t);
 
-  explicit HttpStream(boost::beast::tcp_stream stream);
-  // With TLS, once a handshake has succeeded. `context` outlives this object.
-  HttpStream(boost::beast::tcp_stream stream, boost::asio::ssl::context* context);
-  ~HttpStream();
-  HttpStream(HttpStream&& other) noexcept;
+  struct Socket {
+    boost::beast::tcp_stream stream;
+    // With TLS, once a handshake has succeeded; outlives the stream. Null: without.
+    boost::asio::ssl::context* tls = nullptr;
+  };
+  explicit HttpStream(Socket socket);
 
   executor_type get_executor() { return tcp().get_executor(); }
   // For time limits, and to close the connection.
-  boost::beast::tcp_stream& tcp();
+  boost::beast::tcp_stream& tcp() { return connection_->tcp(); }
   // The name that the certificate of the server must have.
-  void ExpectHost(const std::string& host);
+  void ExpectHost(const std::string& host) { connection_->ExpectHost(host); }
 
   template <typename Buffers, typename Token>
   auto async_read_some(const Buffers& buffers, Token&& token)
       -> BOOST_ASIO_INITFN_RESULT_TYPE(Token, Signature) {
-    return Start<boost::asio::mutable_buffer>(&HttpStream::Read, buffers,
+    return Start<boost::asio::mutable_buffer>(&Connection::Read, buffers,
                                               std::forward<Token>(token));
   }
   template <typename Buffers, typename Token>
   auto async_write_some(const Buffers& buffers, Token&& token)
       -> BOOST_ASIO_INITFN_RESULT_TYPE(Token, Signature) {
-    return Start<boost::asio::const_buffer>(&HttpStream::Write, buffers,
+    return Start<boost::asio::const_buffer>(&Connection::Write, buffers,
                                             std::forward<Token>(token));
   }
   // The handshake of TLS, by one end; its close, by either. Their size has no meaning.
@@ -53,18 +54,35 @@ class HttpStream {
   auto async_handshake(bool is_server, Token&& token)
       -> BOOST_ASIO_INITFN_RESULT_TYPE(Token, Signature) {
     return boost::asio::async_initiate<Token, Signature>(
-        [this, is_server](auto handler) { Handshake(is_server, Erased(std::move(handler))); },
+        [this, is_server](auto handler) {
+          connection_->Handshake(is_server, Erased(std::move(handler)));
+        },
         token);
   }
   template <typename Token>
   auto async_shutdown(Token&& token) -> BOOST_ASIO_INITFN_RESULT_TYPE(Token, Signature) {
     return boost::asio::async_initiate<Token, Signature>(
-        [this](auto handler) { Shutdown(Erased(std::move(handler))); }, token);
+        [this](auto handler) { connection_->Shutdown(Erased(std::move(handler))); }, token);
   }
 
  private:
-  class Connection;
   using Done = std::function<Signature>;
+
+  // The library exports no function that has Boost's types in its name: those of this class are
+  // virtual, and its implementations are inline, so that they stay hidden.
+  class Connection {
+   public:
+    virtual ~Connection() = default;
+    virtual boost::beast::tcp_stream& tcp() = 0;
+    virtual void Read(std::vector<boost::asio::mutable_buffer> buffers, Done done) = 0;
+    virtual void Write(std::vector<boost::asio::const_buffer> buffers, Done done) = 0;
+    // With TLS only.
+    virtual void ExpectHost(const std::string& host) { (void)host; }
+    virtual void Handshake(bool is_server, Done done) { (void)is_server, (void)done; }
+    virtual void Shutdown(Done done) { (void)done; }
+  };
+  class OverTcp;
+  class OverTls;
 
   template <typename Handler>
   static Done Erased(Handler handler) {
@@ -77,21 +95,16 @@ class HttpStream {
   }
 
   template <typename Buffer, typename Buffers, typename Token>
-  auto Start(void (HttpStream::*start)(std::vector<Buffer>, Done), const Buffers& buffers,
+  auto Start(void (Connection::*start)(std::vector<Buffer>, Done), const Buffers& buffers,
              Token&& token) -> BOOST_ASIO_INITFN_RESULT_TYPE(Token, Signature) {
     std::vector<Buffer> copied(boost::asio::buffer_sequence_begin(buffers),
                                boost::asio::buffer_sequence_end(buffers));
     return boost::asio::async_initiate<Token, Signature>(
         [this, start](auto handler, std::vector<Buffer> all) {
-          (this->*start)(std::move(all), Erased(std::move(handler)));
+          (connection_.get()->*start)(std::move(all), Erased(std::move(handler)));
         },
         token, std::move(copied));
   }
-
-  void Read(std::vector<boost::asio::mutable_buffer> buffers, Done done);
-  void Write(std::vector<boost::asio::const_buffer> buffers, Done done);
-  void Handshake(bool is_server, Done done);
-  void Shutdown(Done done);
 
   std::unique_ptr<Connection> connection_;
 };
