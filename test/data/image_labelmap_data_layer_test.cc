@@ -10,21 +10,21 @@ namespace {
 
 using test::LayerInstance;
 
-constexpr int kHeight = 6, kWidth = 8, kPlane = kHeight * kWidth;
+constexpr int kMapHeight = 6, kMapWidth = 8, kMapPlane = kMapHeight * kMapWidth;
 
 // The grey value of pixel k of the map: all values from 0 to 255 in steps of about 5.
-int GreyAt(int k) { return k * 255 / (kPlane - 1); }
+int GreyAt(int k) { return k * 255 / (kMapPlane - 1); }
 
 // A pair "i.png m.png" of 6 x 8 pixels.
 class ImageLabelmapDataLayerTest : public testing::Test {
  protected:
   ImageLabelmapDataLayerTest() {
-    Image map{1, kHeight, kWidth, {}};
-    for (int k = 0; k < kPlane; ++k) map.values.push_back(static_cast<uint8_t>(GreyAt(k)));
+    Image map{1, kMapHeight, kMapWidth, {}};
+    for (int k = 0; k < kMapPlane; ++k) map.values.push_back(static_cast<uint8_t>(GreyAt(k)));
     test::PngKind grey;
     grey.color_type = 0;
     test::WriteFile(folder_ / "i.png",
-                    test::EncodePng(test::SmoothPixels(3, kHeight, kWidth, 1), {}));
+                    test::EncodePng(test::SmoothPixels(3, kMapHeight, kMapWidth, 1), {}));
     test::WriteFile(folder_ / "m.png", test::EncodePng(map, grey));
     test::WriteFile(folder_ / "list.txt", "i.png m.png\n");
   }
@@ -47,13 +47,13 @@ class ImageLabelmapDataLayerTest : public testing::Test {
 TEST_F(ImageLabelmapDataLayerTest, LabelsAreTheGreyValuesRoundedToZeroOrOne) {
   DataService service{DataOptions()};
   LayerInstance layer(Param("new_height: 0 new_width: 0", "scale: 0.5 mean_value: 10"), &service);
-  EXPECT_EQ(layer.top(0).shape(), Shape({1, 3, kHeight, kWidth}));
-  EXPECT_EQ(layer.top(1).shape(), Shape({1, 1, kHeight, kWidth}));
+  EXPECT_EQ(layer.top(0).shape(), Shape({1, 3, kMapHeight, kMapWidth}));
+  EXPECT_EQ(layer.top(1).shape(), Shape({1, 1, kMapHeight, kMapWidth}));
   layer.Forward();
-  for (int k = 0; k < kPlane; ++k) {
+  for (int k = 0; k < kMapPlane; ++k) {
     EXPECT_EQ(layer.Values(1)[k], GreyAt(k) / 255.0 > 0.5 ? 1 : 0) << GreyAt(k);
   }
-  const auto pixels = test::SmoothPixels(3, kHeight, kWidth, 1).values;
+  const auto pixels = test::SmoothPixels(3, kMapHeight, kMapWidth, 1).values;
   EXPECT_EQ(layer.Values(0)[0], 0.5f * static_cast<float>(pixels[2] - 10));  // blue
 }
 
@@ -67,13 +67,13 @@ TEST_F(ImageLabelmapDataLayerTest, CropsAndMirrorsBothAlike) {
     seen.insert(labels);
     // The part of the image that lies here tells which part of the map belongs to it.
     bool found = false;
-    for (int top = 0; top <= kHeight - 3; ++top) {
+    for (int top = 0; top <= kMapHeight - 3; ++top) {
       for (const bool mirror : {false, true}) {
         bool same = true;
-        for (int k = 0; k < 3 * kWidth && same; ++k) {
-          const int x = mirror ? kWidth - 1 - k % kWidth : k % kWidth;
-          const int at = (top + k / kWidth) * kWidth + x;
-          const auto pixels = test::SmoothPixels(3, kHeight, kWidth, 1).values;
+        for (int k = 0; k < 3 * kMapWidth && same; ++k) {
+          const int x = mirror ? kMapWidth - 1 - k % kMapWidth : k % kMapWidth;
+          const int at = (top + k / kMapWidth) * kMapWidth + x;
+          const auto pixels = test::SmoothPixels(3, kMapHeight, kMapWidth, 1).values;
           same = values[k] == static_cast<float>(pixels[at * 3 + 2]) &&
                  labels[k] == (GreyAt(at) >= 128 ? 1 : 0);
         }

@@ -68,7 +68,16 @@ def test_resizing_interpolates():
     nearest = io.resize_image(ramp, (16, 8), interp_order=0)
     np.testing.assert_array_equal(nearest[:, 0, 0], np.repeat(np.arange(8), 2))
     with pytest.raises(ValueError, match="interp_order"):
-        io.resize_image(ramp, (4, 4), interp_order=3)
+        io.resize_image(ramp, (4, 4), interp_order=6)
+
+
+def test_resizing_by_splines():
+    pytest.importorskip("scipy")
+    ramp = np.tile(np.arange(16, dtype=np.float32)[:, np.newaxis, np.newaxis], (1, 16, 1))
+    double = io.resize_image(ramp, (32, 32), interp_order=3)
+    np.testing.assert_allclose(double[8:-8, 15, 0], np.arange(16) / 2 + 3.75, atol=0.05)
+    corners = io.resize_image(np.tile(ramp, (1, 1, 2)), (31, 16), interp_order=2)
+    np.testing.assert_allclose(corners[8:-8, 0, 0], np.arange(15) / 2 + 4, atol=0.05)
 
 
 def test_oversample_has_corners_center_and_mirrors():

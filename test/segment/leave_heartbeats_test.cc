@@ -8,18 +8,18 @@ namespace {
 
 using sim::SegmentCluster;
 
-constexpr int64_t kFloats = 100'000, kStride = 100;
+constexpr int64_t kWeights = 100'000, kStride = 100;
 
 class Leaving : public testing::TestWithParam<double> {};
 
 TEST_P(Leaving, SendsNoMoreHeartbeatsThanItsPaceAndAFewAtOnce) {
   NetSegmentConfig config;
   config.max_bytes_per_second = GetParam();
-  SegmentCluster nodes(3, kFloats, config);
+  SegmentCluster nodes(3, kWeights, config);
   nodes.StartAll();
   for (int i = 0; i < 100; ++i) {
     for (int node = 0; node < 3; ++node) {
-      for (int64_t k = 0; k < kFloats; k += kStride) nodes.Add(node, k, 1);
+      for (int64_t k = 0; k < kWeights; k += kStride) nodes.Add(node, k, 1);
       nodes.Iterate(node, 1);
     }
     nodes.Pass();

@@ -117,13 +117,14 @@ TEST_F(Launch, StartsTheNodesOfAnElasticRun) {
             1u);
   const std::string forwards = Millrace({"ctl", "nodes", "--control=" + service}).output;
   EXPECT_EQ(Matches(forwards, "(this one)").size(), 1u) << forwards;
-  EXPECT_EQ(std::count_if(names.begin(), names.end(),
-                          [&](const std::string& name) {
-                            const CommandResult other = Millrace(
-                                {"ctl", "status", "--control=" + service, "--node=" + name});
-                            return Matches(other.output, "^(node " + name + " of run:)").size() == 1;
-                          }),
-            3)
+  EXPECT_EQ(
+      std::count_if(names.begin(), names.end(),
+                    [&](const std::string& name) {
+                      const CommandResult other =
+                          Millrace({"ctl", "status", "--control=" + service, "--node=" + name});
+                      return Matches(other.output, "^(node " + name + " of run:)").size() == 1;
+                    }),
+      3)
       << forwards;
   ExpectOneLine(ctl({"status"}), {"ctl: expected --node with one of n"});
   ExpectOneLine(ctl({"status", "--node=n9"}), {"no registered node n9 has a control service"});
@@ -240,10 +241,18 @@ TEST_F(LaunchBySsh, StartsTheNodesOfAnElasticRun) {
   etcd.Start();
   WriteFile(work_ / "segments",
             StrCat("segment { name: 'lan' transport: 'udp' port: ", FreePort(), " }"));
-  const CommandResult result = test::Run(WithSsh(
+  Process launch(WithSsh(
       Command({"launch", StrCat("--rendezvous=etcd://", etcd.endpoint(), "/run"), "--nodes=2:2",
                "--hosts=127.0.0.1,127.0.0.2", "--by=ssh", "--topology=" + (work_ / "segments"),
-               "--", "train", "--solver=" + work_.Write("run", Workspace::Solver(300))})));
+               "--", "train", "--solver=" + work_.Write("run", Workspace::Solver(100'000'000))})));
+  // A run that ended before the second node has joined would leave that one waiting.
+  ASSERT_TRUE(Eventually([&] {
+    return Matches(launch.ErrorsSoFar(),
+                   "127.0.0.[12] [|] .*(Joined the run at iteration|The run begins with)")
+               .size() == 2;
+  })) << launch.ErrorsSoFar();
+  launch.Signal(SIGINT);
+  const CommandResult result = launch.Wait();
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_CONTAINS(result.output, " | model saved: ");
   EXPECT_EQ(Matches(result.errors, "(127.0.0.[12]) [|] .*Registered as node n. at \\1").size(), 2u)
