@@ -137,24 +137,40 @@ def _nearest(image, new_dims):
     return image
 
 
+def _spline(im, new_dims, order, corners):
+    """As _bilinear, by splines of `order`. Beyond its edges, an image without corners in place is
+    0."""
+    from scipy.ndimage import zoom
+    scale = (new_dims[0] / im.shape[0], new_dims[1] / im.shape[1], 1)
+    if corners:
+        return zoom(im, scale, order=order)
+    return zoom(im, scale, order=order, mode="grid-constant", grid_mode=True)
+
+
 def resize_image(im, new_dims, interp_order=1):
     """Resizes an image (height, width, channels) to new_dims = (height, width) and float32:
-    interp_order 1, bilinear, or 0, the nearest pixel.
+    interp_order 1, bilinear; 0, the nearest pixel; 2 to 5, splines, for which SciPy is needed.
 
     As in pycaffe, images of 1 or 3 channels are taken as lying in a frame of their least value;
     those of other numbers of channels keep their corners in place."""
-    if interp_order not in (0, 1):
-        raise ValueError(f"resize_image: interp_order {interp_order} given, expected 0 or 1")
+    if interp_order not in range(6):
+        raise ValueError(f"resize_image: interp_order {interp_order} given, expected 0 to 5")
     im = np.asarray(im, dtype=np.float64)
     new_dims = (int(new_dims[0]), int(new_dims[1]))
     if interp_order == 0:
         return _nearest(im, new_dims).astype(np.float32)
     if im.shape[-1] not in (1, 3):
+        if interp_order > 1:
+            return _spline(im, new_dims, interp_order, corners=True).astype(np.float32)
         return _bilinear(im, new_dims, corners=True).astype(np.float32)
     low, high = im.min(), im.max()
     if high == low:
         return np.full((*new_dims, im.shape[-1]), low, dtype=np.float32)
-    resized = _bilinear((im - low) / (high - low), new_dims, corners=False)
+    framed = (im - low) / (high - low)
+    if interp_order > 1:
+        resized = _spline(framed, new_dims, interp_order, corners=False)
+    else:
+        resized = _bilinear(framed, new_dims, corners=False)
     return (resized * (high - low) + low).astype(np.float32)
 
 
