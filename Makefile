@@ -202,7 +202,8 @@ batch_rule = $(eval $(1): $(2))$(eval $(1): batch_files := $(2))$(eval batches +
 # compiled for several processors, or GCC 12 gives lambdas of C functions of several files one name.
 single := $(hdf5_sources) $(wildcard test/device/*.cc test/onnx/*.cc test/segment/device_segment_test.cc) \
   $(filter-out src/exchange/kernels/rules/%,$(filter src/exchange/kernels/%,$(all_sources))) \
-  $(filter src/capi/% src/control/page.cc src/nn/onednn/% %_kernel.cc src/solver/hogwild_update.cc,$(all_sources)) tools/log_setup.cc tools/progress_line.cc tools/screen.cc
+  $(filter src/capi/% src/control/page.cc src/nn/onednn/% %_kernel.cc src/solver/hogwild_update.cc,$(all_sources)) \
+  tools/log_setup.cc tools/progress_line.cc tools/screen.cc
 # $(1): files of any folders; their objects. Called once for each list, since it makes rules.
 src_objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter $(single),$(1))) \
   $(foreach d,$(sort $(dir $(1))),$(call in_batches,$(filter-out $(single),$(filter $(wildcard $(d)*.cc),$(1))),$(SRC_BATCH)))

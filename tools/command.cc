@@ -34,7 +34,7 @@ std::string Wrapped(const std::string& text, size_t indent) {
   return lines + line + "\n";
 }
 
-const char kCommonFlags[] =
+const char kCommonFlagsHelp[] =
     "Flags of every command: --help, --version, --flagfile=FILE (a file with flags, one per line), "
     "and those of the log, which is glog's: --log_dir=FOLDER writes it to files there as well, "
     "--alsologtostderr, --logtostderr, --stderrthreshold, --minloglevel=1 (warnings and errors "
@@ -60,7 +60,7 @@ std::string HelpPage() {
   }
   out << "\n`millrace help <command>` or `millrace <command> --help` lists the flags of a "
          "command.\n"
-      << Wrapped(kCommonFlags, 0);
+      << Wrapped(kCommonFlagsHelp, 0);
   return out.str();
 }
 
@@ -97,7 +97,7 @@ std::string HelpPage(const Command& command) {
     for (const std::string& name : command.ignored) names += (names.empty() ? "--" : ", --") + name;
     out << "\n" << Wrapped("Accepted and ignored, as by Caffe's command: " + names + ".", 0);
   }
-  out << "\n" << Wrapped(kCommonFlags, 0);
+  out << "\n" << Wrapped(kCommonFlagsHelp, 0);
   return out.str();
 }
 

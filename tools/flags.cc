@@ -25,7 +25,7 @@ DEFINE_string(precision, "auto",
 DEFINE_bool(gpu_fused_bias, true,
             "on GPUs, add the bias of an inner product while its result is written, where cuBLASLt "
             "can");
-DEFINE_double(gpu_measure_seconds, 10,
+DEFINE_double(gpu_measure_seconds, millrace::kDefaultMeasureSeconds,
               "time that each net on a GPU may spend at its start on measuring algorithms of "
               "convolutions, which are kept for later runs; 0: cuDNN's heuristics choose");
 DEFINE_bool(gpu_transform, true,

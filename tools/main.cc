@@ -19,14 +19,14 @@ namespace millrace {
 namespace {
 
 // Flags of gflags that every command accepts.
-const std::vector<std::string> kFlagsOfAll = {"help", "h", "version", "flagfile"};
+const std::vector<std::string> kCommonFlags = {"help", "h", "version", "flagfile"};
 
 bool IsAmong(const std::string& name, const std::vector<std::string>& names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 bool IsCommon(const std::string& flag) {
-  return IsAmong(flag, kFlagsOfAll) || IsAmong(flag, LogFlags());
+  return IsAmong(flag, kCommonFlags) || IsAmong(flag, LogFlags());
 }
 
 std::string Joined(const std::vector<std::string>& names) {

@@ -196,7 +196,7 @@ typedef struct millrace_session_options {
   // then names segments only, or is NULL, and `node` is NULL. NULL: the topology names the nodes.
   const char* rendezvous;
   const char* nodes;  // "MIN:MAX" nodes of that run
-  int solvers;        // on processors, that learn together; 0: 1, and none beside GPUs
+  int solvers;        // on processors, that learn together; 0: 1, or none if there are GPUs
   // "0,2" or "all": a solver on each of these GPUs, whose progress streams into the weights of
   // millrace_session_net (millrace/session.h). NULL: none.
   const char* gpus;

@@ -60,10 +60,10 @@ struct SessionOptions {
   bool plain_blobs_on_use = false;
   // Step goes on after max_iter, which then only counts for the learning rate. Not in a cluster.
   bool past_max_iter = false;
-  // Solvers on processors and GPUs, which learn together by the strategy of the solver file, each
-  // on a thread of its own but the first, which computes on the caller's. Nets with MemoryData have
-  // one solver. `solvers`: number of those on processors; none: 1, and 0 beside GPUs. Net,
-  // OnGradients and ApplyUpdate are those of the first of them.
+  // Number of solvers on processors; unset: 1, or 0 if there are GPUs. All solvers, those of GPUs
+  // included, learn together by the strategy of the solver file, each on a thread of its own but
+  // the first, which computes on the caller's. Net, OnGradients and ApplyUpdate are those of the
+  // first on a processor. Nets with MemoryData have one solver.
   std::optional<int> solvers = {};
   // GPUs with a solver each: "0,2" or "all"; as RunOptions::gpus without a usable GPU. Links
   // stream the progress of each between its own replica of the weights and weights(), while no
@@ -129,8 +129,8 @@ class MILLRACE_API Session {
   // The live weights of all parameters, 64-byte aligned arrays with zeros between them; constant
   // address. The program may change them between steps; in a cluster use Step() only. With a
   // strategy that gives each solver weights of its own, those of the first; Test, Snapshot, Finish
-  // and Leave merge them first, and test and save the merged ones. The same functions bring in all
-  // progress of GPUs, which these weights follow between them.
+  // and Leave merge them first, and test and save the merged ones. Weights on GPUs stream to and
+  // from these; the same functions wait until all progress of the GPUs is here.
   virtual std::span<float> weights() = 0;
   virtual std::vector<WeightArray> arrays() const = 0;
   // The train net of the first solver on a processor. Its blobs hold the values and gradients of

@@ -14,6 +14,7 @@ from .parallel import (NCCL, has_nccl, set_multiprocess, set_solver_count, set_s
                        solver_count, solver_rank)
 from .solver import (AdaDeltaSolver, AdaGradSolver, AdamSolver, NesterovSolver, RMSPropSolver,
                      SGDSolver, Solver, get_solver)
+from ._caffe import layer_type_list
 from . import _caffe, coord_map, draw, io, pycaffe
 from .classifier import Classifier
 from .detector import Detector
@@ -34,11 +35,6 @@ def set_mode_gpu():
 
 def set_device(device):
     """Accepted, without effect: nets in Python compute on the CPU."""
-
-
-def layer_type_list():
-    """The layer types of this build: a list of names."""
-    return _millrace.layer_types()
 
 
 def init_log(level=0, stderr=True):

@@ -137,9 +137,11 @@ def _nearest(image, new_dims):
     return image
 
 
-def _spline(im, new_dims, order, corners):
-    """As _bilinear, by splines of `order`. Beyond its edges, an image without corners in place is
-    0."""
+def _interpolated(im, new_dims, order, corners):
+    """`im` by splines of `order`, 1 to 5. Outside of the image all is 0, with `corners` as at its
+    border."""
+    if order == 1:
+        return _bilinear(im, new_dims, corners)
     from scipy.ndimage import zoom
     scale = (new_dims[0] / im.shape[0], new_dims[1] / im.shape[1], 1)
     if corners:
@@ -160,17 +162,11 @@ def resize_image(im, new_dims, interp_order=1):
     if interp_order == 0:
         return _nearest(im, new_dims).astype(np.float32)
     if im.shape[-1] not in (1, 3):
-        if interp_order > 1:
-            return _spline(im, new_dims, interp_order, corners=True).astype(np.float32)
-        return _bilinear(im, new_dims, corners=True).astype(np.float32)
+        return _interpolated(im, new_dims, interp_order, corners=True).astype(np.float32)
     low, high = im.min(), im.max()
     if high == low:
         return np.full((*new_dims, im.shape[-1]), low, dtype=np.float32)
-    framed = (im - low) / (high - low)
-    if interp_order > 1:
-        resized = _spline(framed, new_dims, interp_order, corners=False)
-    else:
-        resized = _bilinear(framed, new_dims, corners=False)
+    resized = _interpolated((im - low) / (high - low), new_dims, interp_order, corners=False)
     return (resized * (high - low) + low).astype(np.float32)
 
 

@@ -25,7 +25,7 @@ _FIELDS = _fields_of_types()
 
 
 def param_name_dict():
-    """The same without "_param": Convolution -> convolution."""
+    """The same fields without their ending "_param": Convolution -> convolution."""
     return {name: field[:-len("_param")] for name, field in _FIELDS.items()}
 
 

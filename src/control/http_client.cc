@@ -6,6 +6,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream_base.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
@@ -96,7 +97,7 @@ class Exchange {
     }
     HttpStream stream({std::move(plain), &context});
     stream.ExpectHost(address_.host.text);
-    co_await stream.async_handshake(false, use_awaitable);
+    co_await stream.async_handshake(asio::ssl::stream_base::client, use_awaitable);
     co_await Talk(stream);
   }
 

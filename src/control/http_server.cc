@@ -11,6 +11,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream_base.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core.hpp>
@@ -259,9 +260,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
       socket.set_option(tcp::no_delay(true), error);
       const auto self = shared_from_this();
       HttpStream stream({beast::tcp_stream(std::move(socket)), tls_ ? &*tls_ : nullptr});
-      asio::co_spawn(io_,
-                     tls_ ? self->ServeTls(std::move(stream)) : self->ServePlain(std::move(stream)),
-                     asio::detached);
+      asio::co_spawn(io_, self->ServeConnection(std::move(stream)), asio::detached);
     }
   }
 
@@ -278,16 +277,16 @@ class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
     return true;
   }
 
-  awaitable<void> ServePlain(HttpStream stream) {
+  awaitable<void> ServeConnection(HttpStream stream) {
     const Open open(this, &stream.tcp());
-    co_await Serve(stream);
-  }
-
-  awaitable<void> ServeTls(HttpStream stream) {
-    const Open open(this, &stream.tcp());
+    if (!tls_) {
+      co_await Serve(stream);
+      co_return;
+    }
     error_code error;
     stream.tcp().expires_after(Milliseconds(config_.request_seconds));
-    co_await stream.async_handshake(true, asio::redirect_error(use_awaitable, error));
+    co_await stream.async_handshake(asio::ssl::stream_base::server,
+                                    asio::redirect_error(use_awaitable, error));
     if (error) {
       ++malformed_;
       co_return;

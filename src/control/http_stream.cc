@@ -1,8 +1,8 @@
 #include "control/http_stream.h"
 
 #include <boost/asio/ssl/host_name_verification.hpp>
-#include <boost/asio/ssl/stream_base.hpp>
 #include <boost/beast/ssl.hpp>
+#include <type_traits>
 
 namespace millrace::inline control {
 
@@ -10,11 +10,13 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 using boost::system::error_code;
 
-class HttpStream::OverTcp : public Connection {
+template <bool kTls>
+class HttpStream::Over : public Connection {
  public:
-  explicit OverTcp(beast::tcp_stream stream) : stream_(std::move(stream)) {}
+  template <typename... Arguments>
+  explicit Over(Arguments&&... arguments) : stream_(std::forward<Arguments>(arguments)...) {}
 
-  beast::tcp_stream& tcp() override { return stream_; }
+  beast::tcp_stream& tcp() override { return beast::get_lowest_layer(stream_); }
   void Read(std::vector<asio::mutable_buffer> buffers, Done done) override {
     stream_.async_read_some(buffers, std::move(done));
   }
@@ -22,42 +24,30 @@ class HttpStream::OverTcp : public Connection {
     stream_.async_write_some(buffers, std::move(done));
   }
 
- private:
-  beast::tcp_stream stream_;
+ protected:
+  std::conditional_t<kTls, beast::ssl_stream<beast::tcp_stream>, beast::tcp_stream> stream_;
 };
 
-class HttpStream::OverTls : public Connection {
+class HttpStream::OverTls : public Over<true> {
  public:
-  explicit OverTls(Socket socket) : stream_(std::move(socket.stream), *socket.tls) {}
+  using Over::Over;
 
-  beast::tcp_stream& tcp() override { return stream_.next_layer(); }
-  void Read(std::vector<asio::mutable_buffer> buffers, Done done) override {
-    stream_.async_read_some(buffers, std::move(done));
-  }
-  void Write(std::vector<asio::const_buffer> buffers, Done done) override {
-    stream_.async_write_some(buffers, std::move(done));
-  }
   void ExpectHost(const std::string& host) override {
     stream_.set_verify_callback(asio::ssl::host_name_verification(host));
   }
-  void Handshake(bool is_server, Done done) override {
-    stream_.async_handshake(
-        is_server ? asio::ssl::stream_base::server : asio::ssl::stream_base::client,
-        [done = std::move(done)](error_code error) { done(error, 0); });
+  void Handshake(HandshakeType type, Done done) override {
+    stream_.async_handshake(type, [done = std::move(done)](error_code error) { done(error, 0); });
   }
   void Shutdown(Done done) override {
     stream_.async_shutdown([done = std::move(done)](error_code error) { done(error, 0); });
   }
-
- private:
-  beast::ssl_stream<beast::tcp_stream> stream_;
 };
 
 HttpStream::HttpStream(Socket socket) {
   if (socket.tls != nullptr) {
-    connection_ = std::make_unique<OverTls>(std::move(socket));
+    connection_ = std::make_unique<OverTls>(std::move(socket.stream), *socket.tls);
   } else {
-    connection_ = std::make_unique<OverTcp>(std::move(socket.stream));
+    connection_ = std::make_unique<Over<false>>(std::move(socket.stream));
   }
 }
 

@@ -1,12 +1,13 @@
 // A TCP connection, with TLS or without, as one type of stream. The templates of Boost.Beast and
-// Boost.Asio take half a minute to compile for a stream, so that they are instantiated for this one
-// only, which calls the connection through functions that are no templates.
+// Boost.Asio take half a minute to compile for a type of stream, so they are instantiated for this
+// one only. It calls the connection by virtual functions.
 #ifndef MILLRACE_CONTROL_HTTP_STREAM_H_
 #define MILLRACE_CONTROL_HTTP_STREAM_H_
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream_base.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/system/error_code.hpp>
 #include <functional>
@@ -49,14 +50,13 @@ class HttpStream {
     return Start<boost::asio::const_buffer>(&Connection::Write, buffers,
                                             std::forward<Token>(token));
   }
-  // The handshake of TLS, by one end; its close, by either. Their size has no meaning.
+  using HandshakeType = boost::asio::ssl::stream_base::handshake_type;
+  // Begin and end TLS. The size that the handler gets has no meaning.
   template <typename Token>
-  auto async_handshake(bool is_server, Token&& token)
+  auto async_handshake(HandshakeType type, Token&& token)
       -> BOOST_ASIO_INITFN_RESULT_TYPE(Token, Signature) {
     return boost::asio::async_initiate<Token, Signature>(
-        [this, is_server](auto handler) {
-          connection_->Handshake(is_server, Erased(std::move(handler)));
-        },
+        [this, type](auto handler) { connection_->Handshake(type, Erased(std::move(handler))); },
         token);
   }
   template <typename Token>
@@ -68,8 +68,8 @@ class HttpStream {
  private:
   using Done = std::function<Signature>;
 
-  // The library exports no function that has Boost's types in its name: those of this class are
-  // virtual, and its implementations are inline, so that they stay hidden.
+  // The library exports no name with Boost's types: its implementations are inline, and have none
+  // as template arguments.
   class Connection {
    public:
     virtual ~Connection() = default;
@@ -78,10 +78,11 @@ class HttpStream {
     virtual void Write(std::vector<boost::asio::const_buffer> buffers, Done done) = 0;
     // With TLS only.
     virtual void ExpectHost(const std::string& host) { (void)host; }
-    virtual void Handshake(bool is_server, Done done) { (void)is_server, (void)done; }
+    virtual void Handshake(HandshakeType type, Done done) { (void)type, (void)done; }
     virtual void Shutdown(Done done) { (void)done; }
   };
-  class OverTcp;
+  template <bool kTls>
+  class Over;
   class OverTls;
 
   template <typename Handler>

@@ -30,6 +30,11 @@ std::map<std::string, StoreFactory>& Stores() {
   return stores;
 }
 
+bool IsEndpoint(const std::string& text) {
+  const auto parsed = ParseHostAndPort(text);
+  return parsed && parsed->port != 0;
+}
+
 std::string ParseAddress(const std::string& field, const std::string& text) {
   const auto host = ParseHost(text);
   if (!host || host->kind == HostKind::kName) {
@@ -41,21 +46,19 @@ std::string ParseAddress(const std::string& field, const std::string& text) {
 void ParseSettings(const std::string& field, const std::string& text, RendezvousConfig* config) {
   for (const std::string& setting : Split(text, '&')) {
     const size_t equals = std::min(setting.find('='), setting.size() - 1);
-    const std::string key = setting.substr(0, equals);
+    const std::string key = setting.substr(0, equals), value = setting.substr(equals + 1);
     if (key == "address") {
-      config->address = ParseAddress(field + ": address", setting.substr(equals + 1));
+      config->address = ParseAddress(field + ": address", value);
       continue;
     }
     if (key == "control") {
-      const std::string address = setting.substr(equals + 1);
-      const auto parsed = ParseHostAndPort(address);
-      if (!parsed || parsed->port == 0) {
+      if (!IsEndpoint(value)) {
         throw Error(field, ": \"", setting, "\" given, expected control=HOST:PORT");
       }
-      config->control = address;
+      config->control = value;
       continue;
     }
-    const auto seconds = ParseNumber<int64_t>(setting.substr(equals + 1));
+    const auto seconds = ParseNumber<int64_t>(value);
     const bool is_lease = key == "lease";
     if (!is_lease && key != "restart") {
       throw Error(field, ": \"", setting, "\" given, expected lease=SECONDS, restart=SECONDS, ",
@@ -85,8 +88,7 @@ void ParseUrl(const std::string& url, RendezvousConfig* config) {
   const size_t slash = std::min(place.find('/'), place.size());
   config->endpoints = Split(place.substr(0, slash), ',');
   for (const std::string& endpoint : config->endpoints) {
-    const auto parsed = ParseHostAndPort(endpoint);
-    if (!parsed || parsed->port == 0) {
+    if (!IsEndpoint(endpoint)) {
       throw Error(field, ": \"", endpoint, "\" given, expected HOST:PORT");
     }
   }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kShare = 1.0 / 16;  // of the interval between iterations
 // Weight of a new interval in the smoothed one.
-constexpr double kNewestShare = 1.0 / 4;
+constexpr double kIntervalSmoothing = 1.0 / 4;
 
 }  // namespace
 
@@ -25,7 +25,8 @@ int64_t Coalescing::Ns(int64_t now_ns, uint64_t iterations) {
   if (iterations > counted_) {
     const double interval =
         static_cast<double>(now_ns - counted_at_) / static_cast<double>(iterations - counted_);
-    interval_ns_ = interval_ns_ > 0 ? interval_ns_ + kNewestShare * (interval - interval_ns_) : interval;
+    interval_ns_ =
+        interval_ns_ > 0 ? interval_ns_ + kIntervalSmoothing * (interval - interval_ns_) : interval;
     counted_ = iterations;
     counted_at_ = now_ns;
   }

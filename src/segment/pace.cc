@@ -9,7 +9,7 @@ namespace millrace::inline segment {
 namespace {
 
 // Weight of a new period in smoothed numbers.
-constexpr double kNewShare = 0.25;
+constexpr double kPeriodSmoothing = 0.25;
 // Maximum factors by which the duty rises and falls in one period.
 constexpr double kMaxRise = 1.25, kMaxFall = 0.6;
 // Cost of the solver cache contents that the segment evicts, relative to the lost processor time.
@@ -61,14 +61,14 @@ double Pace::Wanted(int64_t elapsed_ns, const PaceCounters& since) {
   }
   const double lost = std::min(static_cast<double>(since.segment_cpu_ns), waited);
   const double taken = (1 + kCacheCost) * lost / std::max(solvers + lost, 1.0);
-  taken_ += kNewShare * (taken - taken_);
+  taken_ += kPeriodSmoothing * (taken - taken_);
   // The square root makes a part of the correction; its effect is measured before the rest is made.
   const double share = std::max(taken, config_.share / 100);
   double factor = std::clamp(std::sqrt(config_.share / share), kMaxFall, kMaxRise);
   // Without an exchange in the period, staleness is at least the period's iterations.
   const auto iterations = static_cast<double>(since.iterations);
   const double stale = iterations / std::max(since.exchanges, 1e-3);
-  stale_ += kNewShare * (stale - stale_);
+  stale_ += kPeriodSmoothing * (stale - stale_);
   if (stale_ > config_.stale_iterations) {
     factor = std::max(factor, std::min(stale_ / config_.stale_iterations, kMaxRise));
   }

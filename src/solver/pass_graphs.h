@@ -35,7 +35,8 @@ namespace millrace::inline solver {
 class PassGraphs {
  public:
   // Returns that of the net, which has it from then on; null if nothing is to be recorded on its
-  // device (GpuSettings::graphs). `sums_gradients`: the solver acts on gradients while the backward pass goes on.
+  // device (GpuSettings::graphs). `sums_gradients`: the solver acts on gradients while the backward
+  // pass goes on.
   static PassGraphs* Of(BuiltNet* net, const SolverConfig& config, bool sums_gradients);
 
   // `net`, on a device with a recorder, outlives this object. `passes`: of an iteration. `why_not`:

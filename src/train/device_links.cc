@@ -8,7 +8,7 @@ DeviceLinks::DeviceLinks(const DeviceLinksConfig& config)
     : config_(config), reported_(config.devices.size()) {
   for (size_t i = 0; i < config_.devices.size(); ++i) {
     DeviceWeights* const device = config_.devices[i];
-    begun_.push_back(device->iterations());
+    before_.push_back(device->iterations());
     const DeviceLinkConfig link{.name = StrCat("gpu", device->device().ordinal()),
                                 .root = IsRoot(i) ? LinkRoot::kDevice : LinkRoot::kHost,
                                 .awaits_weights = config_.cluster_device != nullptr && !IsRoot(i),
@@ -73,7 +73,7 @@ void DeviceLinks::Count(size_t index) {
   DeviceLink& link = *links_[index];
   const bool is_root = IsRoot(index);
   const IterationClock& clock = config_.host->clock();
-  const uint64_t own = config_.devices[index]->iterations() - begun_[index];
+  const uint64_t own = config_.devices[index]->iterations() - before_[index];
   const auto all = static_cast<uint64_t>(clock.global());
   // The cluster brings the iterations of other nodes to the replica on which it works.
   const auto here = is_root ? std::min(all, static_cast<uint64_t>(clock.own())) : all;

@@ -63,7 +63,7 @@ class DeviceLinks {
   void Count(size_t index);
 
   const DeviceLinksConfig config_;
-  std::vector<uint64_t> begun_;     // by link: iterations of its device before the link
+  std::vector<uint64_t> before_;    // by link: iterations of its device before the link began
   std::vector<uint64_t> reported_;  // by link: merges that the cluster was told; its own thread's
   std::atomic<bool> leaving_{false};
   std::vector<std::unique_ptr<DeviceLink>> links_;

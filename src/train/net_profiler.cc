@@ -9,6 +9,8 @@
 #include <numeric>
 #include <vector>
 
+#include "base/text/units.h"
+
 namespace millrace::inline train {
 namespace {
 
@@ -22,16 +24,14 @@ double Mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-double InMiB(size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
-
 void AddMemory(const BuiltNet& net, TimeReport* report) {
   const BuiltNet::Memory memory = net.memory();
-  report->set_weight_mib(InMiB(memory.weights));
-  report->set_weight_gradient_mib(InMiB(memory.weight_gradients));
-  report->set_activation_mib(InMiB(net.activation_bytes()));
-  report->set_activation_value_mib(InMiB(memory.activations));
-  report->set_activation_gradient_mib(InMiB(memory.activation_gradients));
-  report->set_workspace_mib(InMiB(memory.workspace));
+  report->set_weight_mib(MiB(memory.weights));
+  report->set_weight_gradient_mib(MiB(memory.weight_gradients));
+  report->set_activation_mib(MiB(net.activation_bytes()));
+  report->set_activation_value_mib(MiB(memory.activations));
+  report->set_activation_gradient_mib(MiB(memory.activation_gradients));
+  report->set_workspace_mib(MiB(memory.workspace));
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   report->set_peak_resident_mib(static_cast<double>(usage.ru_maxrss) / 1024);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text/units.h"
 #include "solver/solver.h"
 #include "solver/strategy_registry.h"
 #include "train/choose_gpus.h"

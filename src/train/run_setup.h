@@ -21,9 +21,6 @@
 
 namespace millrace::inline train {
 
-// A size for log lines.
-inline double MiB(double bytes) { return bytes / (1 << 20); }
-
 // Logs what was noticed in a solver file.
 void LogNotices(const SolverConfig& config);
 

@@ -309,7 +309,7 @@ class SolverSession : public Session {
           past_max_iter_ ? each->strategy->Claim(std::numeric_limits<int64_t>::max())
                          : each->solver->Claim();
       if (!iteration) return;
-      if (each == &solvers_.first()) {
+      if (each->index == 0) {
         each->solver->net().set_debug_info(IsDebugInfoDue(config_.param, *iteration));
       }
       steps[each->index] = each->solver->Compute(*iteration);

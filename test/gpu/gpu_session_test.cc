@@ -85,14 +85,13 @@ TEST_P(GpuSession, LearnsAsOnAProcessor) {
 TEST_P(GpuSession, LearnsWithSolversOnBoth) {
   const auto session =
       Open("run", Workspace::Tested(Workspace::Solver(240), 1000), On({&first(), &other()}, 1));
-  int steps = 0;
+  int steps = 0, calls = 0;
+  session->OnGradients([&] { ++calls; });  // of the solver on the processor
   while (session->Step()) ++steps;
   EXPECT_EQ(steps, 80);
+  EXPECT_EQ(calls, 80);
   EXPECT_EQ(session->iteration(), 240);
   EXPECT_GE(Accuracy(session.get()), 0.9);
-  int calls = 0;
-  session->OnGradients([&] { ++calls; });
-  EXPECT_EQ(calls, 0);
 }
 
 TEST_P(GpuSession, ContinuesFromASnapshot) {
@@ -120,13 +119,8 @@ TEST_P(GpuSession, ContinuesFromASnapshot) {
 
 // Weights of its own for each solver, without links.
 TEST_P(GpuSession, LearnsByAverages) {
-  caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(160), 1000);
-  caffe::StrategyParameter& strategy = *solver.mutable_strategy();
-  strategy.set_type("local");
-  caffe::PartParameter& condition = *strategy.add_sync_condition();
-  condition.set_type("steps");
-  (*condition.mutable_param())["every"] = 4;
-  strategy.mutable_merge_rule()->set_type("average");
+  const caffe::SolverParameter solver = Local(Workspace::Tested(Workspace::Solver(160), 1000),
+                                              Steps(4) + "merge_rule { type: 'average' }");
   const auto session = Open("run", solver, On({&first(), &other()}));
   Train(session.get());
   EXPECT_EQ(session->iteration(), 160);

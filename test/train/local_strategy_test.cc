@@ -343,15 +343,6 @@ TEST(Local, NothingIsLostBetweenSolversOfSeveralProcesses) {
 
 // ---- Solver files ----
 
-caffe::SolverParameter Local(caffe::SolverParameter solver, const std::string& fields) {
-  ParseText(StrCat("type: 'local' ", fields), "strategy", solver.mutable_strategy(), nullptr);
-  return solver;
-}
-
-std::string Steps(int every) {
-  return StrCat("sync_condition { type: 'steps' param { key: 'every' value: ", every, " } } ");
-}
-
 std::string Refusal(const caffe::SolverParameter& solver) {
   Workspace work;
   const std::string path = work.Write("run", solver);

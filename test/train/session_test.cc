@@ -65,15 +65,9 @@ TEST(Session, EndsWithAStopCondition) {
 }
 
 caffe::SolverParameter LocalSolver(int iterations, int every, const std::string& rule) {
-  caffe::SolverParameter solver = Workspace::Solver(iterations);
-  caffe::StrategyParameter& strategy = *solver.mutable_strategy();
-  strategy.set_type("local");
-  caffe::PartParameter& condition = *strategy.add_sync_condition();
-  condition.set_type("steps");
-  (*condition.mutable_param())["every"] = every;
-  strategy.mutable_merge_rule()->set_type(rule);
-  if (rule == "easgd") (*strategy.mutable_merge_rule()->mutable_param())["pull"] = 0.3;
-  return solver;
+  const std::string pull = rule == "easgd" ? " param { key: 'pull' value: 0.3 }" : "";
+  return Local(Workspace::Solver(iterations),
+               StrCat(Steps(every), "merge_rule { type: '", rule, "'", pull, " }"));
 }
 
 caffe::SolverParameter SynchronousSolver(int iterations, int every, const std::string& rule) {

@@ -11,6 +11,7 @@
 
 #include "base/files/file.h"
 #include "metrics/metrics_writer.h"
+#include "proto/parse.h"
 #include "solver/snapshot.h"
 #include "test/support/problem.h"
 #include "test/support/support.h"
@@ -105,6 +106,17 @@ inline TrainOptions WithSolvers(int solvers) {
   TrainOptions options;
   options.solvers = solvers;
   return options;
+}
+
+// `solver` with the strategy local and these fields of it.
+inline caffe::SolverParameter Local(caffe::SolverParameter solver, const std::string& fields) {
+  ParseText(StrCat("type: 'local' ", fields), "strategy", solver.mutable_strategy(), nullptr);
+  return solver;
+}
+
+// Fields of the strategy local: a sync condition.
+inline std::string Steps(int every) {
+  return StrCat("sync_condition { type: 'steps' param { key: 'every' value: ", every, " } } ");
 }
 
 inline std::string ModelFile(const Workspace& work, const std::string& name, int64_t iteration) {

@@ -26,8 +26,8 @@ enum class GraphUse { kOff, kAuto, kOn };
 // "auto", "on" or "off". Throws Error for another text.
 GraphUse ParseGraphUse(const std::string& text);
 
-// How nets compute on GPUs. The values here are those of a program that sets none. Commands have
-// flags with other defaults.
+// How nets compute on GPUs. The values here are those of a net that gets none; commands, sessions
+// and runs have other defaults (GpuSettingsFor).
 struct GpuSettings {
   GpuPrecision precision = GpuPrecision::kFloat32;
   // Whether inner products add their bias while their results are written.
@@ -41,9 +41,11 @@ struct GpuSettings {
   GraphUse graphs = GraphUse::kAuto;
 };
 
-// Settings of a training run that chooses the precision only, by its text.
+inline constexpr double kDefaultMeasureSeconds = 10;  // of commands, sessions and runs
+
+// Settings of a session or run, which chooses the precision only. Throws as ParseGpuPrecision.
 inline GpuSettings GpuSettingsFor(const std::string& precision) {
-  return {.precision = ParseGpuPrecision(precision), .measure_seconds = 10};
+  return {.precision = ParseGpuPrecision(precision), .measure_seconds = kDefaultMeasureSeconds};
 }
 
 // The settings of what computes on `queue`, for its thread. Changes apply to libraries and layers
