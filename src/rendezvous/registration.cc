@@ -12,6 +12,8 @@ namespace {
 constexpr int64_t kSecond = 1'000'000'000;
 // Reads without a sign of a node until its id is no longer held.
 constexpr int kSilentReads = 3;
+// Behind the instance in the key of a run that a node has completed.
+constexpr std::string_view kEnded = " ended";
 
 // The id at the end of `text`, which begins with `kind` and a slash.
 std::optional<NodeId> IdAfter(const std::string& text, const std::string& kind, int max_nodes) {
@@ -62,7 +64,8 @@ RegistryView ParseRegistry(const std::string& prefix, int max_nodes,
     if (!entry.key.starts_with(prefix)) continue;
     const std::string key = entry.key.substr(prefix.size());
     if (key == "run") {
-      view.run = entry.value;
+      view.run_ended = entry.value.ends_with(kEnded);
+      view.run = entry.value.substr(0, entry.value.find(' '));
       view.run_modified = entry.modified;
     } else if (const auto node = IdAfter(key, "node", max_nodes)) {
       view.nodes[*node].registered = ParseRegisteredNode(entry.value);
@@ -169,7 +172,7 @@ void Registration::KeepAlive(int64_t now_ns) {
 
 void Registration::Read(int64_t now_ns) {
   view_ = ParseRegistry(config_.prefix, config_.max_nodes, store_.Read(config_.prefix));
-  seen_ = true;
+  if (!std::exchange(seen_, true) && view_.run_ended) former_run_ = view_.run_modified;
   next_read_ = std::max<int64_t>(1, now_ns + poll_ns_);
   Follow(now_ns);
 }
@@ -337,58 +340,72 @@ std::optional<Registration::Action> Registration::Claim(int64_t now_ns) {
     SetState("");
     return {};
   }
-  if (view_.run_modified != 0) return Restart(now_ns);
+  const std::string key = config_.prefix + "run";
+  Action action{{{key, view_.run_modified}, OwnUnchanged()},
+                {{key, config_.instance, false}},
+                [this] { may_bootstrap_ = true; }};
+  if (view_.run_modified != 0) {
+    if (!IsReplaceable(now_ns)) return {};
+    action.conditions.push_back({config_.prefix + "joined/", 0, true});
+    action.conditions.push_back({config_.prefix + "held/", 0, true});
+  }
   const int registered = view_.registered();
   if (registered < config_.min_nodes) {
     SetState(StrCat("Waiting for nodes: ", registered, " of ", config_.min_nodes,
                     " are registered; Ctrl-C stops"));
     return {};
   }
-  const std::string key = config_.prefix + "run";
-  return Action{{{key, 0}, OwnUnchanged()}, {{key, config_.instance, false}}, [this] {
-                  may_bootstrap_ = true;
-                }};
+  return action;
 }
 
-// A run has begun. This node joins it, unless no node of it is left.
-std::optional<Registration::Action> Registration::Restart(int64_t now_ns) {
-  if (!orphaned_since_) {
-    SetState("");
-    return {};
-  }
+// Whether no node of the run is left.
+bool Registration::IsDeserted(int64_t now_ns) {
+  if (!orphaned_since_) return false;
   const bool is_held =
       std::ranges::any_of(view_.nodes, [](const auto& node) { return !node.holders.empty(); });
-  const auto starter = std::ranges::find_if(view_.nodes, [&](const RegistryView::Node& node) {
+  // The process that begins the run has not reported yet that it has begun.
+  const bool begins = std::ranges::any_of(view_.nodes, [&](const RegistryView::Node& node) {
     return node.registered && node.registered->instance == view_.run;
   });
-  // The process that begins the run has not reported yet that it has begun.
-  if (starter != view_.nodes.end() || is_held) {
-    orphaned_since_ = now_ns;
-    SetState("");
-    return {};
-  }
-  if (config_.restart_ns < 0 || now_ns - *orphaned_since_ < config_.restart_ns) {
-    SetState(StrCat("A run has begun, but none of its nodes is registered: waits for one. ",
-                    config_.restart_ns < 0
-                        ? StrCat("If all of them have ended, delete the key ", config_.prefix,
-                                 "run to begin another run")
-                        : StrCat("Begins another run after ", config_.restart_ns / kSecond, " s"),
-                    "; Ctrl-C stops"),
-             true);
-    return {};
-  }
-  const std::string key = config_.prefix + "run";
-  return Action{{{key, view_.run_modified},
-                 {config_.prefix + "joined/", 0, true},
-                 {config_.prefix + "held/", 0, true},
-                 OwnUnchanged()},
-                {{key, config_.instance, false}},
-                [this] { may_bootstrap_ = true; }};
+  if (is_held || begins) orphaned_since_ = now_ns;
+  return !is_held && !begins;
 }
 
-// First the keys of this node, then those of the run if it has ended: all of its nodes have left,
-// or it has not begun.
+// A run has begun: whether this node may begin another one. Otherwise it joins this run, waits for
+// one of its nodes, or ends with it.
+bool Registration::IsReplaceable(int64_t now_ns) {
+  if (!IsDeserted(now_ns)) {
+    SetState("");
+    return false;
+  }
+  if (view_.run_ended) {
+    run_ended_ = view_.run_modified != former_run_;
+    return !run_ended_;
+  }
+  if (config_.restart_ns >= 0 && now_ns - *orphaned_since_ >= config_.restart_ns) return true;
+  SetState(
+      StrCat("A run has begun, but none of its nodes is registered: waits for one. ",
+             config_.restart_ns < 0 ? StrCat("If all of them have ended, delete the key ",
+                                             config_.prefix, "run to begin another run")
+                                    : StrCat("Begins another run after ",
+                                             config_.restart_ns / kSecond, " s"),
+             "; Ctrl-C stops"),
+      true);
+  return false;
+}
+
+// First that the run is complete, if so. Then the keys of this node, then those of the run if it is
+// over: all of its nodes have left, or it has not begun.
 void Registration::Leave(int64_t now_ns) {
+  if (completed_) {
+    if (next_read_ == 0) return Read(now_ns);
+    completed_ = false;
+    const std::string key = config_.prefix + "run";
+    if (view_.run_modified != 0) {
+      store_.Commit({{key, view_.run_modified}}, {{key, StrCat(view_.run, kEnded), false}}, 0);
+    }
+    return;
+  }
   if (lease_ != 0) {
     const int64_t lease = std::exchange(lease_, 0);
     is_registered_ = false;
@@ -400,7 +417,7 @@ void Registration::Leave(int64_t now_ns) {
   left_ = true;
   const bool holds =
       std::ranges::any_of(absent_, [](const auto& each) { return each.second.heard; });
-  const bool has_part = joined_ || may_bootstrap_ || view_.run_modified == 0;
+  const bool has_part = joined_ || may_bootstrap_ || run_ended_ || view_.run_modified == 0;
   if (!seen_ || holds || !has_part) return;
   std::vector<RegistryCondition> conditions = {{config_.prefix + "run", view_.run_modified},
                                                {config_.prefix + "joined/", 0, true}};

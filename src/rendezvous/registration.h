@@ -9,13 +9,15 @@
 //   joined/ID       lease  INSTANCE: the process has the weights of the run
 //   held/ID/HOLDER  lease  INSTANCE of HOLDER, which hears node ID without a registration
 //   used/ID                "INSTANCE ADDRESS" of the last process that was registered with this id
-//   run                    INSTANCE: the process whose weights begin the run
+//   run                    INSTANCE: the process whose weights begin the run; "INSTANCE ended" once
+//                          a node has completed it
 //
 // An id is free if it has neither node/ID nor held/ID/*. A newcomer takes the lowest free id that
 // was never used. Used ids are given away last, and only after they have been free for a while: a
 // node that can reach its peers but not the registry loses its lease, and its peers then hold its
 // id. Whoever creates `run` begins the run. The key stays while a node may be training, so that no
-// second run begins beside nodes that cannot reach the registry.
+// second run begins beside nodes that cannot reach the registry. Nodes that wait for a run that has
+// ended end as well, the last one with the key; processes that start after the end begin another.
 #ifndef MILLRACE_RENDEZVOUS_REGISTRATION_H_
 #define MILLRACE_RENDEZVOUS_REGISTRATION_H_
 
@@ -25,6 +27,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "millrace/node_id.h"
@@ -65,6 +68,7 @@ struct RegistryView {
   };
   std::vector<Node> nodes;   // by id
   std::string run;           // its instance
+  bool run_ended = false;    // a node has completed it
   int64_t run_modified = 0;  // 0: no run has begun
 
   int registered() const;
@@ -87,14 +91,21 @@ class Registration {
   void AddHeard(const std::vector<NodeId>& nodes) { heard_.insert(nodes.begin(), nodes.end()); }
   // This node has the weights of the run.
   void SetJoined() { joined_ = true; }
-  // From now on Step ends the registration, and the run if no node remains. Step is called until
-  // left(); if the registry does not answer, the lease ends by itself.
-  void BeginLeave() { leaving_ = true; }
+  // From now on Step ends the registration, and the run if no node remains. `completed`: the run is
+  // complete, which nodes that wait for it learn. Step is called until left(); if the registry does
+  // not answer, the lease ends by itself.
+  void BeginLeave(bool completed) {
+    if (std::exchange(leaving_, true)) return;
+    completed_ = completed;
+    next_read_ = 0;
+  }
 
   // This node's id, from the first registration on; it never changes.
   std::optional<NodeId> node() const { return node_; }
   // The run begins with this node's weights.
   bool may_bootstrap() const { return may_bootstrap_; }
+  // The run has ended, and this node never had its weights, so it has to end.
+  bool run_ended() const { return run_ended_; }
   bool left() const { return left_; }
   // Newest address of each node, by id; "": none yet, and of this node. A node that is not
   // registered any more keeps its address.
@@ -132,7 +143,8 @@ class Registration {
   std::optional<Action> PublishJoined();
   std::optional<Action> Hold();
   std::optional<Action> Claim(int64_t now_ns);
-  std::optional<Action> Restart(int64_t now_ns);
+  bool IsDeserted(int64_t now_ns);
+  bool IsReplaceable(int64_t now_ns);
   std::string Key(const char* kind, NodeId node) const;
   RegistryView::Node& Own() { return view_.nodes[*node_]; }
   bool IsMine(const RegistryView::Node& node) const {
@@ -151,7 +163,10 @@ class Registration {
   RegistryView view_;
   std::optional<NodeId> node_;
   bool is_registered_ = false;
-  bool joined_ = false, may_bootstrap_ = false, leaving_ = false, left_ = false;
+  bool joined_ = false, may_bootstrap_ = false, run_ended_ = false;
+  bool leaving_ = false, left_ = false;
+  bool completed_ = false;  // is to be written to the registry
+  int64_t former_run_ = 0;  // `run` of a run that had ended when this process started
   bool is_away_ = false;    // the last call had no answer
   std::set<NodeId> heard_;  // since the last read
   struct Absence {

@@ -250,11 +250,12 @@ void Rendezvous::Detach() {
   peers_.reset();
 }
 
-void Rendezvous::Leave() {
+void Rendezvous::Leave(bool completed) {
   Detach();
   {
     std::lock_guard lock(mutex_);
     leaving_ = true;
+    completed_ = completed;
   }
   changed_.notify_all();
   if (thread_) thread_->Join();
@@ -287,10 +288,11 @@ void Rendezvous::Follow() {
     if (registration_->may_bootstrap() && !std::exchange(has_allowed_, true)) {
       peers_->allow_bootstrap();
     }
+    if (registration_->run_ended()) peers_->run_ended();
     if (!registration_->conflict().empty()) peers_->fail(registration_->conflict());
   }
   if (has_begun_) registration_->SetJoined();
-  if (leaving_) registration_->BeginLeave();
+  if (leaving_) registration_->BeginLeave(completed_);
 }
 
 }  // namespace millrace::inline rendezvous

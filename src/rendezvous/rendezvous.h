@@ -64,6 +64,7 @@ struct RendezvousPeers {
   std::function<void()> allow_bootstrap;              // called once
   std::function<bool()> begun;                        // this node has the run's weights
   std::function<std::vector<NodeId>()> heard;         // sent frames since the last call
+  std::function<void()> run_ended;                    // before this node had the run's weights
   std::function<void(const std::string& line)> fail;  // this node has to end
 };
 
@@ -89,8 +90,9 @@ class Rendezvous {
   // From now until Detach calls the functions of `peers` from a thread.
   void Attach(RendezvousPeers peers);
   void Detach();
-  // Ends the registration. Blocks for some seconds at most.
-  void Leave();
+  // Ends the registration. `completed`: the run is complete, for this node and all others. Blocks
+  // for some seconds at most.
+  void Leave(bool completed = false);
 
  private:
   void Serve();
@@ -105,7 +107,7 @@ class Rendezvous {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::optional<RendezvousPeers> peers_;
-  bool has_begun_ = false, has_allowed_ = false, leaving_ = false;
+  bool has_begun_ = false, has_allowed_ = false, leaving_ = false, completed_ = false;
   std::vector<std::string> told_;  // addresses that peers_ has, by id
   ErrorSink errors_;
   std::unique_ptr<Thread> thread_;

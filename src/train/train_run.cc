@@ -75,7 +75,7 @@ class TrainRun {
   TrainResult RunAll() {
     if (setup_.node_config && !JoinCluster()) {
       TrainResult result;
-      result.stopped_early = true;
+      result.stopped_early = !cluster_->session().run_ended();
       return result;
     }
     SharedRun shared = Shared();
@@ -132,7 +132,7 @@ class TrainRun {
     }
   }
 
-  // Returns false if the run was stopped before this node had the run's weights.
+  // Returns false if the run was stopped, or has ended, before this node had its weights.
   bool JoinCluster() {
     const NodePlan& plan = setup_.node_config->plan;
     const Topology& topology = setup_.node_config->topology;

@@ -249,6 +249,28 @@ TEST_F(ElasticClusterOfMachines, BeginsOneRunWhenOneOfTwoNewNodesIsCutOffFromEtc
   EXPECT_TRUE(Keys().empty());
 }
 
+// Two nodes cannot reach each other: one of them trains to its end, and the other one, which never
+// had the weights, ends with it.
+TEST_F(ElasticClusterOfMachines, EndsANodeThatWaitsForARunThatHasEnded) {
+  const std::string reason = Network::WhyNoLoss();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  BuildElastic(2, "2:2");
+  network_->Run(1, {"iptables", "-A", "INPUT", "-p", "udp", "-j", "DROP"});
+  for (int i = 0; i < 2; ++i) Join(i, Workspace::Solver(300));
+  std::vector<std::string> logs;
+  for (int i = 0; i < 2; ++i) {
+    const CommandResult result = nodes_[i]->Wait();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    logs.push_back(result.errors);
+  }
+  nodes_.clear();
+  const int first = CountOf(logs[0], "The run begins with the weights of this node") == 1 ? 0 : 1;
+  EXPECT_EQ(CountOf(logs[first], "Optimization Done."), 1) << logs[first];
+  EXPECT_EQ(CountOf(logs[1 - first], "The run has ended before this node had its weights."), 1)
+      << logs[1 - first];
+  EXPECT_TRUE(Keys().empty());
+}
+
 // Two nodes that start at once reach etcd, but not each other: without a registry each would begin
 // a run.
 TEST_F(ElasticClusterOfMachines, BeginsOneRunWhenTwoNodesCannotReachEachOther) {

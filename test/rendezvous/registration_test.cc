@@ -246,12 +246,12 @@ TEST_F(Registrations, BeginAnotherRunAfterAPauseIfTheUserSaysSo) {
 TEST_F(Registrations, EndTheRunWithItsLastNode) {
   Start("a"), Start("b");
   Run(5);
-  nodes_[0]->registration.BeginLeave();
+  nodes_[0]->registration.BeginLeave(false);
   nodes_[0]->is_silent = true;
   Run(2);
   EXPECT_TRUE(nodes_[0]->registration.left());
   EXPECT_EQ(registry_.keys.count("run/run"), 1u);
-  nodes_[1]->registration.BeginLeave();
+  nodes_[1]->registration.BeginLeave(false);
   nodes_[1]->is_silent = true;
   Run(2);
   EXPECT_TRUE(registry_.keys.empty());
@@ -260,12 +260,87 @@ TEST_F(Registrations, EndTheRunWithItsLastNode) {
   EXPECT_TRUE(next.registration.may_bootstrap());
 }
 
+TEST_F(Registrations, EndTheNodesThatWaitForARunThatHasEnded) {
+  Start("a");
+  Run(5);
+  Node& b = Start("b");
+  Node& c = Start("c");
+  b.is_silent = c.is_silent = true;  // never have the run's weights
+  Run(5);
+  nodes_[0]->registration.BeginLeave(true);
+  nodes_[0]->is_silent = true;
+  Run(2);
+  EXPECT_TRUE(nodes_[0]->registration.left());
+  for (Node* node : {&b, &c}) {
+    EXPECT_TRUE(node->registration.run_ended());
+    EXPECT_FALSE(node->registration.may_bootstrap());
+    EXPECT_EQ(node->log.find("waits for one"), std::string::npos) << node->log;
+    node->registration.BeginLeave(false);
+    Run(2);
+  }
+  EXPECT_TRUE(registry_.keys.empty());
+}
+
+// It reads the registry only once while the run exists.
+TEST_F(Registrations, EndANodeThatWaitsForAShortRun) {
+  config_.min_nodes = 2;
+  Node& a = Start("a");
+  Node& b = Start("b");
+  const auto run = [&] {
+    registry_.Advance(now_ += kTick);
+    a.Step(now_), b.Step(now_);
+  };
+  while (!a.registration.may_bootstrap() && !b.registration.may_bootstrap()) run();
+  Node& first = a.registration.may_bootstrap() ? a : b;
+  Node& other = a.registration.may_bootstrap() ? b : a;
+  first.registration.SetJoined();
+  first.registration.BeginLeave(true);
+  for (int i = 0; i < 100; ++i) run();
+  EXPECT_TRUE(other.registration.run_ended());
+}
+
+TEST_F(Registrations, JoinARunThatNotAllNodesHaveEnded) {
+  Start("a"), Start("b");
+  Run(5);
+  nodes_[0]->registration.BeginLeave(true);
+  nodes_[0]->is_silent = true;
+  Run(2);
+  const Node& late = Start("c");
+  Run(5);
+  EXPECT_TRUE(late.trains);
+  EXPECT_FALSE(late.registration.run_ended());
+}
+
+// A node that waited for the run was killed, so that the key has stayed.
+TEST_F(Registrations, BeginAnotherRunAfterOneThatHasEnded) {
+  Start("a");
+  Run(5);
+  Start("b").is_silent = true;
+  Run(2);
+  nodes_[0]->registration.BeginLeave(true);
+  nodes_[0]->is_silent = true;
+  Run(0.5);
+  Kill(*nodes_[1]);
+  Run(15);
+  ASSERT_EQ(registry_.keys.count("run/run"), 1u);
+  config_.min_nodes = 2;
+  const Node& c = Start("c");
+  Run(5);
+  EXPECT_FALSE(c.registration.may_bootstrap());
+  EXPECT_NE(c.log.find("1 of 2 are registered"), std::string::npos) << c.log;
+  const Node& d = Start("d");
+  Run(5);
+  EXPECT_EQ(Bootstraps(), 2);  // a and one of these
+  EXPECT_TRUE(c.trains && d.trains);
+  EXPECT_FALSE(c.registration.run_ended() || d.registration.run_ended());
+}
+
 TEST_F(Registrations, KeepTheRunOfANodeThatOnlyTheLastOneHears) {
   Start("a"), Start("b");
   Run(5);
   nodes_[1]->is_cut = true;
   Run(20);
-  nodes_[0]->registration.BeginLeave();
+  nodes_[0]->registration.BeginLeave(false);
   Run(1);
   EXPECT_TRUE(nodes_[0]->registration.left());
   EXPECT_EQ(registry_.keys.count("run/run"), 1u);
@@ -282,7 +357,7 @@ TEST_F(Registrations, ForgetTheRunOfANodeThatFailsBeforeItBegins) {
   }
   Node& first = a.registration.may_bootstrap() ? a : b;
   Node& other = a.registration.may_bootstrap() ? b : a;
-  first.registration.BeginLeave();
+  first.registration.BeginLeave(false);
   for (int i = 0; i < 100; ++i) {
     registry_.Advance(now_ += kTick);
     a.Step(now_), b.Step(now_);
@@ -311,6 +386,9 @@ TEST(RegistryViews, IgnoreWhatIsMalformed) {
   EXPECT_FALSE(view.nodes[1].is_free());
   EXPECT_EQ(view.nodes[1].holders, (std::set<NodeId>{0}));
   EXPECT_EQ(view.run_modified, 0);
+  const RegistryView ended = ParseRegistry("run/", 2, {{"run/run", "a ended", 9}});
+  EXPECT_EQ(ended.run, "a");
+  EXPECT_TRUE(ended.run_ended);
 }
 
 // Nodes start, leave, die, and lose requests and answers at random; at any time one node at most
@@ -378,7 +456,7 @@ void CheckRandom(uint64_t seed) {
       } else {
         node->trains = false;
         node->is_silent = true;
-        node->registration.BeginLeave();
+        node->registration.BeginLeave(false);
       }
     }
     std::erase_if(nodes, [&](const auto& node) {

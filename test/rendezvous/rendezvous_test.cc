@@ -113,7 +113,7 @@ class SharedStore : public MemoryStore {
 class RendezvousThreads : public testing::Test {
  protected:
   struct Cluster {
-    std::atomic<bool> allowed{false}, begun{false};
+    std::atomic<bool> allowed{false}, begun{false}, ended{false};
     std::mutex mutex;
     std::map<NodeId, std::string> addresses;
     std::string AddressOf(NodeId node) {
@@ -138,6 +138,7 @@ class RendezvousThreads : public testing::Test {
                         .allow_bootstrap = [cluster] { cluster->allowed = true; },
                         .begun = [cluster] { return cluster->begun.load(); },
                         .heard = [] { return std::vector<NodeId>(); },
+                        .run_ended = [cluster] { cluster->ended = true; },
                         .fail = [](const std::string& line) { ADD_FAILURE() << line; }});
   }
 
@@ -170,6 +171,21 @@ TEST_F(RendezvousThreads, TellTheClusterAddressesAndWhoBegins) {
 
 // A control service is registered with its node, at the address where others reach it, and leaves
 // with it.
+TEST_F(RendezvousThreads, TellTheClusterThatTheRunHasEnded) {
+  Cluster one, other;
+  const std::unique_ptr<Rendezvous> a = Start("10.0.0.1"), b = Start("10.0.0.2");
+  Attach(a.get(), &one);
+  Attach(b.get(), &other);
+  EXPECT_TRUE(Eventually([&] { return one.allowed || other.allowed; }));
+  const bool is_a = one.allowed;
+  (is_a ? one : other).begun = true;
+  (is_a ? a : b)->Leave(true);
+  EXPECT_TRUE(Eventually([&] { return (is_a ? other : one).ended.load(); }));
+  EXPECT_FALSE((is_a ? one : other).ended);
+  (is_a ? b : a)->Leave();
+  EXPECT_TRUE(registry_.keys.empty());
+}
+
 TEST_F(RendezvousThreads, RegisterTheControlServiceThatOthersReach) {
   const auto registered = [this](const std::string& address, const std::string& control) {
     control_ = control;

@@ -213,6 +213,7 @@ void ClusterSession::FollowRendezvous() {
     for (const auto& [segment, node] : heard.Take()) nodes.push_back(node);
     return nodes;
   };
+  peers.run_ended = [this] { run_ended_ = true; };
   peers.fail = [this](const std::string& line) {
     errors_.Report(std::make_exception_ptr(Error(line)));
   };
@@ -260,8 +261,10 @@ bool ClusterSession::Join() {
     errors_.RethrowIfFailed();
     cluster_->ThrowIfRefused();
     ThrowIfTooShort();
-    if (commands_.Next(20) == RunCommand::kStop) {
-      LOG(INFO) << "Stopped before the weights were there.";
+    const bool is_stopped = commands_.Next(20) == RunCommand::kStop;
+    if (is_stopped || run_ended_) {
+      LOG(INFO) << (is_stopped ? "Stopped before the weights were there."
+                               : "The run has ended before this node had its weights.");
       life_.BeginLeave(LeaveReason::kEnd);
       WaitFor([this] { return life_.PollLeave(); });
       return false;
@@ -308,6 +311,7 @@ void ClusterSession::LogFailures() {
 }
 
 bool ClusterSession::Leave(LeaveReason reason) {
+  completed_ = reason == LeaveReason::kEnd;
   life_.BeginLeave(reason);
   WaitFor([this] { return life_.PollLeave(); });
   for (const ClusterSegment& segment : cluster_->segments()) {
@@ -318,7 +322,7 @@ bool ClusterSession::Leave(LeaveReason reason) {
 
 void ClusterSession::Answer() {
   WaitFor([this] { return life_.PollAnswer(); });
-  if (node_config_.rendezvous) node_config_.rendezvous->Leave();
+  if (node_config_.rendezvous) node_config_.rendezvous->Leave(completed_);
 }
 
 // commands_.Next() receives stop commands; life_ reads them from CommandReader::stopped_ns().

@@ -2,6 +2,7 @@
 #ifndef MILLRACE_TRAIN_CLUSTER_CLUSTER_SESSION_H_
 #define MILLRACE_TRAIN_CLUSTER_CLUSTER_SESSION_H_
 
+#include <atomic>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -66,9 +67,11 @@ class ClusterSession {
   FailureDetector& failure_detector() { return failure_detector_; }
   ClusterPeers& peers() { return peers_; }
 
-  // Waits until this node has the run's weights. Returns false if a command stops the run first.
-  // Throws Error if the other nodes refuse this node.
+  // Waits until this node has the run's weights. Returns false if a command stops the run first,
+  // or if the run ends. Throws Error if the other nodes refuse this node.
   bool Join();
+  // The registry says that the run ended before this node had its weights.
+  bool run_ended() const { return run_ended_; }
   // Throws ScheduleTooShort if another node has found that the schedule is too short.
   void ThrowIfTooShort();
   // The state of this node's life.
@@ -101,6 +104,8 @@ class ClusterSession {
   FailureDetector failure_detector_;
   LiveClusterPeers peers_;
   NodeLife life_;
+  std::atomic<bool> run_ended_{false};
+  bool completed_ = false;
   std::unique_ptr<Thread> names_;  // null: all peers have IP addresses
 };
 

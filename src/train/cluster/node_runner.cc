@@ -27,6 +27,10 @@ void NodeRunner::Join(double seconds, const std::function<void()>& poll) {
   while (!session_->life().PollJoin()) {
     errors_.RethrowIfFailed();
     cluster().ThrowIfRefused();
+    if (session_->run_ended()) {
+      throw Error("cluster ", node_config_->topology.name, ": the run has ended before node ",
+                  node_config_->plan.name, " had its weights");
+    }
     if (clock_.NowSeconds() >= end) {
       throw Error("cluster ", node_config_->topology.name, ": node ", node_config_->plan.name,
                   " has not received the run's weights within ", seconds, " s");
