@@ -383,14 +383,13 @@ bool Registration::IsReplaceable(int64_t now_ns) {
     return !run_ended_;
   }
   if (config_.restart_ns >= 0 && now_ns - *orphaned_since_ >= config_.restart_ns) return true;
-  SetState(
-      StrCat("A run has begun, but none of its nodes is registered: waits for one. ",
-             config_.restart_ns < 0 ? StrCat("If all of them have ended, delete the key ",
-                                             config_.prefix, "run to begin another run")
-                                    : StrCat("Begins another run after ",
-                                             config_.restart_ns / kSecond, " s"),
-             "; Ctrl-C stops"),
-      true);
+  SetState(StrCat("A run has begun, but none of its nodes is registered: waits for one. ",
+                  config_.restart_ns < 0
+                      ? StrCat("If all of them have ended, delete the key ", config_.prefix,
+                               "run to begin another run")
+                      : StrCat("Begins another run after ", config_.restart_ns / kSecond, " s"),
+                  "; Ctrl-C stops"),
+           true);
   return false;
 }
 

@@ -38,11 +38,11 @@ TrainOptions Resolved(TrainOptions options, const SolverConfig& config,
 }
 
 // The processes that a launcher has started with this one, connected; null: none.
-Processes* Connect(const TrainOptions& options, bool synchronous, SolverConfig* config,
-                   std::unique_ptr<Processes>* processes) {
+Processes* Connect(const TrainOptions& options, bool synchronous, bool in_session,
+                   SolverConfig* config, std::unique_ptr<Processes>* processes) {
   if (synchronous) {
-    ConnectRanks(options, true, config, processes);
-  } else {
+    ConnectRanks(options, !in_session, config, processes);
+  } else if (!in_session) {
     RefuseSeparateRanks(options, *config);
   }
   return processes->get();
@@ -52,34 +52,12 @@ bool IsAt(const TopologyMemory& memory, const Device& device) {
   return device.type() == memory.type && device.ordinal() == memory.ordinal;
 }
 
-}  // namespace
-
 void LogNotices(const SolverConfig& config) {
   for (const std::string& notice : config.notices) LOG(INFO) << notice;
   for (const std::string& warning : config.warnings) LOG(WARNING) << warning;
 }
 
-std::vector<std::string> FillNewWeights(const SolverConfig& config, const ResumePoint* resume,
-                                        std::vector<std::string> files, BuiltNet* net,
-                                        IterationClock* clock) {
-  net->FillWeights();
-  if (resume != nullptr) {
-    CopyModel(resume->model_path, net);
-    clock->StartAt(resume->iteration());
-    if (resume->iteration() > config.param.max_iter()) {
-      LOG(WARNING) << "max_iter is " << config.param.max_iter() << ", below iteration "
-                   << resume->iteration() << " of " << resume->path << ": nothing is trained";
-    }
-    return {};
-  }
-  if (files.empty()) files.assign(config.param.weights().begin(), config.param.weights().end());
-  for (const std::string& file : files) {
-    LOG(INFO) << "Finetuning from " << file;
-    LoadWeights(file, net);
-  }
-  if (!files.empty()) LogLayersWithoutSavedWeights(*net);
-  return files;
-}
+}  // namespace
 
 void CheckOptions(const TrainOptions& options) {
   const int least = options.gpus.empty() ? 1 : 0;
@@ -96,11 +74,13 @@ void CheckOptions(const TrainOptions& options) {
   }
 }
 
-RunSetup::RunSetup(const TrainOptions& given, std::unique_ptr<Processes>* connected)
-    : node_config(FindNodeConfig(given)),
-      config(LoadSolverConfig(given.solver_file, given.train_state)),
+RunSetup::RunSetup(SolverConfig solver, const TrainOptions& given,
+                   const std::optional<ShownNet>& shown_net, std::unique_ptr<Processes>* connected)
+    : config(std::move(solver)),
+      shown(shown_net),
+      node_config(shown ? FindHostNodeConfig(given) : FindNodeConfig(given)),
       synchronous(IsSynchronous(config)),
-      processes(Connect(given, synchronous, &config, connected)),
+      processes(Connect(given, synchronous, shown.has_value(), &config, connected)),
       options(Resolved(given, config, node_config.get(), processes)),
       rate_scale(RateScale::WarmupOf(config.param.max_iter())),
       policy(config.param) {
@@ -108,13 +88,9 @@ RunSetup::RunSetup(const TrainOptions& given, std::unique_ptr<Processes>* connec
   config.gpu = options.gpu_settings;
   omp_set_num_threads(1);
   LogNotices(config);
-  LogDevices(options.gpus);
+  if (!shown || gpus() > 0) LogDevices(options.gpus);
   if (DividesBatch(config)) DivideBatch(solvers_of_run(), &config.train);
-  const std::string& prefix = config.param.snapshot_prefix();
-  if (const int stale = is_first_rank() ? RemoveStaleSnapshotFiles(prefix) : 0; stale > 0) {
-    LOG(INFO) << "Removed " << stale << " temporary files of " << prefix
-              << " that killed processes have left";
-  }
+  if (!shown) RemoveStaleFiles();
   if (!options.snapshot.empty()) Resume();
   data = std::make_unique<DataService>(DataOptions{.seed = config.seed,
                                                    .shard_index = options.shard_index,
@@ -131,13 +107,21 @@ RunSetup::RunSetup(const TrainOptions& given, std::unique_ptr<Processes>* connec
   CheckMemory();
   MakeNets();
   CheckSampled(config, *data);
-  CheckSnapshots(config, *net);
+  if (!shown) CheckSnapshots(config, *net);
   MakeWeights();
+}
+
+void RunSetup::RemoveStaleFiles() const {
+  const std::string& prefix = config.param.snapshot_prefix();
+  if (const int stale = is_first_rank() ? RemoveStaleSnapshotFiles(prefix) : 0; stale > 0) {
+    LOG(INFO) << "Removed " << stale << " temporary files of " << prefix
+              << " that killed processes have left";
+  }
 }
 
 std::string RunSetup::part_name() const {
   if (node_config) return node_config->plan.name;
-  if (is_first_rank() || !config.param.strategy().has_merge_rule()) return "";
+  if (is_first_rank() || shown || !config.param.strategy().has_merge_rule()) return "";
   return StrCat("rank", processes->rank());
 }
 
@@ -181,19 +165,29 @@ void RunSetup::CheckMemory() const {
   }
 }
 
+std::unique_ptr<BuiltNet> RunSetup::MakeNet(Device* device, int index) const {
+  const int consumer = index < solvers() ? index : 0;
+  BuiltNetOptions net_options = TrainNetOptions(config, data.get(), device, consumer);
+  if (shown && index == gpus()) {
+    net_options.keep_activations = true;
+    net_options.plain_blobs = shown->plain_blobs;
+  }
+  auto made =
+      std::make_unique<BuiltNet>(config.train.param, config.train.source, std::move(net_options));
+  CheckRuleFor(config, &made->queue());
+  return made;
+}
+
 // Makes the nets of all GPUs and of one solver on CPUs, so that a layer that one of them lacks is
 // known before training begins. Other solvers on CPUs make theirs themselves.
 void RunSetup::MakeNets() {
   LOG(INFO) << "Creating training net from " << config.train.origin;
-  nets.resize(solvers());
-  for (int i = 0; i < std::min(solvers(), gpus() + 1); ++i) {
-    Device& device = i < gpus() ? *options.gpus[i] : HostDevice();
-    nets[i] = std::make_unique<BuiltNet>(config.train.param, config.train.source,
-                                         TrainNetOptions(config, data.get(), &device, i));
+  nets.resize(std::max(solvers(), gpus() + (fills_on_host() ? 1 : 0)));
+  for (int i = 0; i < std::min<int>(static_cast<int>(nets.size()), gpus() + 1); ++i) {
+    nets[i] = MakeNet(i < gpus() ? options.gpus[i] : &HostDevice(), i);
     if (i == 0) nets[i]->LogNotices();
-    CheckRuleFor(config, &nets[i]->queue());
   }
-  net = nets[*options.solvers > 0 ? gpus() : 0].get();
+  net = nets[fills_on_host() ? gpus() : 0].get();
 }
 
 // The strategy of the solver file as text: equal for equal strategies.
@@ -212,9 +206,8 @@ void RunSetup::MakeWeights() {
   for (Device* gpu : options.gpus) {
     gpu_weights.push_back(std::make_unique<DeviceWeights>(gpu, weights->size()));
   }
-  // Without solvers on CPUs, the first GPU's net fills its own array, which the host then copies.
-  const bool on_host = *options.solvers > 0;
-  net->BindWeights(on_host ? weights->data() : gpu_weights[0]->data());
+  // Else the first GPU's net fills its own array, which the host then copies.
+  net->BindWeights(fills_on_host() ? weights->data() : gpu_weights[0]->data());
   if (!weights->created()) {
     if (node_config) {
       throw Error("--shm=", options.shm,
@@ -228,10 +221,64 @@ void RunSetup::MakeWeights() {
               << weights->clock().claimed();
     return;
   }
-  weight_files = FillNewWeights(config, resume.get(), options.weights, net, &weights->clock());
-  if (!on_host) gpu_weights[0]->CopyToHost(weights->data());
+  FillWeights();
+  if (!fills_on_host()) gpu_weights[0]->CopyToHost(weights->data());
   if (cluster_gpu() != nullptr) cluster_gpu()->CopyFromHost(weights->data());
   if (!node_config) weights->Publish();
+}
+
+// From the snapshot that the run continues, or from the fillers and then from files: those of the
+// options, or those that the solver file names.
+void RunSetup::FillWeights() {
+  net->FillWeights();
+  if (resume) {
+    CopyModel(resume->model_path, net);
+    weights->clock().StartAt(resume->iteration());
+    if (resume->iteration() > config.param.max_iter()) {
+      LOG(WARNING) << "max_iter is " << config.param.max_iter() << ", below iteration "
+                   << resume->iteration() << " of " << resume->path << ": nothing is trained";
+    }
+    return;
+  }
+  weight_files = options.weights;
+  if (weight_files.empty()) {
+    weight_files.assign(config.param.weights().begin(), config.param.weights().end());
+  }
+  for (const std::string& file : weight_files) {
+    LOG(INFO) << "Finetuning from " << file;
+    LoadWeights(file, net);
+  }
+  if (!weight_files.empty()) LogLayersWithoutSavedWeights(*net);
+}
+
+ClusterReplica RunSetup::Replica() const {
+  IterationClock& iterations = weights->clock();
+  DeviceWeights* const gpu = cluster_gpu();
+  return {.weights = gpu != nullptr ? gpu->data() : weights->data(),
+          .size = weights->size(),
+          .layout_digest = net->layout().Digest(),
+          .max_iter = static_cast<uint32_t>(config.param.max_iter()),
+          .examples = ExamplesOf(net->batch_size(), config.param, solvers()),
+          .start = iterations.start(),
+          .iterations = &iterations,
+          .replica_device = gpu != nullptr ? ReplicaOn(gpu->device(), nullptr, &gpu->order())
+                                           : HostReplica(&weights->locks()),
+          .registry = options.registry};
+}
+
+StrategyContext RunSetup::ContextOfStrategies() {
+  StrategyContext context;
+  context.config = &config;
+  context.weights = weights.get();
+  context.solvers = solvers();
+  context.replica_of = [this](int index) { return ReplicaOf(index); };
+  context.clock = &clock;
+  context.in_cluster = node_config != nullptr;
+  context.weights_are_shared = !options.shm.empty();
+  context.processes = processes;
+  if (resume) context.state = resume->merge_state();
+  context.state_is_own = resumes_own_part;
+  return context;
 }
 
 DeviceWeights* RunSetup::cluster_gpu() const {

@@ -11,14 +11,11 @@
 
 #include "base/registration.h"
 #include "cluster/merged_weights.h"
-#include "data/data_service.h"
 #include "solver/moving_average.h"
 #include "solver/solver.h"
 #include "solver/stop_conditions.h"
 #include "solver/strategy_registry.h"
-#include "train/cluster/connect_ranks.h"
 #include "train/cluster/node_runner.h"
-#include "train/divide_batch.h"
 #include "train/evaluation/evaluator.h"
 #include "train/net_view.h"
 #include "train/one_omp_thread.h"
@@ -36,12 +33,11 @@ namespace {
 class SolverSession : public Session {
  public:
   SolverSession(SolverConfig config, const SessionOptions& options)
-      : config_(std::move(config)),
-        rate_scale_(RateScale::WarmupOf(config_.param.max_iter())),
-        policy_(config_.param),
-        stop_conditions_(config_.param, &clock_),
-        solvers_(DevicesOf(options)) {
-    policy_.ScaleBy(&rate_scale_);
+      : setup_(MakeSetup(std::move(config), options, &processes_)),
+        stop_conditions_(setup_->config.param, &setup_->clock),
+        gpus_(setup_.get()),
+        solvers_(setup_->options.gpus, *setup_->options.solvers),
+        losses_(setup_->config.param.average_loss()) {
     try {
       Build(options);
     } catch (const std::exception& error) {
@@ -65,10 +61,10 @@ class SolverSession : public Session {
       throw;
     }
   }
-  int64_t iteration() const override { return weights_->clock().global(); }
+  int64_t iteration() const override { return setup_->weights->clock().global(); }
 
   std::span<float> weights() override {
-    return {host_weights(), static_cast<size_t>(weights_->size())};
+    return {host_weights(), static_cast<size_t>(setup_->weights->size())};
   }
   std::vector<WeightArray> arrays() const override { return view_->arrays(); }
   const Net& net() const override { return *view_; }
@@ -81,18 +77,20 @@ class SolverSession : public Session {
 
   void ApplyUpdate() override {
     RefuseOthers("ApplyUpdate");
-    if (gpus_->count() > 0) throw Error("Session::ApplyUpdate: expected a session without GPUs");
+    if (setup_->gpus() > 0) throw Error("Session::ApplyUpdate: expected a session without GPUs");
     const OneOmpThread one;
     solvers_.first().solver->Update(iteration());
   }
-  float learning_rate() const override { return policy_.Rate(weights_->clock().claimed()); }
+  float learning_rate() const override {
+    return setup_->policy.Rate(setup_->weights->clock().claimed());
+  }
   void SetSchedule(const caffe::SolverParameter& param) override {
     try {
-      policy_ = LrPolicy(param);
+      setup_->policy = LrPolicy(param);
     } catch (const FieldError& error) {
       throw Error(error.field(), ": ", error.what());
     }
-    policy_.ScaleBy(&rate_scale_);
+    setup_->policy.ScaleBy(&setup_->rate_scale);
   }
   void OnGradients(std::function<void()> call) override {
     SessionSolver* const on_host = solvers_.first_on_host();
@@ -106,11 +104,11 @@ class SolverSession : public Session {
     MergeAll();
     CopyModel(point->model_path, &host_net());
     solvers_.ForEach([&](SessionSolver* each) { each->Restore(*point); });
-    ResumePolicy(*point, &policy_);
+    ResumePolicy(*point, &setup_->policy);
     if (!stepped_) {
-      data_->Restore("train", {point->state.stream().begin(), point->state.stream().end()});
+      setup_->data->Restore("train", {point->state.stream().begin(), point->state.stream().end()});
     }
-    weights_->clock().StartAt(point->iteration());
+    setup_->weights->clock().StartAt(point->iteration());
     ended_ = false;
   }
 
@@ -130,8 +128,8 @@ class SolverSession : public Session {
     if (merged_ && !merged_->Read([this] { return node_->failed(); })) node_->RethrowIfFailed();
     std::vector<TestOutput> outputs;
     const Evaluation result = Evaluate(
-        &net, config_.tests[index].test_iter, [] { return false; }, {},
-        ApVersionOf(config_.param.ap_version()));
+        &net, setup_->config.tests[index].test_iter, [] { return false; }, {},
+        ApVersionOf(setup_->config.param.ap_version()));
     for (const OutputMean& output : result.outputs) outputs.push_back({output.name, output.mean});
     if (stop_conditions_.AfterTest(iteration(), index, MeanOutputs(result))) ended_ = true;
     return outputs;
@@ -146,13 +144,13 @@ class SolverSession : public Session {
     MergeAll();
     millrace::Snapshot snapshot;
     snapshot.iteration = iteration();
-    snapshot.current_step = policy_.StepOfState(snapshot.iteration);
-    snapshot.format = config_.param.snapshot_format();
-    snapshot.seed = config_.seed;
+    snapshot.current_step = setup_->policy.StepOfState(snapshot.iteration);
+    snapshot.format = setup_->config.param.snapshot_format();
+    snapshot.seed = setup_->config.seed;
     BuiltNet& net = host_net();
     const auto save = [&](float* weights) {
       net.BindWeights(weights);
-      net.ToProto(&snapshot.model, config_.param.snapshot_diff());
+      net.ToProto(&snapshot.model, setup_->config.param.snapshot_diff());
       net.BindWeights(host_weights());
     };
     if (merged_) {
@@ -163,11 +161,11 @@ class SolverSession : public Session {
         throw Error("the merged weights were not read completely: no snapshot is written");
       }
     } else {
-      save(weights_->data());
+      save(setup_->weights->data());
     }
-    snapshot.streams = data_->Positions("train");
-    const int histories = SolversWithHistory(config_.param, solvers_.count());
-    snapshot.run = StartRunState(config_.param, histories, weights_->size());
+    snapshot.streams = setup_->data->Positions("train");
+    const int histories = SolversWithHistory(setup_->config.param, solvers_.count());
+    snapshot.run = StartRunState(setup_->config.param, histories, setup_->weights->size());
     snapshot.histories.resize(histories);
     snapshot.parts.resize(histories);
     solvers_.ForEach([&](SessionSolver* each) {
@@ -178,9 +176,9 @@ class SolverSession : public Session {
       snapshot.histories[each->index] =
           std::make_shared<const History>(each->solver->ExportHistory());
     });
-    const std::string& prefix = config_.param.snapshot_prefix();
+    const std::string& prefix = setup_->config.param.snapshot_prefix();
     const std::string state = WriteSnapshot(prefix, snapshot).state;
-    if (node_) WriteNodeState(prefix, node_->node_config().plan.name, snapshot);
+    if (node_) WriteNodeState(prefix, setup_->node_config->plan.name, snapshot);
     return state;
   }
 
@@ -202,101 +200,72 @@ class SolverSession : public Session {
   }
 
  private:
+  static std::unique_ptr<RunSetup> MakeSetup(SolverConfig config, const SessionOptions& options,
+                                             std::unique_ptr<Processes>* processes) {
+    const OneOmpThread one;
+    const TrainOptions train = TrainOptionsOf(options, config);
+    const ShownNet shown{.plain_blobs = BeginsPlain(config.train, options)};
+    try {
+      return std::make_unique<RunSetup>(std::move(config), train, shown, processes);
+    } catch (const std::exception& error) {
+      if (*processes) (*processes)->Fail(error.what());
+      throw;
+    }
+  }
+
   void Build(const SessionOptions& options) {
     const OneOmpThread one;
-    LogNotices(config_);
-    CheckSessionOptions(options, config_);
-    config_.gpu = GpuSettingsFor(options.precision);
     past_max_iter_ = options.past_max_iter;
-    std::unique_ptr<NodeConfig> node_config = FindHostNodeConfig(ClusterPart(options));
-    if (IsSynchronous(config_)) {
-      ConnectRanks(ClusterPart(options), false, &config_, &processes_);
-      if (DividesBatch(config_)) {
-        DivideBatch(solvers_.count() * (processes_ ? processes_->size() : 1), &config_.train);
-      }
-    }
-    Resume(options, node_config.get());
-    data_ = std::make_unique<DataService>(
-        TrainData(options, solvers_.count(), node_config.get(), processes_.get(), config_));
-    test_data_ = std::make_unique<DataService>(DataOptions{.seed = config_.seed});
-    if (resume_) {
-      data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
-    }
-    CheckNetTypes(config_);
-    BuiltNetOptions net_options = TrainNetOptions(config_, data_.get());
-    net_options.keep_activations = true;  // net() shows them
-    net_options.plain_blobs = BeginsPlain(config_.train, options);
-    auto net = std::make_unique<BuiltNet>(config_.train.param, config_.train.source, net_options);
-    net->LogNotices();
-    CheckSampled(config_, *data_);
-    FillWeights(net.get(), options);
-    if ((node_config || solvers_.count() > 1) && !IsSynchronous(config_)) {
-      RefuseSynchronizedLayers(config_);
-    }
-    gpus_ = std::make_unique<SessionGpus>(solvers_.gpus(), weights_.get(),
-                                          LinksDevices(config_.param), &clock_);
-    make_strategy_ = MakeStrategies(ContextOfStrategy(node_config != nullptr));
-    if (node_config) JoinCluster(std::move(node_config), *net, options);
+    make_strategy_ = MakeStrategies(ContextOfStrategies());
+    if (setup_->node_config) JoinCluster(options);
     solvers_.ForEach([&](SessionSolver* each) {
       each->strategy = make_strategy_(each->index);
-      std::unique_ptr<BuiltNet> own =
-          each == solvers_.first_on_host()
-              ? std::move(net)
-              : std::make_unique<BuiltNet>(
-                    config_.train.param, config_.train.source,
-                    TrainNetOptions(config_, data_.get(), each->device, each->index));
-      CheckRuleFor(config_, &own->queue());
-      each->solver = std::make_unique<Solver>(config_, policy_, data_.get(), each->strategy.get(),
-                                              std::move(own));
-      if (resume_) each->Restore(*resume_);
+      std::unique_ptr<BuiltNet> net = std::move(setup_->nets[each->index]);
+      if (!net) net = setup_->MakeNet(each->device, each->index);
+      each->solver = std::make_unique<Solver>(setup_->config, setup_->policy, setup_->data.get(),
+                                              each->strategy.get(), std::move(net));
+      if (setup_->resume) each->Restore(*setup_->resume);
     });
-    net_on_host_ = std::move(net);
-    view_ = std::make_unique<NetView>(&host_net(), weights(), net_options.plain_blobs,
-                                      options.plain_blobs_on_use ? &config_.train : nullptr);
+    net_on_host_ = std::move(setup_->nets.back());
+    view_ = std::make_unique<NetView>(&host_net(), weights(), setup_->shown->plain_blobs,
+                                      options.plain_blobs_on_use ? &setup_->config.train : nullptr);
     MakeTestNets(options);
     if (options.metrics != nullptr) {
       counters_ = std::make_unique<RunCounters>(
           node_ ? node_->cluster().registry() : PartOrNew(options.metrics), host_net().name(),
-          &weights_->clock(), ImagesOfStep(), solvers_.count());
+          &setup_->weights->clock(), ImagesOfStep(), solvers_.count());
     }
   }
 
-  StrategyContext ContextOfStrategy(bool in_cluster) {
-    StrategyContext context;
-    context.config = &config_;
-    context.weights = weights_.get();
-    context.solvers = solvers_.count();
-    context.replica_of = [this](int index) { return gpus_->ReplicaOf(index); };
-    context.clock = &clock_;
-    context.in_cluster = in_cluster;
-    context.processes = processes_.get();
+  StrategyContext ContextOfStrategies() {
+    StrategyContext context = setup_->ContextOfStrategies();
     context.has_peers = [this] { return node_ && !node_->cluster().alone(); };
     context.stopped = [this] { return ended_.load(); };
-    if (resume_) context.state = resume_->merge_state();
     return context;
   }
 
   std::optional<SessionStep> StepOnce() {
     const OneOmpThread one;
     if (node_) node_->RethrowIfFailed();
-    const int64_t begin_ns = clock_.NowNs();
+    const int64_t begin_ns = setup_->clock.NowNs();
     // Processes that step together all end after the iteration in which they learn of the end.
     if (ended_ && !processes_) return std::nullopt;
     if (node_) {
-      rate_scale_.Set(RateFactor(node_->cluster(), node_->node_config().plan, config_.param));
+      setup_->rate_scale.Set(RateFactor(node_->cluster(), setup_->node_config->plan,
+                                        setup_->config.param, setup_->adding_solvers()));
     }
-    gpus_->Link(node_ ? &node_->cluster() : nullptr);
+    gpus_.Link(node_ ? &node_->cluster() : nullptr);
     const std::optional<SessionStep> step = StepAll();
-    gpus_->RethrowIfFailed();
+    gpus_.RethrowIfFailed();
     if (!step) return std::nullopt;
     stepped_ = true;
-    const int64_t iteration_ns = clock_.NowNs() - begin_ns;
+    const int64_t iteration_ns = setup_->clock.NowNs() - begin_ns;
     max_iteration_ns_ = std::max(max_iteration_ns_, iteration_ns);
-    if (stop_conditions_.AfterIteration(weights_->clock().global())) ended_ = true;
+    if (stop_conditions_.AfterIteration(setup_->weights->clock().global())) ended_ = true;
     losses_.Add(step->loss);
     if (counters_) {
       counters_->iteration_seconds()->Observe(1e-9 * iteration_ns);
-      counters_->Update(losses_.Mean(), 0, {.data_ns = data_->WaitedNs("train")});
+      counters_->Update(losses_.Mean(), 0, {.data_ns = setup_->data->WaitedNs("train")});
     }
     return step;
   }
@@ -310,7 +279,7 @@ class SolverSession : public Session {
                          : each->solver->Claim();
       if (!iteration) return;
       if (each->index == 0) {
-        each->solver->net().set_debug_info(IsDebugInfoDue(config_.param, *iteration));
+        each->solver->net().set_debug_info(IsDebugInfoDue(setup_->config.param, *iteration));
       }
       steps[each->index] = each->solver->Compute(*iteration);
     });
@@ -332,7 +301,7 @@ class SolverSession : public Session {
   // Brings all progress into the run's weights, while no solver computes.
   void MergeAll() {
     solvers_.Flush();
-    gpus_->Unlink();
+    gpus_.Unlink();
   }
 
   // The train net that the program sees, and its weights.
@@ -340,7 +309,7 @@ class SolverSession : public Session {
     return net_on_host_ ? *net_on_host_ : solvers_.first_on_host()->solver->net();
   }
   float* host_weights() {
-    return net_on_host_ ? weights_->data() : solvers_.first_on_host()->strategy->weights();
+    return net_on_host_ ? setup_->weights->data() : solvers_.first_on_host()->strategy->weights();
   }
 
   // The train net of the solver, for a caller that would act on one of several.
@@ -354,15 +323,15 @@ class SolverSession : public Session {
 
   // Images of an iteration.
   int64_t ImagesOfStep() {
-    const int64_t images = host_net().batch_size() * config_.param.iter_size();
+    const int64_t images = host_net().batch_size() * setup_->config.param.iter_size();
     const SynchronousStep* const step = solvers_.first().strategy->synchronous();
     return step != nullptr ? images * step->solvers() : images;
   }
 
   // Throws Error if `call` would act on weights that are not this session's alone.
   void RefuseOthers(const char* call) {
-    if (!node_ && !processes_ && LinksDevices(config_.param) &&
-        host_weights() == weights_->data()) {
+    if (!node_ && !processes_ && LinksDevices(setup_->config.param) &&
+        host_weights() == setup_->weights->data()) {
       return;
     }
     throw Error("Session::", call, ": expected a session without a cluster, with strategy hogwild");
@@ -376,80 +345,46 @@ class SolverSession : public Session {
     return *tests_[index];
   }
 
-  void Resume(const SessionOptions& options, const NodeConfig* node_config) {
-    if (options.snapshot.empty()) return;
-    if (!options.weights.empty()) {
-      throw Error(
-          "SessionOptions.weights and snapshot: a snapshot brings its own weights; give one "
-          "of them");
-    }
-    resume_ = LoadOwnResumePoint(options.snapshot, node_config ? node_config->plan.name : "").point;
-    if (resume_->state.has_seed()) config_.seed = resume_->state.seed();
-    ResumePolicy(*resume_, &policy_);
-  }
-
-  void FillWeights(BuiltNet* net, const SessionOptions& options) {
-    weights_ = WeightBuffer::CreatePrivate(net->layout());
-    net->BindWeights(weights_->data());
-    weight_files_ =
-        FillNewWeights(config_, resume_.get(), options.weights, net, &weights_->clock());
-  }
-
-  void JoinCluster(std::unique_ptr<NodeConfig> node_config, const BuiltNet& net,
-                   const SessionOptions& options) {
-    IterationClock& iterations = weights_->clock();
-    node_ = std::make_unique<NodeRunner>(
-        std::move(node_config),
-        ClusterReplica{.weights = weights_->data(),
-                       .size = weights_->size(),
-                       .layout_digest = net.layout().Digest(),
-                       .examples = ExamplesOf(net.batch_size(), config_.param, solvers_.count()),
-                       .start = iterations.start(),
-                       .iterations = &iterations,
-                       .replica_device = HostReplica(&weights_->locks()),
-                       .registry = options.metrics});
+  void JoinCluster(const SessionOptions& options) {
+    node_ = std::make_unique<NodeRunner>(*setup_->node_config, setup_->Replica());
     node_->Join(options.join_seconds);
-    merged_ = std::make_unique<MergedWeights>(&node_->cluster(), weights_.get(), net.layout());
+    merged_ = std::make_unique<MergedWeights>(&node_->cluster(), setup_->weights.get(),
+                                              setup_->net->layout());
   }
 
   void MakeTestNets(const SessionOptions& session) {
-    float* const weights = merged_ ? merged_->data() : weights_->data();
-    for (size_t i = 0; i < config_.tests.size(); ++i) {
-      BuiltNetOptions options = TestNetOptions(config_, i, test_data_.get());
-      options.plain_blobs = BeginsPlain(config_.tests[i], session);
+    float* const weights = merged_ ? merged_->data() : setup_->weights->data();
+    for (size_t i = 0; i < setup_->config.tests.size(); ++i) {
+      BuiltNetOptions options = TestNetOptions(setup_->config, i, setup_->test_data.get());
+      options.plain_blobs = BeginsPlain(setup_->config.tests[i], session);
       options.keep_activations = session.plain_blobs_on_use;
-      tests_.push_back(
-          std::make_unique<BuiltNet>(config_.tests[i].param, config_.tests[i].source, options));
+      tests_.push_back(std::make_unique<BuiltNet>(setup_->config.tests[i].param,
+                                                  setup_->config.tests[i].source, options));
       tests_.back()->LogNotices();
-      tests_.back()->set_debug_info(config_.param.debug_info());
+      tests_.back()->set_debug_info(setup_->config.param.debug_info());
       tests_.back()->BindWeights(host_net().layout(), weights);
-      for (const std::string& file : weight_files_) LoadOwnWeights(file, tests_.back().get());
-      test_views_.push_back(
-          std::make_unique<NetView>(tests_.back().get(), std::span<float>(), options.plain_blobs,
-                                    session.plain_blobs_on_use ? &config_.tests[i] : nullptr));
+      for (const std::string& file : setup_->weight_files) {
+        LoadOwnWeights(file, tests_.back().get());
+      }
+      test_views_.push_back(std::make_unique<NetView>(
+          tests_.back().get(), std::span<float>(), options.plain_blobs,
+          session.plain_blobs_on_use ? &setup_->config.tests[i] : nullptr));
     }
   }
 
-  const SteadyClock clock_;
-  SolverConfig config_;
-  RateScale rate_scale_;
-  LrPolicy policy_;
-  StopConditions stop_conditions_;
   std::unique_ptr<Processes> processes_;  // null: no other process steps with this one
-  std::unique_ptr<ResumePoint> resume_;
-  std::vector<std::string> weight_files_;  // that the weights were loaded from
-  std::unique_ptr<DataService> data_, test_data_;
-  std::unique_ptr<WeightBuffer> weights_;
+  const std::unique_ptr<RunSetup> setup_;
+  StopConditions stop_conditions_;
   std::unique_ptr<NodeRunner> node_;  // null: no cluster
   std::unique_ptr<MergedWeights> merged_;
-  std::unique_ptr<SessionGpus> gpus_;
+  SessionGpus gpus_;
   StrategyMaker make_strategy_;  // with what the strategy shares
   SessionSolvers solvers_;
   std::unique_ptr<BuiltNet> net_on_host_;  // null: a solver has the net that the program sees
   std::unique_ptr<NetView> view_;
   std::vector<std::unique_ptr<BuiltNet>> tests_;
   std::vector<std::unique_ptr<NetView>> test_views_;
-  MovingAverage losses_{config_.param.average_loss()};
+  MovingAverage losses_;
   std::unique_ptr<RunCounters> counters_;  // null: the options give no registry
   int64_t max_iteration_ns_ = 0;
   std::atomic<bool> ended_ = false;  // by a stop condition

@@ -5,21 +5,16 @@
 
 namespace millrace::inline train {
 
-SessionGpus::SessionGpus(const std::vector<Device*>& gpus, WeightBuffer* host, bool linked,
-                         const Clock* clock)
-    : host_(*host), linked_(linked), clock_(*clock) {
-  for (Device* gpu : gpus) {
-    replicas_.push_back(std::make_unique<DeviceWeights>(gpu, host->size()));
-  }
-}
+SessionGpus::SessionGpus(RunSetup* setup)
+    : setup_(*setup), linked_(setup->gpus() > 0 && LinksDevices(setup->config.param)) {}
 
 void SessionGpus::Link(Cluster* cluster) {
-  if (!linked_ || links_ || replicas_.empty()) return;
+  if (!linked_ || links_) return;
   DeviceLinksConfig config;
-  config.host = &host_;
-  for (const auto& replica : replicas_) config.devices.push_back(replica.get());
+  config.host = setup_.weights.get();
+  for (const auto& replica : setup_.gpu_weights) config.devices.push_back(replica.get());
   config.cluster = cluster;
-  config.clock = &clock_;
+  config.clock = &setup_.clock;
   config.sink = &errors_;
   links_ = std::make_unique<DeviceLinks>(config);
   Await(&DeviceLinks::in_sync);

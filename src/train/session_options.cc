@@ -1,6 +1,7 @@
 #include "train/session_options.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/error.h"
 #include "train/choose_gpus.h"
@@ -8,8 +9,9 @@
 
 namespace millrace::inline train {
 
-void CheckSessionOptions(const SessionOptions& options, const SolverConfig& config) {
-  const bool in_cluster = ClusterPart(options).in_cluster();
+namespace {
+
+void CheckEnd(const SessionOptions& options, bool in_cluster, const SolverConfig& config) {
   if (options.past_max_iter && (in_cluster || IsSynchronous(config))) {
     throw Error("SessionOptions.past_max_iter: expected no cluster, and strategy hogwild");
   }
@@ -21,38 +23,7 @@ void CheckSessionOptions(const SessionOptions& options, const SolverConfig& conf
   }
 }
 
-TrainOptions ClusterPart(const SessionOptions& options) {
-  TrainOptions train;
-  train.topology = options.topology;
-  train.node = options.node;
-  train.rendezvous.url = options.rendezvous;
-  train.rendezvous.nodes = options.nodes;
-  return train;
-}
-
-DataOptions TrainData(const SessionOptions& options, int solvers, const NodeConfig* node_config,
-                      const Processes* processes, const SolverConfig& config) {
-  DataOptions data{.seed = config.seed,
-                   .sampler = config.param.sampler(),
-                   .consumers = IsSynchronous(config) ? solvers : 0};
-  if (options.shard_count > 0 && options.shard_index >= options.shard_count) {
-    throw Error("SessionOptions.shard_index: ", options.shard_index, " of ", options.shard_count,
-                " shards, expected a smaller number");
-  }
-  if (options.shard_count > 0) {
-    data.shard_index = options.shard_index;
-    data.shard_count = options.shard_count;
-  } else if (processes != nullptr) {
-    data.shard_index = static_cast<uint64_t>(processes->rank());
-    data.shard_count = static_cast<uint64_t>(processes->size());
-  } else if (node_config != nullptr) {
-    data.shard_index = static_cast<uint64_t>(node_config->plan.shard);
-    data.shard_count = static_cast<uint64_t>(node_config->plan.shards);
-  }
-  return data;
-}
-
-std::vector<Device*> DevicesOf(const SessionOptions& options) {
+std::vector<Device*> GpusOf(const SessionOptions& options) {
   std::vector<Device*> devices = options.devices;
   for (const Device* device : devices) {
     if (device == nullptr || device->type() == DeviceType::kCpu) {
@@ -61,14 +32,40 @@ std::vector<Device*> DevicesOf(const SessionOptions& options) {
   }
   const std::vector<Device*> gpus = ChooseGpus(options.gpus);
   devices.insert(devices.end(), gpus.begin(), gpus.end());
-  const int min = devices.empty() ? 1 : 0;
-  const int solvers = options.solvers.value_or(min);
-  if (solvers < min) {
-    throw Error("SessionOptions.solvers: ", solvers, ", expected ", min, " or more");
-  }
-  if (!devices.empty()) LogDevices(devices);
-  devices.insert(devices.end(), solvers, &HostDevice());
   return devices;
+}
+
+}  // namespace
+
+TrainOptions TrainOptionsOf(const SessionOptions& options, const SolverConfig& config) {
+  TrainOptions train;
+  train.topology = options.topology;
+  train.node = options.node;
+  train.rendezvous.url = options.rendezvous;
+  train.rendezvous.nodes = options.nodes;
+  CheckEnd(options, train.in_cluster(), config);
+  if (!options.snapshot.empty() && !options.weights.empty()) {
+    throw Error(
+        "SessionOptions.weights and snapshot: a snapshot brings its own weights; give one "
+        "of them");
+  }
+  train.snapshot = options.snapshot;
+  train.weights = options.weights;
+  if (options.shard_count > 0 && options.shard_index >= options.shard_count) {
+    throw Error("SessionOptions.shard_index: ", options.shard_index, " of ", options.shard_count,
+                " shards, expected a smaller number");
+  }
+  train.shard_index = options.shard_index;
+  train.shard_count = options.shard_count;
+  train.gpus = GpusOf(options);
+  train.gpu_settings = GpuSettingsFor(options.precision);
+  const int min = train.gpus.empty() ? 1 : 0;
+  train.solvers = options.solvers.value_or(min);
+  if (*train.solvers < min) {
+    throw Error("SessionOptions.solvers: ", *train.solvers, ", expected ", min, " or more");
+  }
+  train.registry = options.metrics;
+  return train;
 }
 
 bool BeginsPlain(const SolverNet& net, const SessionOptions& options) {

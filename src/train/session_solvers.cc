@@ -9,11 +9,11 @@ void SessionSolver::Restore(const ResumePoint& point) {
   solver->Restore(point, step != nullptr ? step->history() : index);
 }
 
-SessionSolvers::SessionSolvers(const std::vector<Device*>& devices) : all_(devices.size()) {
+SessionSolvers::SessionSolvers(const std::vector<Device*>& gpus, int on_host)
+    : all_(gpus.size() + on_host), gpus_(static_cast<int>(gpus.size())) {
   for (int i = 0; i < count(); ++i) {
     all_[i].index = i;
-    all_[i].device = devices[i];
-    if (devices[i] != &HostDevice()) gpus_.push_back(devices[i]);
+    all_[i].device = i < gpus_ ? gpus[i] : &HostDevice();
   }
   for (int i = 1; i < count(); ++i) {
     threads_.push_back(std::make_unique<Thread>(

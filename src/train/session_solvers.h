@@ -33,19 +33,16 @@ class SessionSolvers {
  public:
   using Work = std::function<void(SessionSolver*)>;
 
-  // A solver on each of `devices`, at least one, the GPUs before the host. Starts threads for all
-  // but the first. They have no strategies yet: the first work makes these.
-  explicit SessionSolvers(const std::vector<Device*>& devices);
+  // A solver on each of `gpus`, then `on_host` on the host, at least one in all. Starts threads for
+  // all but the first. They have no strategies yet: the first work makes these.
+  SessionSolvers(const std::vector<Device*>& gpus, int on_host);
   // Ends each solver on its own thread.
   ~SessionSolvers();
 
   int count() const { return static_cast<int>(all_.size()); }
   SessionSolver& first() { return all_.front(); }
   // The first on the host; null: all are on GPUs.
-  SessionSolver* first_on_host() {
-    return gpus_.size() < all_.size() ? &all_[gpus_.size()] : nullptr;
-  }
-  const std::vector<Device*>& gpus() const { return gpus_; }
+  SessionSolver* first_on_host() { return gpus_ < count() ? &all_[gpus_] : nullptr; }
 
   // Calls `work` for all solvers at the same time, and waits for all. Throws the error of the
   // solver that failed first: one that others step with ends their waits (SynchronousStep::Fail).
@@ -62,7 +59,7 @@ class SessionSolvers {
   static void Do(const Work& work, SessionSolver* own, ErrorSink* errors);
 
   std::vector<SessionSolver> all_;
-  std::vector<Device*> gpus_;  // of the first of them
+  const int gpus_;  // of the first of them
   std::mutex mutex_;
   std::condition_variable begun_, ended_;
   const Work* work_ = nullptr;   // null: the threads end

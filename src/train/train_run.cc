@@ -32,7 +32,8 @@ class TrainRun {
  public:
   // `processes`: receives those that train with this one, if any; outlives this object.
   TrainRun(const TrainOptions& options, std::unique_ptr<Processes>* processes)
-      : setup_(options, processes),
+      : setup_(LoadSolverConfig(options.solver_file, options.train_state), options, std::nullopt,
+               processes),
         stop_conditions_(setup_.config.param, &setup_.clock),
         commands_(options.control, &setup_.clock),
         stop_(&commands_),
@@ -223,21 +224,9 @@ class TrainRun {
   }
 
   StrategyContext ContextOfStrategies() {
-    StrategyContext context;
-    context.config = &setup_.config;
-    context.weights = setup_.weights.get();
-    context.solvers = setup_.solvers();
-    context.replica_of = [this](int index) {
-      return index < setup_.gpus() ? setup_.gpu_weights[index].get() : nullptr;
-    };
-    context.clock = &setup_.clock;
-    context.in_cluster = setup_.node_config != nullptr;
-    context.weights_are_shared = !setup_.options.shm.empty();
-    context.processes = setup_.processes;
+    StrategyContext context = setup_.ContextOfStrategies();
     context.has_peers = [this] { return cluster_ && !cluster_->cluster().alone(); };
     context.stopped = [this] { return stop_.stop.load(); };
-    if (setup_.resume) context.state = setup_.resume->merge_state();
-    context.state_is_own = setup_.resumes_own_part;
     return context;
   }
 

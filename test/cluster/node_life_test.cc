@@ -17,7 +17,7 @@ namespace millrace::test {
 namespace {
 
 using Phase = NodeLife::Phase;
-constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kMillisecond = 1'000'000;
 
 // Three nodes a, b and c on one segment. A node's weights are one number, which the test sets; the
 // node with the lowest id that has not left leads.
@@ -57,7 +57,7 @@ class NodeLives : public testing::Test {
   }
   // Each living node does what its phase asks for, every 5 ms, until all that live are in `phase`.
   void RunTo(Phase phase, int64_t max_ms = 100'000) {
-    for (int64_t ms = 0; ms < max_ms; ms += 5, clock_.AdvanceNs(5 * kMs)) {
+    for (int64_t ms = 0; ms < max_ms; ms += 5, clock_.AdvanceNs(5 * kMillisecond)) {
       bool there = true;
       for (Node& node : nodes_) {
         if (!node.alive || node.life->phase() >= phase) continue;
@@ -119,7 +119,7 @@ TEST_F(NodeLives, JoinTrainEndTogetherAndLeave) {
   EXPECT_EQ(life(0).PollEnd(), QuiescenceWait::Result::kWaiting);
   life(1).BeginEnding();
   life(2).BeginEnding();
-  for (int i = 0; i < 100; ++i, clock_.AdvanceNs(5 * kMs)) {
+  for (int i = 0; i < 100; ++i, clock_.AdvanceNs(5 * kMillisecond)) {
     for (NodeId node : {0, 1, 2}) {
       ASSERT_EQ(life(node).PollEnd(), QuiescenceWait::Result::kWaiting) << i;
     }
@@ -169,7 +169,7 @@ TEST_F(NodeLives, LeaveFromEachPhaseWhenTheyAreStopped) {
   life(2).BeginLeave(LeaveReason::kStopped);  // from kEnding
   for (NodeId node : {0, 1, 2}) EXPECT_EQ(life(node).phase(), Phase::kLeaving);
   RunTo(Phase::kGone);
-  EXPECT_LT(clock_.NowNs() - *nodes_[0].stop_ns, 2'000 * kMs);
+  EXPECT_LT(clock_.NowNs() - *nodes_[0].stop_ns, 2'000 * kMillisecond);
   int saving = 0;
   for (NodeId node : {0, 1, 2}) saving += life(node).last();
   EXPECT_EQ(saving, 1);

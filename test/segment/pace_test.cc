@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kMs = 1'000'000, kSecond = 1'000 * kMs;
+constexpr int64_t kOneMs = 1'000'000, kOneSecond = 1'000 * kOneMs;
 // Ratio of the solvers' total loss, evicted caches included, to the processor time they lose
 // (pace.cc).
 constexpr double kWithCaches = 1.6;
@@ -36,7 +36,7 @@ class PaceTest : public testing::Test {
       if (rest > 0) {
         Pass(machine, rest, 0);
       } else {
-        constexpr int64_t kWork = kMs / 2;
+        constexpr int64_t kWork = kOneMs / 2;
         const auto every = static_cast<int64_t>(kWork / machine.demand);
         Pass(machine, every, kWork);
       }
@@ -48,20 +48,21 @@ class PaceTest : public testing::Test {
   void Pass(const Machine& machine, int64_t elapsed, int64_t work) {
     now_ += elapsed;
     counters_.segment_cpu_ns += work;
-    counters_.exchanges += static_cast<double>(work) / kSecond * machine.exchanges_per_cpu_second;
+    counters_.exchanges +=
+        static_cast<double>(work) / kOneSecond * machine.exchanges_per_cpu_second;
     if (!machine.training) return;
     const auto wanted = static_cast<double>(elapsed) * machine.solvers;
     const double free = machine.idle * static_cast<double>(elapsed);
     const double waits = std::clamp(static_cast<double>(work) - free, 0.0, wanted);
     counters_.solvers.waiting_ns += static_cast<int64_t>(waits);
     counters_.solvers.cpu_ns += static_cast<int64_t>(wanted - waits);
-    iterations_ += static_cast<double>(elapsed) / kSecond * machine.iterations_per_second;
+    iterations_ += static_cast<double>(elapsed) / kOneSecond * machine.iterations_per_second;
     counters_.iterations = static_cast<uint64_t>(iterations_);
   }
 
   Pace pace_{{.share = 0.05, .stale_iterations = 64}};
   PaceCounters counters_;
-  int64_t now_ = kSecond, rested_most_ = 0;
+  int64_t now_ = kOneSecond, rested_most_ = 0;
   double iterations_ = 0;
   double used_ = 0;  // share of a processor in the last Run
 };
@@ -93,8 +94,8 @@ TEST_F(PaceTest, SaysNothingWhereTheSystemCounts) {
 }
 
 TEST_F(PaceTest, TakesItsShareOfAProcessorThatASolverWants) {
-  Run({}, 5 * kSecond);
-  Run({}, 5 * kSecond);
+  Run({}, 5 * kOneSecond);
+  Run({}, 5 * kOneSecond);
   EXPECT_NEAR(kWithCaches * used_, 0.05, 0.01);
   EXPECT_NEAR(pace_.taken(), 0.05, 0.01);
   EXPECT_LE(rested_most_, Pace::kMaxRestNs);
@@ -102,14 +103,14 @@ TEST_F(PaceTest, TakesItsShareOfAProcessorThatASolverWants) {
 
 TEST_F(PaceTest, TakesTheSameShareOfSeveralSolvers) {
   const Machine machine{.solvers = 4};
-  Run(machine, 5 * kSecond);
-  Run(machine, 5 * kSecond);
+  Run(machine, 5 * kOneSecond);
+  Run(machine, 5 * kOneSecond);
   EXPECT_NEAR(kWithCaches * used_ / 4, 0.05, 0.01);
 }
 
 TEST_F(PaceTest, HasNoLimitWhileAProcessorIsIdle) {
   const Machine machine{.idle = 1};
-  Run(machine, 5 * kSecond);
+  Run(machine, 5 * kOneSecond);
   EXPECT_EQ(pace_.duty(), 1);
   EXPECT_NEAR(used_, machine.demand, 0.01);
   EXPECT_EQ(rested_most_, 0);
@@ -117,39 +118,39 @@ TEST_F(PaceTest, HasNoLimitWhileAProcessorIsIdle) {
 
 TEST_F(PaceTest, UsesWhatIsIdleAndItsShareBeside) {
   const Machine machine{.idle = 0.2};
-  Run(machine, 10 * kSecond);
-  Run(machine, 5 * kSecond);
+  Run(machine, 10 * kOneSecond);
+  Run(machine, 5 * kOneSecond);
   EXPECT_GT(used_, 0.05 / kWithCaches);
   EXPECT_NEAR(pace_.taken(), 0.05, 0.015);
 }
 
 TEST_F(PaceTest, NeedsNoLimitWhereItHasLittleToDo) {
   const Machine machine{.demand = 0.01};
-  Run(machine, 5 * kSecond);
+  Run(machine, 5 * kOneSecond);
   EXPECT_EQ(pace_.duty(), 1);
   EXPECT_NEAR(used_, 0.01, 0.002);
 }
 
 TEST_F(PaceTest, HasNoLimitWhileNobodyTrains) {
-  Run({}, 5 * kSecond);
+  Run({}, 5 * kOneSecond);
   EXPECT_LT(pace_.duty(), 0.1);
-  Run({.training = false}, Pace::kPeriodNs + 50 * kMs);
+  Run({.training = false}, Pace::kPeriodNs + 50 * kOneMs);
   EXPECT_EQ(pace_.duty(), 1);
 }
 
 TEST_F(PaceTest, FollowsAProcessorThatIsTakenAndGivenBack) {
-  Run({.idle = 1}, 2 * kSecond);
-  Run({}, 2 * kSecond);
+  Run({.idle = 1}, 2 * kOneSecond);
+  Run({}, 2 * kOneSecond);
   EXPECT_LT(pace_.duty(), 0.06);
-  Run({.idle = 1}, 3 * kSecond);
+  Run({.idle = 1}, 3 * kOneSecond);
   EXPECT_EQ(pace_.duty(), 1);
 }
 
 // A solver with fast iterations, and weights that take long to exchange.
 TEST_F(PaceTest, TakesMoreThanItsShareBeforeExchangesBecomeStale) {
   const Machine machine{.exchanges_per_cpu_second = 10, .iterations_per_second = 100};
-  Run(machine, 20 * kSecond);
-  Run(machine, 10 * kSecond);
+  Run(machine, 20 * kOneSecond);
+  Run(machine, 10 * kOneSecond);
   // 100 iterations a second, and 64 of them between exchanges.
   EXPECT_NEAR(used_, 100.0 / 64 / 10, 0.03);
   EXPECT_GT(pace_.taken(), 0.1);
@@ -157,7 +158,7 @@ TEST_F(PaceTest, TakesMoreThanItsShareBeforeExchangesBecomeStale) {
 
 TEST_F(PaceTest, KeepsItsLeastDutyThoughNothingIsExchanged) {
   Machine machine{.exchanges_per_cpu_second = 0, .iterations_per_second = 0};
-  Run(machine, 20 * kSecond);
+  Run(machine, 20 * kOneSecond);
   EXPECT_GE(pace_.duty(), Pace::kMinDuty);
   EXPECT_LE(pace_.duty(), 0.06);
 }
@@ -165,7 +166,7 @@ TEST_F(PaceTest, KeepsItsLeastDutyThoughNothingIsExchanged) {
 TEST(Pace, HasNoLimitWithAShareOfOne) {
   Pace pace({.share = 1});
   PaceCounters counters;
-  for (int64_t now = 1; now < 20 * kSecond; now += Pace::kPeriodNs) {
+  for (int64_t now = 1; now < 20 * kOneSecond; now += Pace::kPeriodNs) {
     EXPECT_EQ(pace.RestNs(now, counters.segment_cpu_ns), 0);
     ASSERT_TRUE(pace.Due(now));
     pace.Update(now, counters);
@@ -178,16 +179,16 @@ TEST(Pace, HasNoLimitWithAShareOfOne) {
 
 // One pass of 10 s, such as after a change of view.
 TEST_F(PaceTest, RestsAtMostASecondForOneLongPass) {
-  Run({}, 5 * kSecond);
+  Run({}, 5 * kOneSecond);
   ASSERT_LT(pace_.duty(), 0.5);
-  counters_.segment_cpu_ns += 10 * kSecond;
-  now_ += 10 * kSecond;
+  counters_.segment_cpu_ns += 10 * kOneSecond;
+  now_ += 10 * kOneSecond;
   int64_t rested = 0;
   for (int64_t rest; (rest = pace_.RestNs(now_, counters_.segment_cpu_ns)) > 0; now_ += rest) {
     rested += rest;
-    ASSERT_LE(rested, 2 * kSecond);
+    ASSERT_LE(rested, 2 * kOneSecond);
   }
-  EXPECT_GE(rested, kSecond / 2);
+  EXPECT_GE(rested, kOneSecond / 2);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kSecond = StalenessWatch::kStepNs;
+constexpr int64_t kStep = StalenessWatch::kStepNs;
 
 // The counters of a segment, advanced one second at a time.
 class Watched {
@@ -19,7 +19,7 @@ class Watched {
     counts_.sweeps += sweeps;
     counts_.diffs += diffs;
     counts_.damped += damped;
-    now_ns_ += kSecond;
+    now_ns_ += kStep;
     return watch_.Update(now_ns_, counts_);
   }
   StalenessWatch& watch() { return watch_; }
@@ -65,9 +65,9 @@ TEST(StalenessWatch, LooksOnceASecond) {
   Watched segment;
   segment.counts() = {100, 1, 50, 50};
   for (int i = 1; i < 20; ++i) {
-    EXPECT_FALSE(segment.watch().Update(i * kSecond / 20, segment.counts()));
+    EXPECT_FALSE(segment.watch().Update(i * kStep / 20, segment.counts()));
   }
-  segment.watch().Update(kSecond, segment.counts());
+  segment.watch().Update(kStep, segment.counts());
   EXPECT_EQ(segment.watch().iterations(), 100);
 }
 
@@ -146,7 +146,7 @@ TEST(StalenessWatch, BearsACountThatFalls) {
   Watched segment;
   segment.Second(1000, 10, 5, 0);
   segment.counts().iterations = 3;
-  EXPECT_FALSE(segment.watch().Update(segment.now_ns() + kSecond, segment.counts()));
+  EXPECT_FALSE(segment.watch().Update(segment.now_ns() + kStep, segment.counts()));
   EXPECT_EQ(segment.watch().iterations(), 100);
 }
 

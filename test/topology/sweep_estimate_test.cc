@@ -108,7 +108,7 @@ TEST_F(LinkRateTest, IsTheLeastThatIsSaid) {
   EXPECT_EQ(RateOf(topology_, node_, segment_).megabits, 200);
 }
 
-std::string ErrorOf(const Topology& topology, const NodePlan& node, const SegmentPlan& segment) {
+std::string EstimateError(const Topology& topology, const NodePlan& node, const SegmentPlan& segment) {
   try {
     RateOf(topology, node, segment);
   } catch (const Error& error) {
@@ -119,10 +119,10 @@ std::string ErrorOf(const Topology& topology, const NodePlan& node, const Segmen
 
 TEST_F(LinkRateTest, RefusesAFileOfSomethingElse) {
   WriteBench("other", 25);
-  EXPECT_CONTAINS(ErrorOf(topology_, node_, segment_),
+  EXPECT_CONTAINS(EstimateError(topology_, node_, segment_),
                   "t.prototxt.bench.json: cluster: \"other\" given, expected \"c\"");
   WriteFile(folder_ / "t.prototxt.bench.json", "{\"cluster\": ");
-  EXPECT_CONTAINS(ErrorOf(topology_, node_, segment_),
+  EXPECT_CONTAINS(EstimateError(topology_, node_, segment_),
                   "t.prototxt.bench.json: not what millrace bench --json prints");
 }
 

@@ -405,6 +405,39 @@ TEST(Session, TrainsInAClusterWithOthers) {
   EXPECT_EQ(std::vector<float>(a.begin(), a.end()), std::vector<float>(b.begin(), b.end()));
 }
 
+// Two nodes average their progress at up to twice the rate, while exchanges are fresh. Where each
+// has two solvers, which add up, the rate stays that of the file.
+TEST(Session, DividesTheScaleOfItsRateByItsSolvers) {
+  for (const int solvers : {1, 3}) {
+    Workspace work;
+    std::string nodes;
+    for (int i = 1; i <= 3; ++i)
+      nodes += StrCat("node { name: 'n", i, "' address: '127.0.0.", i, "' } ");
+    WriteFile(work / "topology.prototxt",
+              StrCat("name: 'c' ", nodes, "segment { name: 's' transport: 'udp' port: ", FreePort(),
+                     " }"));
+    const caffe::SolverParameter solver = Workspace::Solver(100'000'000);
+    std::atomic<bool> is_scaled = false;
+    std::vector<std::thread> threads;
+    for (int i = 1; i <= 3; ++i) {
+      threads.emplace_back([&, i] {
+        SessionOptions options;
+        options.topology = work / "topology.prototxt";
+        options.node = StrCat("n", i);
+        options.solvers = solvers;
+        const auto session = Session::Open(work.Write(StrCat("node", i), solver), options);
+        for (int step = 0; step < (solvers == 1 ? 20'000 : 500) && !is_scaled; ++step) {
+          if (session->Step()->learning_rate > solver.base_lr()) is_scaled = true;
+          std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        }
+        session->Leave();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(is_scaled, solvers == 1);
+  }
+}
+
 TEST(Session, BeginsInAClusterWithoutPositionAndMomentumOfOthers) {
   Workspace work;
   const auto alone = Session::Open(work.Write("alone", Workspace::Solver(9)));

@@ -93,16 +93,12 @@ PixelBox InPixels(const Box& box, const NamedImage& image, const ResizeParameter
   return {pixels, width > 1 || height > 1 ? PixelArea(pixels) : Area(pixels)};
 }
 
-namespace {
-
-int64_t Whole(float value, int64_t row, const char* what) {
+int64_t WholeNumber(float value, const char* table, int64_t row, const char* column) {
   if (!(value > -1e9f && value < 1e9f)) {
-    throw Error("detection row ", row, ": ", what, " ", value, " is not a whole number");
+    throw Error(table, " row ", row, ": ", column, " ", value, " is not a whole number");
   }
   return static_cast<int64_t>(value);
 }
-
-}  // namespace
 
 void Detection::AppendTo(std::vector<float>* values) const {
   values->push_back(static_cast<float>(image));
@@ -116,8 +112,8 @@ DetectionsOfImages ReadDetections(const float* values, int64_t rows, int backgro
   DetectionsOfImages images;
   for (int64_t i = 0; i < rows; ++i) {
     const float* const row = values + Detection::kColumns * i;
-    const int64_t image = Whole(row[0], i, "image");
-    const int64_t label = Whole(row[1], i, "label");
+    const int64_t image = WholeNumber(row[0], "detection", i, "image");
+    const int64_t label = WholeNumber(row[1], "detection", i, "label");
     if (image == -1 || label == -1) continue;
     if (label == background) {
       throw Error("detection row ", i, ": label ", label,

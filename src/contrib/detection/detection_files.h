@@ -46,6 +46,10 @@ struct Detection {
   void AppendTo(std::vector<float>* values) const;
 };
 
+// A whole number in a row of a blob of objects; others are truncated, as in SSD. Throws Error, which
+// names the `table`, for one that is out of range.
+int64_t WholeNumber(float value, const char* table, int64_t row, const char* column);
+
 // By image and label, in the order of the rows. Rows whose image or label is -1 stand for none.
 // Throws Error for a row with the label `background`, and for numbers that are not whole.
 using DetectionsOfImages = std::map<int64_t, std::map<int, std::vector<Detection>>>;

@@ -4,25 +4,18 @@
 #include <limits>
 
 #include "base/error.h"
+#include "contrib/detection/detection_files.h"
 
 namespace millrace::inline contrib {
 namespace {
 
-constexpr int64_t kColumns = 8;
-
-// Values that are not whole numbers are truncated, as in SSD.
-int64_t Whole(float value, int64_t row, const char* what) {
-  if (!(value > -1e9f && value < 1e9f)) {
-    throw Error("ground truth row ", row, ": ", what, " ", value, " is not a whole number");
-  }
-  return static_cast<int64_t>(value);
-}
+constexpr int64_t kTruthColumns = 8;
 
 }  // namespace
 
 void CheckGroundTruthShape(const Blob& blob, const char* field) {
   const Shape& shape = blob.shape();
-  if (shape.size() == 4 && shape[0] == 1 && shape[1] == 1 && shape[3] == kColumns) return;
+  if (shape.size() == 4 && shape[0] == 1 && shape[1] == 1 && shape[3] == kTruthColumns) return;
   throw FieldError(field, "has shape ", ShapeText(shape),
                    ", expected 1 1 rows 8, a row for each ground truth box");
 }
@@ -31,15 +24,15 @@ std::map<int64_t, std::vector<GroundTruth>> ReadGroundTruth(const float* values,
                                                             const GroundTruthRules& rules) {
   std::map<int64_t, std::vector<GroundTruth>> images;
   for (int64_t i = 0; i < rows; ++i) {
-    const float* const row = values + kColumns * i;
-    const int64_t image = Whole(row[0], i, "image");
+    const float* const row = values + kTruthColumns * i;
+    const int64_t image = WholeNumber(row[0], "ground truth", i, "image");
     if (image == -1) continue;
     if (image < 0 || image >= rules.batch.value_or(std::numeric_limits<int64_t>::max())) {
       throw Error("ground truth row ", i, ": image ", image, ", expected ",
                   rules.batch ? StrCat("0 to ", *rules.batch - 1) : "a number from 0 on",
                   ", or -1 for no box");
     }
-    const int64_t label = Whole(row[1], i, "label");
+    const int64_t label = WholeNumber(row[1], "ground truth", i, "label");
     if (label == rules.background) {
       throw Error("ground truth row ", i, ": label ", label,
                   " is that of the background (background_label_id)");

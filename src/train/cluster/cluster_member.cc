@@ -20,6 +20,7 @@ constexpr size_t kBlock = 4096;
 constexpr uintptr_t kAlignment = 64;
 
 std::unique_ptr<NodeConfig> NodeConfigOf(const ClusterOptions& options) {
+  CheckRegistrations();
   if (options.topology.empty() && options.rendezvous.empty()) {
     throw Error("ClusterOptions.topology: expected a file name");
   }
@@ -45,17 +46,20 @@ std::span<float> Checked(std::span<float> weights) {
 class ClusterMember::Impl {
  public:
   Impl(const ClusterOptions& options, std::span<float> weights)
-      : weights_(Checked(weights)), poll_(options.poll), locks_(weights.data()), holder_(&locks_) {
-    CheckRegistrations();
+      : weights_(Checked(weights)),
+        node_config_(NodeConfigOf(options)),
+        poll_(options.poll),
+        locks_(weights.data()),
+        holder_(&locks_) {
     clock_.StartAt(options.iteration);
     runner_ = std::make_unique<NodeRunner>(
-        NodeConfigOf(options), ClusterReplica{.weights = weights.data(),
-                                              .size = static_cast<int64_t>(weights.size()),
-                                              .layout_digest = options.layout,
-                                              .start = options.iteration,
-                                              .iterations = &clock_,
-                                              .replica_device = HostReplica(&locks_),
-                                              .registry = options.metrics});
+        *node_config_, ClusterReplica{.weights = weights.data(),
+                                      .size = static_cast<int64_t>(weights.size()),
+                                      .layout_digest = options.layout,
+                                      .start = options.iteration,
+                                      .iterations = &clock_,
+                                      .replica_device = HostReplica(&locks_),
+                                      .registry = options.metrics});
     slot_ = clock_.RegisterSolver();
   }
   ~Impl() { clock_.ReleaseSolver(slot_); }
@@ -167,6 +171,7 @@ class ClusterMember::Impl {
   }
 
   const std::span<float> weights_;
+  const std::unique_ptr<NodeConfig> node_config_;
   const std::function<void()> poll_;
   const SteadyClock time_;
   State state_ = State::kNew;

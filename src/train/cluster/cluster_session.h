@@ -46,7 +46,7 @@ uint32_t ExamplesOf(int64_t batch_size, const caffe::SolverParameter& solver, in
 // The factor of a node's learning rate (rate_scale.h), with the present members and staleness of
 // its cluster. `solvers`: see RateScale::FactorOf.
 float RateFactor(const Cluster& cluster, const NodePlan& plan, const caffe::SolverParameter& solver,
-                 int solvers = 1);
+                 int solvers);
 
 // For the run's main thread only, except that cluster() is thread-safe, and that another thread may
 // call LogFailures and failure_detector() until the main thread ends the run.

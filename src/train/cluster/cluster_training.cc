@@ -18,11 +18,6 @@ namespace {
 // Interval at which other nodes' settings are read.
 constexpr int64_t kCompareNs = 200'000'000;
 
-// Solvers of this node that add to its weights without waiting for each other.
-int AddingSolversOf(const RunSetup& setup) {
-  return IsSynchronous(setup.config) ? 1 : setup.solvers();
-}
-
 StartCheck MakeStartCheck(const RunSetup& setup) {
   const caffe::SolverParameter& solver = setup.config.param;
   const bool momentum = solver.type() == "SGD" || solver.type() == "Nesterov";
@@ -31,7 +26,7 @@ StartCheck MakeStartCheck(const RunSetup& setup) {
                    {.momentum = momentum ? solver.momentum() : 0,
                     .look_ahead = solver.type() == "Nesterov" || solver.momentum_lookahead(),
                     .local = solver.strategy().type() == "local",
-                    .rate_factor = [type = solver.type(), adding = AddingSolversOf(setup)](
+                    .rate_factor = [type = solver.type(), adding = setup.adding_solvers()](
                                        double nodes, double staleness) -> double {
                       return RateScale::FactorOf(type, nodes, staleness, adding) *
                              static_cast<float>(adding);
@@ -41,21 +36,11 @@ StartCheck MakeStartCheck(const RunSetup& setup) {
 }
 
 ClusterReplica ReplicaOf(const RunSetup& setup, ErrorSink* errors, const ThreadLoad* solvers) {
-  IterationClock& iterations = setup.weights->clock();
-  DeviceWeights* const gpu = setup.cluster_gpu();
-  return {.weights = gpu != nullptr ? gpu->data() : setup.weights->data(),
-          .size = setup.weights->size(),
-          .layout_digest = setup.net->layout().Digest(),
-          .max_iter = static_cast<uint32_t>(setup.config.param.max_iter()),
-          .examples = ExamplesOf(setup.net->batch_size(), setup.config.param, setup.solvers()),
-          .start = iterations.start(),
-          .iterations = &iterations,
-          .clock = &setup.clock,
-          .sink = errors,
-          .replica_device = gpu != nullptr ? ReplicaOn(gpu->device(), nullptr, &gpu->order())
-                                           : HostReplica(&setup.weights->locks()),
-          .solvers = solvers,
-          .registry = setup.options.registry};
+  ClusterReplica replica = setup.Replica();
+  replica.clock = &setup.clock;
+  replica.sink = errors;
+  replica.solvers = solvers;
+  return replica;
 }
 
 Settings SettingsOf(const SolverConfig& config) {
@@ -139,14 +124,14 @@ void ClusterTraining::Watch(double seconds) {
 
 void ClusterTraining::ScaleRate() {
   setup_.rate_scale.Set(RateFactor(cluster(), setup_.node_config->plan, setup_.config.param,
-                                   AddingSolversOf(setup_)));
+                                   setup_.adding_solvers()));
 }
 
 void ClusterTraining::LogScaling() {
   if (!setup_.node_config->plan.scales_rate) return;
   const auto nodes = static_cast<double>(setup_.node_config->topology.nodes.size());
   const double factor =
-      RateScale::FreshFactorOf(setup_.config.param.type(), nodes, AddingSolversOf(setup_));
+      RateScale::FreshFactorOf(setup_.config.param.type(), nodes, setup_.adding_solvers());
   LOG(INFO) << "The " << nodes << " nodes of the cluster average their progress, at up to "
             << factor << " times the learning rate of the solver file: in full from iteration "
             << std::lround(setup_.rate_scale.Warmup(static_cast<float>(factor)))

@@ -12,14 +12,14 @@ constexpr int kServiceMs = 50, kCommandMs = 5;
 
 }  // namespace
 
-NodeRunner::NodeRunner(std::unique_ptr<NodeConfig> node_config, ClusterReplica replica)
-    : node_config_(std::move(node_config)) {
+NodeRunner::NodeRunner(const NodeConfig& node_config, ClusterReplica replica)
+    : node_config_(node_config) {
   replica.clock = &clock_;
   replica.sink = &errors_;
-  for (const std::string& notice : node_config_->plan.notices) LOG(INFO) << notice;
-  for (const std::string& warning : node_config_->plan.warnings) LOG(WARNING) << warning;
+  for (const std::string& notice : node_config_.plan.notices) LOG(INFO) << notice;
+  for (const std::string& warning : node_config_.plan.warnings) LOG(WARNING) << warning;
   const std::span<const float> weights(replica.weights, static_cast<size_t>(replica.size));
-  session_ = std::make_unique<ClusterSession>(*node_config_, replica, weights, &commands_);
+  session_ = std::make_unique<ClusterSession>(node_config_, replica, weights, &commands_);
 }
 
 void NodeRunner::Join(double seconds, const std::function<void()>& poll) {
@@ -28,11 +28,11 @@ void NodeRunner::Join(double seconds, const std::function<void()>& poll) {
     errors_.RethrowIfFailed();
     cluster().ThrowIfRefused();
     if (session_->run_ended()) {
-      throw Error("cluster ", node_config_->topology.name, ": the run has ended before node ",
-                  node_config_->plan.name, " had its weights");
+      throw Error("cluster ", node_config_.topology.name, ": the run has ended before node ",
+                  node_config_.plan.name, " had its weights");
     }
     if (clock_.NowSeconds() >= end) {
-      throw Error("cluster ", node_config_->topology.name, ": node ", node_config_->plan.name,
+      throw Error("cluster ", node_config_.topology.name, ": node ", node_config_.plan.name,
                   " has not received the run's weights within ", seconds, " s");
     }
     commands_.Next(kCommandMs);

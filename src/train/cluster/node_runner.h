@@ -16,9 +16,9 @@ namespace millrace::inline train {
 // One thread at a time calls it.
 class NodeRunner {
  public:
-  // Starts the segments of `node_config`. The data of `replica`, in host memory, outlive this
-  // object; its sink is replaced by one of this object. Throws Error with one line.
-  NodeRunner(std::unique_ptr<NodeConfig> node_config, ClusterReplica replica);
+  // Starts the segments of `node_config`, which outlives this object, as do the data of `replica`,
+  // in host memory; its sink is replaced by one of this object. Throws Error with one line.
+  NodeRunner(const NodeConfig& node_config, ClusterReplica replica);
 
   // Blocks until this node has the run's weights. Throws Error after `seconds`. `poll`, which may
   // be null, is called while it waits; an exception of it leaves this function, which may be called
@@ -32,7 +32,6 @@ class NodeRunner {
   bool failed() const { return errors_.failed(); }
   Cluster& cluster() { return session_->cluster(); }
   const Cluster& cluster() const { return session_->cluster(); }
-  const NodeConfig& node_config() const { return *node_config_; }
 
   // Waits until all nodes have ended and have the same weights, then leaves. `max_iteration_ns`:
   // longest iteration of this node so far. Throws Error, after leaving, if the nodes have not
@@ -45,7 +44,7 @@ class NodeRunner {
  private:
   void LeaveAndAnswer(LeaveReason reason);
 
-  const std::unique_ptr<NodeConfig> node_config_;
+  const NodeConfig& node_config_;
   const SteadyClock clock_;
   ErrorSink errors_;
   CommandReader commands_{nullptr, &clock_};
