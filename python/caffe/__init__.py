@@ -15,7 +15,7 @@ from .parallel import (NCCL, has_nccl, set_multiprocess, set_solver_count, set_s
 from .solver import (AdaDeltaSolver, AdaGradSolver, AdamSolver, NesterovSolver, RMSPropSolver,
                      SGDSolver, Solver, get_solver)
 from ._caffe import layer_type_list
-from . import _caffe, coord_map, draw, io, pycaffe
+from . import _caffe, coord_map, draw, io, pycaffe, solver as _solver
 from .classifier import Classifier
 from .detector import Detector
 from .net_spec import NetSpec, layers, params, to_proto
@@ -38,7 +38,9 @@ def set_device(device):
 
 
 def init_log(level=0, stderr=True):
-    """Logs lines from `level` on: 0 information, 1 warnings, 2 errors."""
+    """Logs lines from `level` on: 0 information, with the solvers' loss and tests, 1 warnings,
+    2 errors."""
+    _solver.set_log_level(level)
     _millrace.set_log_level(level, stderr)
 
 

@@ -95,6 +95,13 @@ def _escaped(label):
     return label
 
 
+def get_pydot_graph(caffe_net, rankdir="LR", label_edges=True, phase=None, display_lrm=False):
+    """The diagram as a pydot.Dot, for programs that change it; needs the package pydot."""
+    import pydot  # pylint: disable=import-outside-toplevel
+    return pydot.graph_from_dot_data(get_dot(caffe_net, rankdir, label_edges, phase,
+                                             display_lrm))[0]
+
+
 def draw_net(caffe_net, rankdir="LR", ext="png", phase=None, display_lrm=False):
     """The diagram of a caffe_pb2.NetParameter as an image of format `ext`: bytes."""
     text = get_dot(caffe_net, rankdir, phase=phase, display_lrm=display_lrm)

@@ -1,4 +1,5 @@
 """Solvers with the interface of pycaffe."""
+import os
 import sys
 
 from google.protobuf import text_format
@@ -28,6 +29,21 @@ _OWN = {"display", "average_loss", "test_interval", "test_initialization", "snap
         "snapshot_after_train", "layer_wise_reduce", "solver_mode", "device_id"}
 _SCHEDULE = {"base_lr", "lr_policy", "gamma", "power", "stepsize", "stepvalue", "max_iter",
              "warmup_iter", "warmup_start_lr", "stagelr", "stageiter"}
+
+
+# Loss and tests are shown, unless the environment asks for fewer lines, as glog's users do.
+_shows_lines = os.environ.get("GLOG_minloglevel", "0") in ("", "0")
+
+
+def set_log_level(level):
+    """Above 0: the solvers' loss and tests are not shown."""
+    global _shows_lines  # pylint: disable=global-statement
+    _shows_lines = level <= 0
+
+
+def _log(line):
+    if _shows_lines:
+        print(line, file=sys.stderr)
 
 
 class Solver:
@@ -101,9 +117,9 @@ class Solver:
 
     def _test_all(self):
         for index in range(len(self.test_nets)):
-            print(f"Iteration {self.iter}, Testing net (#{index})", file=sys.stderr)
+            _log(f"Iteration {self.iter}, Testing net (#{index})")
             for number, (name, mean) in enumerate(self._session.test(index)):
-                print(f"    Test net output #{number}: {name} = {mean:.6g}", file=sys.stderr)
+                _log(f"    Test net output #{number}: {name} = {mean:.6g}")
 
     def _tests_now(self):
         interval = self.param.test_interval
@@ -149,8 +165,8 @@ class Solver:
             self._losses = (self._losses + [step.loss])[-max(param.average_loss, 1):]
             if self._is_root and param.display > 0 and step.iteration % param.display == 0:
                 loss = sum(self._losses) / len(self._losses)
-                print(f"Iteration {step.iteration}, loss = {loss:.6g}, lr = "
-                      f"{step.learning_rate:.6g}", file=sys.stderr)
+                _log(f"Iteration {step.iteration}, loss = {loss:.6g}, lr = "
+                     f"{step.learning_rate:.6g}")
             if self._snapshots_now():
                 self.snapshot()
 

@@ -17,7 +17,7 @@
 namespace millrace::test {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyTime = std::chrono::steady_clock;
 
 class StopOfAClusterOfMachines : public ClusterOfMachines {
  protected:
@@ -38,14 +38,14 @@ class StopOfAClusterOfMachines : public ClusterOfMachines {
   std::vector<CommandResult> Interrupt(const std::string& title, const std::vector<int>& stopped) {
     std::map<int, double> ms;
     std::map<int, int> pids;
-    const Clock::time_point begin = Clock::now();
+    const SteadyTime::time_point begin = SteadyTime::now();
     for (int i : stopped) {
       pids[i] = nodes_.at(i)->pid();
       nodes_.at(i)->Signal(SIGINT);
     }
     const double timeout_ms = 120e3 * Patience();
     while (ms.size() < stopped.size()) {
-      const double now = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+      const double now = std::chrono::duration<double, std::milli>(SteadyTime::now() - begin).count();
       if (now > timeout_ms) break;  // Finish kills the remaining nodes and fails
       for (int i : stopped) {
         if (!ms.contains(i) && HasEnded(pids[i])) ms[i] = now;

@@ -1,5 +1,7 @@
 """The package caffe: what scripts written for pycaffe call."""
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -382,8 +384,38 @@ def test_mode_and_the_rest():
     caffe.set_device(0)
     assert {"Data", "Convolution", "InnerProduct", "Python"} <= set(caffe.layer_type_list())
     assert (caffe.TRAIN, caffe.TEST) == (0, 1)
-    caffe.init_log(2)
     caffe.log("a line")
+
+
+@pytest.mark.parametrize("level, begins", [(None, True), ("0", True), ("1", False), ("2", False)])
+def test_glog_minloglevel_silences_solvers(write, level, begins):
+    net = write("n.prototxt", """
+      layer { name: 'd' type: 'DummyData' top: 'd' dummy_data_param { shape { dim: 2 dim: 3 } } }
+      layer { name: 'f' type: 'InnerProduct' bottom: 'd' top: 'f'
+              inner_product_param { num_output: 1 } }
+      layer { name: 'l' type: 'EuclideanLoss' bottom: 'f' bottom: 'f' top: 'l' }""")
+    solver = write("s.prototxt", f"net: '{net}' base_lr: 0.1 lr_policy: 'fixed' max_iter: 2 "
+                                 "display: 1 test_iter: 1 test_interval: 1 snapshot_prefix: 's'")
+    script = "import caffe, sys; s = caffe.SGDSolver(sys.argv[1]); s.step(1)"
+    environment = {**os.environ, **({} if level is None else {"GLOG_minloglevel": level})}
+    result = subprocess.run([sys.executable, "-c", script, solver], env=environment,
+                            capture_output=True, text=True, check=True)
+    assert ("Iteration 0, loss = " in result.stderr) == begins
+    assert ("Iteration 0, Testing net (#0)" in result.stderr) == begins
+
+
+def test_init_log_silences_solvers(capfd, write):
+    net = write("n.prototxt", "layer { name: 'd' type: 'DummyData' top: 'd' "
+                              "dummy_data_param { shape { dim: 1 } } }")
+    solver = caffe.SGDSolver(write("s.prototxt", f"net: '{net}' base_lr: 0.1 lr_policy: 'fixed' "
+                                                 "max_iter: 9 display: 1"))
+    for level in (0, 1, 0):
+        caffe.init_log(level)
+        solver.step(1)
+    millrace.set_log_level(1)
+    lines = capfd.readouterr().err
+    assert "Iteration 0, loss" in lines and "Iteration 2, loss" in lines
+    assert "Iteration 1, loss" not in lines
 
 
 def test_memory_data(write):
@@ -494,3 +526,12 @@ def test_draw(tmp_path):
     assert "loss (SoftmaxWithLoss)" not in text
     caffe.draw.draw_net_to_file(proto, str(tmp_path / "net.svg"))
     assert b"<svg" in (tmp_path / "net.svg").read_bytes()
+
+
+def test_draw_for_pydot():
+    pytest.importorskip("pydot")
+    graph = caffe.draw.get_pydot_graph(lenet(2), "TB", phase=caffe.TRAIN)
+    labels = [node.get_label() for node in graph.get_nodes()]
+    assert graph.get_rankdir() == "TB"
+    assert any("conv1 (Convolution)" in (label or "") for label in labels)
+    assert len(graph.get_edges()) > 10
