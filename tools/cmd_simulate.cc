@@ -34,10 +34,11 @@ DEFINE_double(max_mbps, 1000, "rate of each worker's link, in each direction");
 DEFINE_int32(mtu, 9000, "bytes of a packet");
 DEFINE_string(rule, "",
               "merge rule, with parameters: NAME or NAME:KEY=VALUE,...; default: as of a segment");
-DEFINE_string(codec, "float32",
+DEFINE_string(codec, "",
               "of diffs: float32, bfloat16, int8, sparse:THRESHOLD, topk:SHARE or "
-              "random:SHARE");
-DEFINE_string(position_codec, "float32", "of positions: float32, bfloat16 or int8");
+              "random:SHARE; default: as of a segment");
+DEFINE_string(position_codec, "",
+              "of positions: float32, bfloat16 or int8; default: as of a segment");
 DEFINE_string(scaling, "linear", "learning rate of workers, as Topology.scaling: linear or none");
 DEFINE_bool(damping, true, "damp stale progress; default: as of a segment");
 DEFINE_int64(snapshot_every, 0,
@@ -116,8 +117,10 @@ SimulationOptions OptionsFromFlags() {
   options.network = {FLAGS_max_mbps, FLAGS_delay_ms, FLAGS_loss};
   options.mtu = FLAGS_mtu;
   options.rule = RuleOf(FLAGS_rule);
-  options.codec = CodecOf(FLAGS_codec);
-  options.position_codec = PositionCodecOf(FLAGS_position_codec);
+  if (!FLAGS_codec.empty()) options.codec = CodecOf(FLAGS_codec);
+  if (!FLAGS_position_codec.empty()) {
+    options.position_codec = PositionCodecOf(FLAGS_position_codec);
+  }
   const std::optional<bool> scales = ScalesRate(FLAGS_scaling);
   if (!scales) throw Error("--scaling=", FLAGS_scaling, ": expected ", kScalings);
   options.scales = *scales;

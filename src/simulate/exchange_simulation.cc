@@ -22,7 +22,7 @@ class ExchangeSimulation : public SimulationCore {
         poll_at_ns_(given.workers, INT64_MAX),
         staleness_(given.workers) {
     const MergeRuleDescriptor& rule = MergeRuleRegistry::Get().Check(given.rule);
-    MergeRuleRegistry::Get().CheckCodec(given.rule.name, given.codec);
+    MergeRuleRegistry::Get().CheckCodec(given.rule.name, *given.codec);
     MakeWorkers([&](WorkerConfig* worker) {
       WorkerExchange exchange{ExchangeOf(worker->index, rule), given.rule};
       exchange.chunk_floats = chunk_floats_ =
@@ -55,8 +55,8 @@ class ExchangeSimulation : public SimulationCore {
     exchange.run = 1;
     exchange.node = index;
     exchange.max_nodes = static_cast<uint16_t>(std::max(workers(), 2));
-    exchange.codec = options().codec;
-    exchange.position_codec = options().position_codec;
+    exchange.codec = *options().codec;
+    exchange.position_codec = *options().position_codec;
     exchange.damping = *options().damping;
     exchange.rest_distance = rule.RestDistance(options().rule.parameters);
     exchange.merges_own = MergeRuleRegistry::Get().MergesOwn(rule.name);

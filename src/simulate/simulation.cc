@@ -53,8 +53,12 @@ void CheckWithoutExchange(const SimulationOptions& options, const std::string& s
   };
   if (options.rule.name != "" && options.rule.name != "additive")
     refuse("rule", options.rule.name, "none");
-  if (options.codec.codec != CodecConfig{}.codec) refuse("codec", "another", "float32");
-  if (options.position_codec != Codec::kFloat32) refuse("position_codec", "another", "float32");
+  if (options.codec.value_or(CodecConfig()).codec != Codec::kFloat32) {
+    refuse("codec", "another", "float32");
+  }
+  if (options.position_codec.value_or(Codec::kFloat32) != Codec::kFloat32) {
+    refuse("position_codec", "another", "float32");
+  }
   if (!loses_packets && options.network.loss > 0) {
     throw Error("loss: ", options.network.loss, " given, expected 0 with the strategy ", strategy,
                 ", whose sums are over reliable connections");
@@ -73,14 +77,17 @@ void RefuseLayers(const SolverConfig& config) {
 // Names the rule of an exchange, and says whether it is damped.
 SimulationOptions WithRule(SimulationOptions options) {
   bool damping = IsDampedByDefault(options.rule.name);
+  DefaultMergeRule chosen;
   if (options.rule.name.empty()) {
-    DefaultMergeRule chosen = DefaultMergeRuleFor(options.workers, true, options.scales);
+    chosen = DefaultMergeRuleFor(options.workers, true, options.scales);
     LOG(INFO) << "The workers merge by the rule " << chosen.reason;
     options.rule = std::move(chosen.rule);
     damping = chosen.damping;
     options.scales_rate = chosen.scales_rate;
   }
   if (!options.damping) options.damping = damping;
+  if (!options.codec) options.codec = {.codec = chosen.codec};
+  if (!options.position_codec) options.position_codec = chosen.position_codec;
   return options;
 }
 

@@ -30,15 +30,15 @@ struct SimulationOptions {
   std::map<int, double> slow = {};  // worker -> factor of the duration of its iterations; above 0
   NetworkModel network = {};
   int mtu = 9000;  // bytes of an IP packet, 576 to 65535
-  // Without a name, and without damping: as a segment of so many nodes whose topology file names
-  // none (exchange/kernels/rules/default_merge_rule.h).
+  // Without a name, and without codecs and damping: as a segment of so many nodes whose topology
+  // file names none (exchange/kernels/rules/default_merge_rule.h).
   MergeRuleConfig rule = {.name = "", .parameters = {}};
   bool scales = false;  // Topology.scaling is "linear"
   // Workers scale their learning rate (solver/rate_scale.h). The default rule sets it.
   bool scales_rate = false;
-  CodecConfig codec = {};
-  Codec position_codec = Codec::kFloat32;  // kBfloat16 or kInt8: ExchangeConfig::position_codec
-  std::optional<bool> damping = {};        // of stale exchanges
+  std::optional<CodecConfig> codec = {};
+  std::optional<Codec> position_codec = {};  // ExchangeConfig::position_codec
+  std::optional<bool> damping = {};          // of stale exchanges
   uint64_t seed = 1;  // of the network and of durations; the solver file has its own
   int threads = 0;    // that compute; 0: one for each core
   // After so many iterations of all workers together, and at the end, all come to rest, write a

@@ -257,6 +257,7 @@ void SegmentReader::ReadCodec() {
                      kCodecNames);
   }
   segment_.codec = *codec;
+  segment_.names_codec = message_->has_codec();
   const bool sparse = HasThreshold(*codec);
   if (message_->has_threshold() && !sparse) {
     throw FieldError(Field("threshold"), "given, but codec is \"", message_->codec(),
@@ -282,6 +283,7 @@ void SegmentReader::ReadPositionCodec() {
                      "\" given, expected one of ", kPositionCodecNames);
   }
   segment_.position_codec = *codec;
+  segment_.names_position_codec = message_->has_position_codec();
 }
 
 void SegmentReader::ReadShare() {

@@ -83,6 +83,8 @@ void ChooseMergeRules(Topology* topology, bool may_scale) {
     topology->scales_rate = chosen.scales_rate;
     segment.rule = std::move(chosen.rule);
     if (!segment.names_damping) segment.damping = chosen.damping;
+    if (!segment.names_codec) segment.codec = {.codec = chosen.codec};
+    if (!segment.names_position_codec) segment.position_codec = chosen.position_codec;
     segment.default_rule = std::move(chosen.reason);
   }
 }

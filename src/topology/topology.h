@@ -55,14 +55,15 @@ struct TopologySegment {
   MergeRuleConfig rule;  // with all its parameters
   // Why it has this rule, if the file names none (exchange/kernels/rules/default_merge_rule.h).
   std::string default_rule = {};
-  bool names_rule = true, names_damping = true;  // whether the file does
-  int mtu = 1500;                                // bytes
-  int64_t max_frame_bytes = 0;                   // header and payload that fit the MTU
-  int64_t chunk_floats = 0;                      // at least 16; equal on all nodes
-  double max_megabits = 0;                       // send limit of each node, Mbit/s; 0: no limit
-  std::string key_file;                          // as in the file; "": none
-  int port = 0;               // 1 to 65535; 0: endpoints of the transport have no ports
-  double begin = 0, end = 1;  // range as shares of the weights
+  // Whether the file does.
+  bool names_rule = true, names_damping = true, names_codec = true, names_position_codec = true;
+  int mtu = 1500;               // bytes
+  int64_t max_frame_bytes = 0;  // header and payload that fit the MTU
+  int64_t chunk_floats = 0;     // at least 16; equal on all nodes
+  double max_megabits = 0;      // send limit of each node, Mbit/s; 0: no limit
+  std::string key_file;         // as in the file; "": none
+  int port = 0;                 // 1 to 65535; 0: endpoints of the transport have no ports
+  double begin = 0, end = 1;    // range as shares of the weights
   int64_t heartbeat_ns = 0, peer_timeout_ns = 0;
   std::map<std::string, std::string> options;  // further options of the transport
   bool busy_poll = false;

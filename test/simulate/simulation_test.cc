@@ -107,18 +107,26 @@ TEST_F(SimulationTest, LearnsWithEachMergeRule) {
 
 TEST_F(SimulationTest, MergesAsASegmentOfAsManyNodesThatNamesNoRule) {
   const auto weights = [&](int workers, const MergeRuleConfig& rule, std::optional<bool> damping,
-                           bool scales = false, bool scales_rate = false) {
-    return Simulate(Config(120), {.workers = workers,
-                                  .mtu = 600,
-                                  .rule = rule,
-                                  .scales = scales,
-                                  .scales_rate = scales_rate,
-                                  .damping = damping})
+                           bool scales = false, bool scales_rate = false,
+                           std::optional<Codec> codec = {}) {
+    return Simulate(Config(120),
+                    {.workers = workers,
+                     .mtu = 600,
+                     .rule = rule,
+                     .scales = scales,
+                     .scales_rate = scales_rate,
+                     .codec = codec ? std::optional(CodecConfig{.codec = *codec}) : std::nullopt,
+                     .position_codec = codec,
+                     .damping = damping})
         .weights;
   };
   const MergeRuleConfig none = {.name = "", .parameters = {}};
   EXPECT_EQ(weights(2, none, {}, true), weights(2, {"additive", {}}, true));
-  EXPECT_EQ(weights(4, none, {}, true), weights(4, {"average", {}}, false, false, true));
+  EXPECT_EQ(weights(4, none, {}, true),
+            weights(4, {"average", {}}, false, false, true, Codec::kInt8));
+  EXPECT_NE(weights(4, none, {}, true), weights(4, none, {}, true, false, Codec::kFloat32));
+  EXPECT_EQ(weights(4, none, {}, true, false, Codec::kFloat32),
+            weights(4, {"average", {}}, false, false, true));
   EXPECT_NE(weights(4, none, {}, true), weights(4, {"average", {}}, false));
   EXPECT_EQ(weights(8, none, {}), weights(8, {"additive", {}}, true));
   const MergeRuleConfig outer = DefaultMergeRuleFor(9).rule;

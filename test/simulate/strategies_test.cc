@@ -185,7 +185,7 @@ TEST_F(SimulatedStrategy, RefusesWhatItDoesNotSimulate) {
             "rule");
   EXPECT_CONTAINS(error(kAllreduce, {.network = {.loss = 0.1}}),
                   "loss: 0.1 given, expected 0 with the strategy allreduce");
-  EXPECT_CONTAINS(error(kGossip, {.codec = {.codec = Codec::kInt8}}),
+  EXPECT_CONTAINS(error(kGossip, {.codec = CodecConfig{.codec = Codec::kInt8}}),
                   "codec: another given, expected float32 with the strategy gossip");
   EXPECT_CONTAINS(error(kSynchronousElastic, {.workers = 8}),
                   "pull is 0.2, expected at most 1 / number of solvers, 0.125");

@@ -219,10 +219,10 @@ TEST(RateScale, IsTheNumberOfNodesOrItsRoot) {
 }
 
 TEST(RateScale, IsBounded) {
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 5, 2), 5);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 16, 2), 5);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 16, 2), 4);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 49, 2), 5);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 2), 4);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 16, 2), 4);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 9, 2), 3);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 49, 2), 4);
 }
 
 TEST(RateScale, IsSharedByTheSolversOfANode) {

@@ -58,6 +58,8 @@ TEST(DefaultMergeRule, IsAverageForThreeToSixteenMembersAtAScaledRate) {
     const Topology topology = of(nodes);
     EXPECT_EQ(topology.segments[0].rule.name, "average");
     EXPECT_FALSE(topology.segments[0].damping);
+    EXPECT_EQ(topology.segments[0].codec.codec, Codec::kInt8);
+    EXPECT_EQ(topology.segments[0].position_codec, Codec::kInt8);
     EXPECT_TRUE(PlanFor(topology, 1).scales_rate);
     EXPECT_EQ(
         PlanFor(topology, 1).notices.at(0),
@@ -76,6 +78,12 @@ TEST(DefaultMergeRule, IsAverageForThreeToSixteenMembersAtAScaledRate) {
   const Topology named = of(3, "merge_rule: 'average'");
   EXPECT_EQ(named.segments[0].rule.name, "average");
   EXPECT_FALSE(named.scales_rate);
+  EXPECT_EQ(named.segments[0].codec.codec, Codec::kFloat32);
+  EXPECT_EQ(of(2).segments[0].position_codec, Codec::kFloat32);
+  const Topology exact = of(3, "codec: 'float32' position_codec: 'bfloat16'");
+  EXPECT_TRUE(exact.scales_rate);
+  EXPECT_EQ(exact.segments[0].codec.codec, Codec::kFloat32);
+  EXPECT_EQ(exact.segments[0].position_codec, Codec::kBfloat16);
 }
 
 // All weights need the same factor.

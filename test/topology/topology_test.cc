@@ -25,8 +25,8 @@ TEST(Topology, FillsInDefaults) {
   const TopologySegment& segment = topology.segments[0];
   EXPECT_EQ(segment.nodes, (std::vector<NodeId>{0, 1, 2}));
   EXPECT_EQ(segment.adapter, "");
-  EXPECT_EQ(segment.codec.codec, Codec::kFloat32);
-  EXPECT_EQ(segment.position_codec, Codec::kFloat32);
+  EXPECT_EQ(segment.codec.codec, Codec::kInt8);
+  EXPECT_EQ(segment.position_codec, Codec::kInt8);
   EXPECT_EQ(segment.rule.name, "average");
   EXPECT_TRUE(segment.rule.parameters.empty());
   EXPECT_EQ(segment.mtu, 1500);

@@ -26,6 +26,7 @@ DefaultMergeRule DefaultMergeRuleFor(int members, bool alone, bool scales) {
     chosen.rule.name = "average";
     chosen.damping = false;
     chosen.scales_rate = true;
+    chosen.codec = chosen.position_codec = Codec::kInt8;
     chosen.reason = StrCat(
         "average, at a learning rate times the number of members: the default for ",
         kMinAveragingMembers, " to ", kMaxAveragingMembers, ", of which there are ", members);

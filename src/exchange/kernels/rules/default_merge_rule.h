@@ -1,10 +1,11 @@
-// The merge rule of a segment that names none.
+// The merge rule of a segment that names none, and its codecs.
 #ifndef MILLRACE_EXCHANGE_KERNELS_RULES_DEFAULT_MERGE_RULE_H_
 #define MILLRACE_EXCHANGE_KERNELS_RULES_DEFAULT_MERGE_RULE_H_
 
 #include <optional>
 #include <string>
 
+#include "exchange/kernels/codec.h"
 #include "exchange/kernels/rules/merge_rule_registry.h"
 
 namespace millrace::inline exchange {
@@ -30,6 +31,9 @@ struct DefaultMergeRule {
   bool damping = true;   // outer and average bound the sum of a round themselves
   // Members multiply their learning rate by their number (rate_scale.h).
   bool scales_rate = false;
+  // Encodings of diffs and positions: int8 with a scaled rate, where fresh exchanges are worth more
+  // than exact ones (docs/benchmarks/learning.md).
+  Codec codec = Codec::kFloat32, position_codec = Codec::kFloat32;
   std::string reason;  // in words: "outer with ..., the default for ..."
 };
 
