@@ -175,9 +175,12 @@ $(BUILD)/obj/src/exchange/%.o $(BUILD)/obj/bench/exchange_bench/%.o $(BUILD)/obj
 # Tests build in half the time with -O1; what they test is the library's.
 test_flags := $(no_fma) -O1
 $(BUILD)/obj/test/%.o: CXXFLAGS += $(test_flags)
-# The control service has no loops that would need more; and GCC 12 does not see that Boost.Asio allocates
-# the frames of coroutines as it frees them.
-$(BUILD)/obj/src/control/%.o: CXXFLAGS += -O1 -Wno-mismatched-new-delete
+# Folders whose code runs before training, beside it or once in an iteration: no loops that need more.
+plain_folders := src/capi src/control src/linktest src/metrics src/proto src/rendezvous src/topology src/train tools
+plain_objects := $(addsuffix /%.o,$(addprefix $(BUILD)/obj/,$(plain_folders)))
+$(plain_objects): CXXFLAGS += -O1
+# GCC 12 does not see that Boost.Asio allocates the frames of coroutines as it frees them.
+$(BUILD)/obj/src/control/%.o: CXXFLAGS += -Wno-mismatched-new-delete
 # With the types of the C functions, which the comparison with the recorded ABI reads (test/capi/abi).
 $(BUILD)/obj/src/capi/%.o: CXXFLAGS += -g
 # Debian has HDF5's headers in a folder of their own; only files that are named for it include them.
@@ -260,7 +263,7 @@ backends:
 
 # Other flags: compile everything anew. Another list of sources: link anew. Not for goals that build nothing.
 remember = $(if $(filter-out layers links pictures format clean,$(or $(MAKECMDGOALS),all)),$(shell mkdir -p $(BUILD); echo '$(2)' | cmp -s - $(BUILD)/$(1) || echo '$(2)' > $(BUILD)/$(1)))
-$(call remember,flags.list,$(CXXFLAGS) $(CXXFLAGS_CUDA) $(test_flags) $(PCH))
+$(call remember,flags.list,$(CXXFLAGS) $(CXXFLAGS_CUDA) $(test_flags) $(PCH) $(plain_folders))
 $(call remember,archs.list,$(CUDA_ARCHS))
 $(call remember,sources.list,$(sort $(objects)))
 $(call remember,modules.list,$(foreach m,$(modules),$(sort $(call module_objects,$(m)))))
@@ -287,17 +290,18 @@ ifneq ($(PCH),off)
 # What ccache needs to keep files that are compiled with them.
 export CCACHE_SLOPPINESS := pch_defines,time_macros
 define precompiled
-$(BUILD)/pch/$(1).h.gch: $(1)/precompiled.h $(BUILD)/flags.list | $(generated)
+$(BUILD)/pch/$(1).h.gch: $(2) $(BUILD)/flags.list | $(generated)
 	@mkdir -p $$(@D)
 	$$(call say,PCH,$$<)
-	$$(Q)$$(CXX) $$(CXXFLAGS) $(2) -MMD -MP -MT $$@ -MF $(BUILD)/pch/$(1).d -x c++-header -c $$< -o $$@
+	$$(Q)$$(CXX) $$(CXXFLAGS) $(3) -MMD -MP -MT $$@ -MF $(BUILD)/pch/$(1).d -x c++-header -c $$< -o $$@
 endef
-$(eval $(call precompiled,src,))
-$(eval $(call precompiled,test,$$(test_flags)))
+$(eval $(call precompiled,src,src/precompiled.h,))
+$(eval $(call precompiled,plain,src/precompiled.h,-O1))
+$(eval $(call precompiled,test,test/precompiled.h,$$(test_flags)))
 # GCC 12 warns of copies of std::string in system headers that it has not read as such.
 pch_warnings := -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread \
   $(if $(SANITIZE),-Wno-maybe-uninitialized)
-pch_of = $(if $(filter $(pch_users_test),$@),test,$(if $(filter $(pch_users_src),$@),src))
+pch_of = $(if $(filter $(pch_users_test),$@),test,$(if $(filter $(pch_users_src),$@),$(if $(filter $(plain_objects),$@),plain,src)))
 pch_flags = $(if $(pch_of),-include $(BUILD)/pch/$(pch_of).h -fpch-preprocess -Winvalid-pch $(pch_warnings))
 -include $(BUILD)/pch/src.d $(BUILD)/pch/test.d
 pch_header = $(if $(pch_of),$(BUILD)/pch/$(pch_of).h.gch)

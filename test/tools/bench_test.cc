@@ -108,7 +108,7 @@ TEST_F(Bench, PrintsATableOfThreeNodesThatKeepsToThePace) {
   for (const char* node : {"c", "b", "a"}) StartBrief(node);
   const CommandResult a = FinishAll()["a"];
   EXPECT_CONTAINS(a.output, "cluster trial: 20000 weights");
-  EXPECT_CONTAINS(a.output, "segment lan: udp, mtu 1500, float32");
+  EXPECT_CONTAINS(a.output, "segment lan: udp, mtu 1500, int8");
   for (const char* pair :
        {"a      b", "a      c", "b      a", "b      c", "c      a", "c      b"}) {
     EXPECT_CONTAINS(a.output, StrCat("\n  ", pair));
