@@ -25,10 +25,11 @@ class RulesCluster : public ClusterOfNodes {
   // The rule of this number among the adaptive ones, on a schedule that lets both nodes take part.
   void Learn(int rule) {
     caffe::SolverParameter solver = Workspace::AdaptiveSolvers(400)[rule];
-    if (solver.type() != "AdaDelta") solver.set_base_lr(0.2f * solver.base_lr());
     // Once the net has learnt, gradients vanish. Steps of these rules do not, without a larger
-    // delta. They become small at the end, however late the last ones of the other node arrive.
-    if (solver.type() == "RMSProp" || solver.type() == "Adam") {
+    // delta: with AdaGrad, those of weights that have had no gradient before. They become small at
+    // the end, however late the last ones of the other node arrive.
+    if (solver.type() != "AdaDelta") {
+      solver.set_base_lr(0.2f * solver.base_lr());
       solver.set_delta(0.01f);
       solver.set_lr_policy("step");
       solver.set_gamma(0.1f);
