@@ -144,7 +144,7 @@ MUTANTS = [
      TEAM, "DeviceTeamStrategy::AbortSums", "collective_->Abort();", ""),
     ("the-host-is-not-told-the-first-weights",
      "src/train/run_setup.cc", "RunSetup::MakeWeights",
-     "if (!on_host) gpu_weights[0]->CopyToHost(weights->data());", ""),
+     "if (!fills_on_host()) gpu_weights[0]->CopyToHost(weights->data());", ""),
     ("gpus-merge-weights-of-the-last-merge",
      "src/strategy/local_merger.cc", "LocalMerger::Complete", "current_ = device_ == nullptr;", ""),
     ("a-gpu-does-not-get-merged-weights",
