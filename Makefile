@@ -303,7 +303,7 @@ pch_warnings := -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stri
   $(if $(SANITIZE),-Wno-maybe-uninitialized)
 pch_of = $(if $(filter $(pch_users_test),$@),test,$(if $(filter $(pch_users_src),$@),$(if $(filter $(plain_objects),$@),plain,src)))
 pch_flags = $(if $(pch_of),-include $(BUILD)/pch/$(pch_of).h -fpch-preprocess -Winvalid-pch $(pch_warnings))
--include $(BUILD)/pch/src.d $(BUILD)/pch/test.d
+-include $(BUILD)/pch/src.d $(BUILD)/pch/plain.d $(BUILD)/pch/test.d
 pch_header = $(if $(pch_of),$(BUILD)/pch/$(pch_of).h.gch)
 endif
 

@@ -31,7 +31,7 @@ _SCHEDULE = {"base_lr", "lr_policy", "gamma", "power", "stepsize", "stepvalue", 
              "warmup_iter", "warmup_start_lr", "stagelr", "stageiter"}
 
 
-# Loss and tests are shown, unless the environment asks for fewer lines, as glog's users do.
+# Whether loss and tests are shown. glog's variable hides them, as in Caffe.
 _shows_lines = os.environ.get("GLOG_minloglevel", "0") in ("", "0")
 
 

@@ -53,9 +53,9 @@ PYBIND11_MODULE(_millrace, module) {
 
   if (!google::IsGoogleLoggingInitialized()) {  // by another program that runs Python
     google::InitGoogleLogging("millrace");
-    // Warnings and errors only, unless the program or its environment asks for others.
-    const bool is_asked = getenv("GLOG_minloglevel") != nullptr;
-    LogTo(is_asked ? FLAGS_minloglevel : int{google::GLOG_WARNING}, true);
+    // Warnings and errors only, unless the environment names another level.
+    const bool is_named = getenv("GLOG_minloglevel") != nullptr;
+    LogTo(is_named ? FLAGS_minloglevel : int{google::GLOG_WARNING}, true);
   }
   module.def("set_log_level", &LogTo, py::arg("level"), py::arg("to_stderr") = true,
              "Lines below `level` are not logged: 0 information, 1 warnings, 2 errors.");

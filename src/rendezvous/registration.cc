@@ -316,8 +316,7 @@ std::optional<Registration::Action> Registration::PublishJoined() {
   }
   // Other nodes have ended the run while this one was not registered.
   if (view_.run_modified == 0) {
-    const std::string key = config_.prefix + "run";
-    return Action{{{key, 0}, OwnUnchanged()}, {{key, config_.instance, false}}, nullptr};
+    return Action{{{RunKey(), 0}, OwnUnchanged()}, {{RunKey(), config_.instance, false}}, nullptr};
   }
   return {};
 }
@@ -340,9 +339,8 @@ std::optional<Registration::Action> Registration::Claim(int64_t now_ns) {
     SetState("");
     return {};
   }
-  const std::string key = config_.prefix + "run";
-  Action action{{{key, view_.run_modified}, OwnUnchanged()},
-                {{key, config_.instance, false}},
+  Action action{{{RunKey(), view_.run_modified}, OwnUnchanged()},
+                {{RunKey(), config_.instance, false}},
                 [this] { may_bootstrap_ = true; }};
   if (view_.run_modified != 0) {
     if (!IsReplaceable(now_ns)) return {};
@@ -358,7 +356,8 @@ std::optional<Registration::Action> Registration::Claim(int64_t now_ns) {
   return action;
 }
 
-// Whether no node of the run is left.
+// Whether no node of the run is left. Each finding that one may be left starts the time anew after
+// which `restart` begins another run.
 bool Registration::IsDeserted(int64_t now_ns) {
   if (!orphaned_since_) return false;
   const bool is_held =
@@ -399,9 +398,9 @@ void Registration::Leave(int64_t now_ns) {
   if (completed_) {
     if (next_read_ == 0) return Read(now_ns);
     completed_ = false;
-    const std::string key = config_.prefix + "run";
     if (view_.run_modified != 0) {
-      store_.Commit({{key, view_.run_modified}}, {{key, StrCat(view_.run, kEnded), false}}, 0);
+      store_.Commit({{RunKey(), view_.run_modified}},
+                    {{RunKey(), StrCat(view_.run, kEnded), false}}, 0);
     }
     return;
   }
@@ -418,15 +417,14 @@ void Registration::Leave(int64_t now_ns) {
       std::ranges::any_of(absent_, [](const auto& each) { return each.second.heard; });
   const bool has_part = joined_ || may_bootstrap_ || run_ended_ || view_.run_modified == 0;
   if (!seen_ || holds || !has_part) return;
-  std::vector<RegistryCondition> conditions = {{config_.prefix + "run", view_.run_modified},
+  std::vector<RegistryCondition> conditions = {{RunKey(), view_.run_modified},
                                                {config_.prefix + "joined/", 0, true}};
   // Registered nodes may have joined, unless this one had to begin the run and has not.
   if (joined_ || !may_bootstrap_) {
     conditions.push_back({config_.prefix + "node/", 0, true});
     conditions.push_back({config_.prefix + "held/", 0, true});
   }
-  store_.Commit(conditions,
-                {{config_.prefix + "run", {}, false}, {config_.prefix + "used/", {}, false, true}},
+  store_.Commit(conditions, {{RunKey(), {}, false}, {config_.prefix + "used/", {}, false, true}},
                 0);
 }
 

@@ -146,6 +146,7 @@ class Registration {
   bool IsDeserted(int64_t now_ns);
   bool IsReplaceable(int64_t now_ns);
   std::string Key(const char* kind, NodeId node) const;
+  std::string RunKey() const { return config_.prefix + "run"; }
   RegistryView::Node& Own() { return view_.nodes[*node_]; }
   bool IsMine(const RegistryView::Node& node) const {
     return node.registered && node.registered->instance == config_.instance;

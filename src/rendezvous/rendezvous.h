@@ -61,10 +61,11 @@ struct RegisterStore {
 // What a rendezvous needs of the node's cluster. Thread-safe functions.
 struct RendezvousPeers {
   std::function<void(NodeId node, const std::string& address)> set_address;
-  std::function<void()> allow_bootstrap;              // called once
-  std::function<bool()> begun;                        // this node has the run's weights
-  std::function<std::vector<NodeId>()> heard;         // sent frames since the last call
-  std::function<void()> run_ended;                    // before this node had the run's weights
+  std::function<void()> allow_bootstrap;       // called once
+  std::function<bool()> begun;                 // this node has the run's weights
+  std::function<std::vector<NodeId>()> heard;  // sent frames since the last call
+  // The run has ended before this node had its weights. Called again and again.
+  std::function<void()> run_ended;
   std::function<void(const std::string& line)> fail;  // this node has to end
 };
 

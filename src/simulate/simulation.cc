@@ -74,7 +74,7 @@ void RefuseLayers(const SolverConfig& config) {
   }
 }
 
-// Names the rule of an exchange, and says whether it is damped.
+// Fills in rule, damping and codecs of an exchange that names none.
 SimulationOptions WithRule(SimulationOptions options) {
   bool damping = IsDampedByDefault(options.rule.name);
   DefaultMergeRule chosen;

@@ -70,7 +70,7 @@ bool MayScale(const Topology& topology) {
   });
 }
 
-// Sets the rule of segments that name none, and the damping of those that do not name it.
+// Sets the rule of segments that name none, and damping and codecs of those that do not name them.
 void ChooseMergeRules(Topology* topology, bool may_scale) {
   const bool scales = may_scale && MayScale(*topology);
   for (TopologySegment& segment : topology->segments) {

@@ -206,7 +206,7 @@ void RunSetup::MakeWeights() {
   for (Device* gpu : options.gpus) {
     gpu_weights.push_back(std::make_unique<DeviceWeights>(gpu, weights->size()));
   }
-  // Else the first GPU's net fills its own array, which the host then copies.
+  // The host's array, or that of the first GPU, which is then copied to the host.
   net->BindWeights(fills_on_host() ? weights->data() : gpu_weights[0]->data());
   if (!weights->created()) {
     if (node_config) {

@@ -87,7 +87,8 @@ class RunSetup {
   std::vector<std::unique_ptr<BuiltNet>> nets;
   BuiltNet* net = nullptr;  // one of them, which gave the weights their layout
 
-  // The train net of solver `index` on `device`.
+  // The train net of solver `index` on `device`, or, for the number behind those of the GPUs, that
+  // of a session on the host. Throws Error for a net that cannot be built.
   std::unique_ptr<BuiltNet> MakeNet(Device* device, int index) const;
 
  private:

@@ -23,7 +23,7 @@ void CheckEnd(const SessionOptions& options, bool in_cluster, const SolverConfig
   }
 }
 
-std::vector<Device*> GpusOf(const SessionOptions& options) {
+std::vector<Device*> DevicesOf(const SessionOptions& options) {
   std::vector<Device*> devices = options.devices;
   for (const Device* device : devices) {
     if (device == nullptr || device->type() == DeviceType::kCpu) {
@@ -57,7 +57,7 @@ TrainOptions TrainOptionsOf(const SessionOptions& options, const SolverConfig& c
   }
   train.shard_index = options.shard_index;
   train.shard_count = options.shard_count;
-  train.gpus = GpusOf(options);
+  train.gpus = DevicesOf(options);
   train.gpu_settings = GpuSettingsFor(options.precision);
   const int min = train.gpus.empty() ? 1 : 0;
   train.solvers = options.solvers.value_or(min);

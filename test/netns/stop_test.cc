@@ -45,7 +45,8 @@ class StopOfAClusterOfMachines : public ClusterOfMachines {
     }
     const double timeout_ms = 120e3 * Patience();
     while (ms.size() < stopped.size()) {
-      const double now = std::chrono::duration<double, std::milli>(SteadyTime::now() - begin).count();
+      const double now =
+          std::chrono::duration<double, std::milli>(SteadyTime::now() - begin).count();
       if (now > timeout_ms) break;  // Finish kills the remaining nodes and fails
       for (int i : stopped) {
         if (!ms.contains(i) && HasEnded(pids[i])) ms[i] = now;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "base/rng.h"
 #include "test/support/memory_registry.h"
@@ -82,6 +83,25 @@ class Registrations : public testing::Test {
         std::ranges::any_of(nodes_, [](const auto& each) { return each->trains; });
     node->trains = run_exists || node->registration.may_bootstrap();
     if (node->trains) node->registration.SetJoined();
+  }
+  // As Run, but nobody begins to train.
+  void StepAll(int times = 1) {
+    for (int i = 0; i < times; ++i) {
+      registry_.Advance(now_ += kTick);
+      for (const auto& node : nodes_) node->Step(now_);
+    }
+  }
+  // Two nodes as one of them may begin the run of both: that one first.
+  std::pair<Node*, Node*> StartTwoUntilOneMayBegin() {
+    config_.min_nodes = 2;
+    Node &a = Start("a"), &b = Start("b");
+    while (Bootstraps() == 0) StepAll();
+    return a.registration.may_bootstrap() ? std::pair(&a, &b) : std::pair(&b, &a);
+  }
+  // A node ends its training, and leaves with the next steps.
+  static void Leave(Node* node, bool completed) {
+    node->registration.BeginLeave(completed);
+    node->is_silent = true;
   }
   int Bootstraps() const {
     return static_cast<int>(std::ranges::count_if(
@@ -246,13 +266,11 @@ TEST_F(Registrations, BeginAnotherRunAfterAPauseIfTheUserSaysSo) {
 TEST_F(Registrations, EndTheRunWithItsLastNode) {
   Start("a"), Start("b");
   Run(5);
-  nodes_[0]->registration.BeginLeave(false);
-  nodes_[0]->is_silent = true;
+  Leave(nodes_[0].get(), false);
   Run(2);
   EXPECT_TRUE(nodes_[0]->registration.left());
   EXPECT_EQ(registry_.keys.count("run/run"), 1u);
-  nodes_[1]->registration.BeginLeave(false);
-  nodes_[1]->is_silent = true;
+  Leave(nodes_[1].get(), false);
   Run(2);
   EXPECT_TRUE(registry_.keys.empty());
   const Node& next = Start("c");
@@ -267,8 +285,7 @@ TEST_F(Registrations, EndTheNodesThatWaitForARunThatHasEnded) {
   Node& c = Start("c");
   b.is_silent = c.is_silent = true;  // never have the run's weights
   Run(5);
-  nodes_[0]->registration.BeginLeave(true);
-  nodes_[0]->is_silent = true;
+  Leave(nodes_[0].get(), true);
   Run(2);
   EXPECT_TRUE(nodes_[0]->registration.left());
   for (Node* node : {&b, &c}) {
@@ -283,27 +300,17 @@ TEST_F(Registrations, EndTheNodesThatWaitForARunThatHasEnded) {
 
 // It reads the registry only once while the run exists.
 TEST_F(Registrations, EndANodeThatWaitsForAShortRun) {
-  config_.min_nodes = 2;
-  Node& a = Start("a");
-  Node& b = Start("b");
-  const auto run = [&] {
-    registry_.Advance(now_ += kTick);
-    a.Step(now_), b.Step(now_);
-  };
-  while (!a.registration.may_bootstrap() && !b.registration.may_bootstrap()) run();
-  Node& first = a.registration.may_bootstrap() ? a : b;
-  Node& other = a.registration.may_bootstrap() ? b : a;
-  first.registration.SetJoined();
-  first.registration.BeginLeave(true);
-  for (int i = 0; i < 100; ++i) run();
-  EXPECT_TRUE(other.registration.run_ended());
+  const auto [first, other] = StartTwoUntilOneMayBegin();
+  first->registration.SetJoined();
+  first->registration.BeginLeave(true);
+  StepAll(100);
+  EXPECT_TRUE(other->registration.run_ended());
 }
 
 TEST_F(Registrations, JoinARunThatNotAllNodesHaveEnded) {
   Start("a"), Start("b");
   Run(5);
-  nodes_[0]->registration.BeginLeave(true);
-  nodes_[0]->is_silent = true;
+  Leave(nodes_[0].get(), true);
   Run(2);
   const Node& late = Start("c");
   Run(5);
@@ -317,8 +324,7 @@ TEST_F(Registrations, BeginAnotherRunAfterOneThatHasEnded) {
   Run(5);
   Start("b").is_silent = true;
   Run(2);
-  nodes_[0]->registration.BeginLeave(true);
-  nodes_[0]->is_silent = true;
+  Leave(nodes_[0].get(), true);
   Run(0.5);
   Kill(*nodes_[1]);
   Run(15);
@@ -346,24 +352,13 @@ TEST_F(Registrations, KeepTheRunOfANodeThatOnlyTheLastOneHears) {
   EXPECT_EQ(registry_.keys.count("run/run"), 1u);
 }
 
+// It stops between the claim and the first iteration.
 TEST_F(Registrations, ForgetTheRunOfANodeThatFailsBeforeItBegins) {
-  config_.min_nodes = 2;
-  Node& a = Start("a");
-  Node& b = Start("b");
-  // Stops between the claim and the first iteration.
-  while (!a.registration.may_bootstrap() && !b.registration.may_bootstrap()) {
-    registry_.Advance(now_ += kTick);
-    a.Step(now_), b.Step(now_);
-  }
-  Node& first = a.registration.may_bootstrap() ? a : b;
-  Node& other = a.registration.may_bootstrap() ? b : a;
-  first.registration.BeginLeave(false);
-  for (int i = 0; i < 100; ++i) {
-    registry_.Advance(now_ += kTick);
-    a.Step(now_), b.Step(now_);
-  }
+  const auto [first, other] = StartTwoUntilOneMayBegin();
+  first->registration.BeginLeave(false);
+  StepAll(100);
   EXPECT_EQ(registry_.keys.count("run/run"), 0u);
-  EXPECT_NE(other.log.find("1 of 2 are registered"), std::string::npos) << other.log;
+  EXPECT_NE(other->log.find("1 of 2 are registered"), std::string::npos) << other->log;
 }
 
 TEST(RegistryViews, IgnoreWhatIsMalformed) {

@@ -220,8 +220,10 @@ TEST(RateScale, IsTheNumberOfNodesOrItsRoot) {
 
 TEST(RateScale, IsBounded) {
   EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 2), 4);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 5, 2), 4);
   EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 16, 2), 4);
   EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 9, 2), 3);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 16, 2), 4);
   EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 49, 2), 4);
 }
 

@@ -405,14 +405,15 @@ TEST(Session, TrainsInAClusterWithOthers) {
   EXPECT_EQ(std::vector<float>(a.begin(), a.end()), std::vector<float>(b.begin(), b.end()));
 }
 
-// Two nodes average their progress at up to twice the rate, while exchanges are fresh. Where each
-// has two solvers, which add up, the rate stays that of the file.
+// Three nodes average their progress at up to three times the rate, while exchanges are fresh.
+// Where each has three solvers, which add up, the rate stays that of the file.
 TEST(Session, DividesTheScaleOfItsRateByItsSolvers) {
   for (const int solvers : {1, 3}) {
     Workspace work;
     std::string nodes;
-    for (int i = 1; i <= 3; ++i)
+    for (int i = 1; i <= 3; ++i) {
       nodes += StrCat("node { name: 'n", i, "' address: '127.0.0.", i, "' } ");
+    }
     WriteFile(work / "topology.prototxt",
               StrCat("name: 'c' ", nodes, "segment { name: 's' transport: 'udp' port: ", FreePort(),
                      " }"));

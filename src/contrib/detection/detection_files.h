@@ -46,8 +46,8 @@ struct Detection {
   void AppendTo(std::vector<float>* values) const;
 };
 
-// A whole number in a row of a blob of objects; others are truncated, as in SSD. Throws Error, which
-// names the `table`, for one that is out of range.
+// `value`, truncated to a whole number as in SSD. Throws Error if it is not finite or beyond 1e9; the
+// line says "`table` row `row`: `column`".
 int64_t WholeNumber(float value, const char* table, int64_t row, const char* column);
 
 // By image and label, in the order of the rows. Rows whose image or label is -1 stand for none.
