@@ -87,7 +87,9 @@ bool CreditedEndpoint::HasRoom(StreamName name) {
   SendWindow& window = At(name).send;
   for (int looks = 0; window.Room() == 0; ++looks) {
     if (looks < kMaxLooks && Poll()) continue;
-    if (window.Refuse()) SendProbe(name);
+    window.Refuse();
+    // The caller may never wait, as a segment that finds frames to receive whenever it looks.
+    if (window.ProbeDue(clock_.NowNs())) SendProbe(name);
     return false;
   }
   window.ClearRefused();

@@ -13,11 +13,6 @@ void SendWindow::Credit(uint32_t freed, uint32_t window) {
   if (Room() > 0) asking_ = false;
 }
 
-bool SendWindow::Refuse() {
-  refused_ = true;
-  return ++tries_ % kTriesPerProbe == 0;
-}
-
 void SendWindow::Answered() {
   if (!reached_) return;
   answered_ = true;

@@ -43,13 +43,12 @@ class SendWindow {
   // nothing while the peer is unreachable.
   void Answered();
 
-  // A frame met no room; from now on the peer is probed until there is room. Returns true if a
-  // probe should be sent at once: every kTriesPerProbe-th time, so that a caller that never waits
-  // makes progress too.
-  bool Refuse();
+  // A frame met no room; from now on the peer is probed until there is room.
+  void Refuse() { refused_ = true; }
   bool refused() const { return refused_; }
   void ClearRefused() { refused_ = false; }
-  // A frame to an unresponsive peer was dropped. Returns as Refuse does.
+  // A frame to an unresponsive peer was dropped. Returns whether a probe should be sent at once:
+  // every kTriesPerProbe-th time, so that a caller that never waits finds the peer again, too.
   bool Dropped() { return ++tries_ % kTriesPerProbe == 0; }
 
   bool unresponsive() const { return unresponsive_; }

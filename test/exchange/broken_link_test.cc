@@ -246,9 +246,13 @@ TEST_F(BrokenLink, IsNotWhatLosesManyFrames) {
     return (state >> 16) % 10 < 4;
   });
   Work(1000);
-  nodes().Run(1000);
   for (uint16_t node = 0; node < 4; ++node) {
     EXPECT_EQ(nodes().exchange(node).stats().resets, 0u);
+    EXPECT_TRUE(nodes().exchange(node).links().broken().empty());
+  }
+  // At rest seven heartbeats in a row may be lost, for which a member is dropped. That is no link.
+  nodes().Run(1000);
+  for (uint16_t node = 0; node < 4; ++node) {
     EXPECT_TRUE(nodes().exchange(node).links().broken().empty());
   }
 }

@@ -104,6 +104,33 @@ TEST(MasterReplies, DoNotMeasureWhatWasSentBeforeItBecameMaster) {
   EXPECT_TRUE(master.Measures(15'000 * kMs));
 }
 
+// A lost position may have acknowledged the diff before.
+TEST(MasterReplies, DoNotMeasureWhatMayHaveBeenAnsweredBefore) {
+  MasterReplies master;
+  master.RecordReply(60 * kMs, 50 * kMs, 50 * kMs);
+  const int64_t before = master.round_trip.Timeout(kMs);
+  master.RecordReply(900 * kMs, 70 * kMs, 70 * kMs, false);
+  EXPECT_EQ(master.round_trip.Timeout(kMs), before);
+  EXPECT_EQ(master.Overtaken(0), 70 * kMs);
+}
+
+// Where frames are lost, diffs that are sent again are the only ones in the end.
+TEST(MasterReplies, MeasureDiffsThatWereSentAgainAtTheEnd) {
+  MasterReplies master;
+  for (int64_t sent = 0; sent < 10'000 * kMs; sent += 100 * kMs) {
+    master.RecordReply(sent + 1000 * kMs, sent, sent);
+  }
+  const auto answer = [&](int64_t sent) {
+    master.RecordReply(sent + 5 * kMs, sent - 50 * kMs, sent);
+  };
+  for (int i = 0; i < 40; ++i) answer((12'000 + i) * kMs);
+  EXPECT_GE(master.round_trip.Timeout(kMs), 1000 * kMs);
+  master.AtEnd();
+  for (int i = 0; i < 60; ++i) answer((13'000 + i) * kMs);
+  EXPECT_LE(master.round_trip.Timeout(kMs), 50 * kMs);
+  EXPECT_GE(master.round_trip.Timeout(kMs), 5 * kMs);
+}
+
 TEST(RetransmitTimer, ForgetsOneVeryLateAnswer) {
   RetransmitTimer trip;
   trip.Sample(15'000 * kMs, 14'000 * kMs);

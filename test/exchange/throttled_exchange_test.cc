@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "test/sim/cluster.h"
@@ -148,12 +149,18 @@ TEST(ThrottledExchange, IsThrottledNoMoreAfterFlush) {
   EXPECT_EQ(x.positions_sent(0) - before, 12u);
 }
 
+// Gives node 1 the frames that were held back for it.
+void GiveAll(Cluster* x, std::vector<FrameBytes>* held) {
+  for (const FrameBytes& frame : std::exchange(*held, {})) x->Give(1, frame);
+}
+
 // Repeatedly delays the answers to one chunk's diffs by `ticks` relative to the others. Returns
 // the number of diffs sent again.
 uint64_t ResendsWithALateChunk(bool throttled, int ticks) {
   Cluster x({.nodes = 2});
   if (throttled) Throttle(x);
   int tick = 0, shut_until = 0;
+  std::vector<FrameBytes> held;
   uint32_t late = kNoChunk;
   x.delivers = [&](uint16_t, uint16_t to, const FrameBytes& frame) {
     FrameView view;
@@ -163,9 +170,13 @@ uint64_t ResendsWithALateChunk(bool throttled, int ticks) {
       if (late == kNoChunk) late = h.chunk;
       if (h.chunk == late && tick >= shut_until + 4) shut_until = tick + ticks;
     }
-    return !(to == 1 && h.type == FrameType::kPosition && h.chunk == late && tick < shut_until);
+    const bool shut =
+        to == 1 && h.type == FrameType::kPosition && h.chunk == late && tick < shut_until;
+    if (shut) held.push_back(frame);
+    return !shut;
   };
   for (; tick < 1500; ++tick) {
+    if (tick == shut_until) GiveAll(&x, &held);
     for (size_t node : {0, 1}) {
       for (int64_t weight = 0; weight < 60; ++weight) x.Add(node, weight, 1);
     }
@@ -186,12 +197,16 @@ uint64_t ResendsWithLateChunks(bool throttled, int ticks) {
   Cluster x({.nodes = 2, .size = 800, .chunk_floats = 10});
   if (throttled) Throttle(x);
   int tick = 0;
+  std::vector<FrameBytes> held;
   x.delivers = [&](uint16_t, uint16_t to, const FrameBytes& frame) {
     const FrameHeader h = frame.decoded().header;
-    const bool shut = tick % (2 * ticks) < ticks;
-    return !(to == 1 && h.type == FrameType::kPosition && h.chunk % 2 == 0 && shut);
+    const bool shut =
+        to == 1 && h.type == FrameType::kPosition && h.chunk % 2 == 0 && tick % (2 * ticks) < ticks;
+    if (shut) held.push_back(frame);
+    return !shut;
   };
   for (; tick < 40 * ticks; ++tick) {
+    if (tick % (2 * ticks) == ticks) GiveAll(&x, &held);
     for (size_t node : {0, 1}) x.Step(node);
     x.Tick();
   }

@@ -27,7 +27,7 @@ OP_LOCK, RANGE_LOCK = "src/exchange/kernels/op_lock.h", "src/base/threads/range_
 
 MUTANTS = [
     # ---- Positions that are rounded, and when they are sent -----------------
-    ("rounds-positions-after-flush", "src/exchange/protocol/master.h", "", "exact_ ? Codec::kFloat32 :", ""),
+    ("rounds-positions-after-flush", "src/exchange/protocol/master.h", "", "x_.at_end ? Codec::kFloat32 :", ""),
     ("one-int8-scale-for-mixed-weights",
      "src/exchange/kernels/host_payload.cc", "IsMixed", "kMaxLostByChance && 2 * lost >", ""),
     ("leaves-rounded-weights-at-the-end", MASTER, "Master::Flush", "for (Chunk& chunk : x_ ... ;", ""),
@@ -52,6 +52,14 @@ MUTANTS = [
      "now - begin_ < (has_half_ ? 2 * half_ns_ : first_half)", "has_half_ || now - begin_ < first_half"),
     ("withholds-a-position-for-the-idle-time",
      CYCLE, "Waits", "if (now - begin_ >= std::max(first_half, usual)) begin_ = now;", ""),
+    # ---- Lost frames --------------------------------------------------------
+    ("takes-nothing-for-lost-while-throttled", WORKER, "Worker::Finish", "PassedOver(op.chunk, &chunk, now);", ""),
+    ("takes-a-diff-for-lost-with-the-first-position", WORKER, "", "kPassedOver = 2", "kPassedOver = 1"),
+    ("measures-answers-behind-a-lost-position", CONTEXT, "RecordReply", "consecutive && chunk", "chunk"),
+    ("measures-what-was-not-sent-since",
+     CONTEXT, "RecordReply", "consecutive && chunk.sent_at >= chunk.taken_at", "consecutive"),
+    ("keeps-the-timeouts-of-the-training", EXCHANGE, "Exchange::Flush", "context_.AtEnd();",
+     "context_.at_end = true;"),
     # ---- Merge rules --------------------------------------------------------
     ("state-outlives-its-master", EXECUTOR, "ClearState", "std::fill_n(chunk. ... ;", ""),
     ("kernels-keep-the-state-of-another-master",
@@ -73,7 +81,7 @@ MUTANTS = [
     ("throttled-position-before-its-answer",
      MASTER, "Master::IsHeldBack", "if (chunk.unanswered > 0 && passed < times.answer) return true;", ""),
     ("every-chunk-has-its-turn", MASTER, "Master::IsHeldBack", "!priority_.IsTurn(chunk.row)", "false"),
-    ("throttled-for-ever", EXCHANGE, "Exchange::FollowThrottle", "!flushed_ &&", ""),
+    ("throttled-for-ever", EXCHANGE, "Exchange::FollowThrottle", "!context_.at_end &&", ""),
     ("throttled-while-a-member-joins",
      EXCHANGE, "Exchange::FollowThrottle", "view.synced() == view.members.size()", "true"),
     ("answers-in-any-order-are-losses", WORKER, "Worker::IsToBeSentAgain", "!x_.throttled", "true"),
@@ -355,7 +363,7 @@ MUTANTS = [
     ("leaves-undrained", PROPOSE, "Membership::ComposeMember", "&& drained", ""),
     ("drained-in-an-old-view", MEMBERSHIP, "Membership::Install", "drained_ = false;", ""),
     ("drained-before-the-hand-over", WORKER, "Worker::Drained", "awaiting_master && !chunk.", ""),
-    ("leaves-with-a-rounded-diff", WORKER, "", "exact_ ? Codec::kFloat32 :", ""),
+    ("leaves-with-a-rounded-diff", WORKER, "", "x_.at_end ? Codec::kFloat32 :", ""),
     ("past-clock-lost",
      PROPOSE, "Membership::ComposeMember",
      "next->past_clock = std::min(next->past_clock + clock, kMaxClock);", ""),
@@ -415,9 +423,9 @@ MUTANTS = [
     ("held-back-progress-is-added-without-training",
      DAMPING, "Share", "if (seen == 0 && iterations_ > kAddedIterations) return 0;", ""),
     ("the-rest-is-added-at-the-end",
-     WORKER, "Worker::PrepareTake", "op->drop_rest = exact_ && share < 1;", ""),
+     WORKER, "Worker::PrepareTake", "op->drop_rest = x_.at_end && share < 1;", ""),
     ("the-rest-is-dropped-while-nodes-train",
-     WORKER, "Worker::PrepareTake", "exact_ &", "op->codec == Codec::kFloat32 &"),
+     WORKER, "Worker::PrepareTake", "x_.at_end &", "op->codec == Codec::kFloat32 &"),
     ("the-last-share-is-that-of-the-last-take",
      DAMPING, "ShareAtEnd", "iterations_ = std::max(static_cast<float>(PassedAt(now)), iterations_);", ""),
     ("relays-drop-too", WORKER, "Worker::ShareOf", "x_.config.passes_all_on ? 1 :", ""),

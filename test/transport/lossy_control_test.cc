@@ -58,6 +58,23 @@ TEST(LossyControl, NoStreamStandsStillWhateverIsLost) {
   }
 }
 
+// A segment that rests between its passes finds frames to receive in each of them, and never waits.
+TEST(LossyControl, ASenderThatNeverWaitsGoesOnWithinASilence) {
+  constexpr int64_t kPassMs = 20, kSilenceMs = 100;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    TwoEnds ends(seed, 0.4, 16, kSilenceMs * kMs);
+    int refused = 0;
+    for (int pass = 0; pass < 1000; ++pass) {
+      refused = ends.Send(8) > 0 ? 0 : refused + 1;
+      ASSERT_LE(refused, kSilenceMs / kPassMs + 2) << "seed " << seed << ", pass " << pass;
+      std::array<InFrame, 16> frames;
+      ends.end(0).Receive(frames);
+      ends.Receive();
+      ends.clock.AdvanceNs(kPassMs * kMs);
+    }
+  }
+}
+
 TEST(LossyControl, EitherEndMayStartAnewWhateverIsLost) {
   for (const double loss : {0.0, 0.4}) {
     for (uint64_t seed = 1; seed <= 100; ++seed) {

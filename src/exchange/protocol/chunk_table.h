@@ -58,6 +58,8 @@ struct alignas(32) Chunk {
   bool demoting = false;
   // Worker: how far `number` has advanced since the pending diff was taken, at most UINT16_MAX.
   uint16_t pending_age = 0;
+  // Worker: positions that came since the pending diff was last sent, and do not acknowledge it.
+  uint8_t passed_over = 0;
   uint32_t batch = 0;  // the last OpBatch with an operation on the chunk
 };
 

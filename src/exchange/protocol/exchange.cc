@@ -145,9 +145,11 @@ void Exchange::WeightsChanged() {
 }
 
 void Exchange::Flush() {
-  if (!flushed_) worker_.Flush();
+  if (context_.at_end) return;
+  context_.AtEnd();
+  worker_.Flush();
+  worker_.RecheckAll();
   master_.Flush();
-  flushed_ = true;
   FollowThrottle();
 }
 
@@ -161,7 +163,7 @@ void Exchange::SetThrottled(bool throttled) {
 void Exchange::FollowThrottle() {
   const View& view = membership_.view();
   const bool all_synced = view.synced() == view.members.size();
-  const bool throttled = asked_to_throttle_ && !flushed_ && all_synced;
+  const bool throttled = asked_to_throttle_ && !context_.at_end && all_synced;
   if (throttled == context_.throttled) return;
   context_.throttled = throttled;
   outbox_.ShareEvenly(throttled);
@@ -340,7 +342,7 @@ void Exchange::FollowView() {
   context_.ForgiveAll();
   if (membership_.role() == Role::kLeaving) worker_.RecheckAll();
   worker_.OnView();
-  if (flushed_) worker_.Flush();  // the diffs under way were of the last view
+  if (context_.at_end) worker_.Flush();  // the diffs under way were of the last view
   metrics_.BeginSweeps(&table_, reset);
   followed_ = view;
 }

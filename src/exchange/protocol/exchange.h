@@ -144,7 +144,7 @@ class Exchange {
   uint64_t progress_ = 0;    // iterations as of the last SetProgress
   uint64_t clock_base_ = 0;  // progress_ at the start of this incarnation
   bool bootstrapped_ = false;
-  bool flushed_ = false, asked_to_throttle_ = false;
+  bool asked_to_throttle_ = false;
 };
 
 }  // namespace millrace::inline exchange

@@ -102,6 +102,7 @@ struct ExchangeContext {
   uint64_t merged_iterations = 0;  // of this node, whose progress is in the weights
   bool on_copies = false;          // TrainingClock::on_copies
   bool throttled = false;          // Exchange::SetThrottled
+  bool at_end = false;             // Exchange::Flush was called
   // Least payload of a full-size frame, in bytes: that of a full chunk's position, or of the
   // largest heartbeat where chunks are smaller. The same on all nodes.
   size_t full_payload = 0;
@@ -214,19 +215,29 @@ struct ExchangeContext {
     metrics.Dropped(source, drop);
   }
   // Time before the first retransmission of a frame, in ns. On a slow link, or with many weights,
-  // replies take as long as a sweep. `at_end`: after Flush little is under way, so a timeout that
-  // was estimated while all nodes were busy, as much as half a minute, is at most the peer timeout.
-  int64_t RetransmitTimeout(const RetransmitTimer& trip, bool at_end = false) const {
+  // replies take as long as a sweep. At the end little is under way, so a timeout that was
+  // estimated while all nodes were busy, as much as half a minute, is at most the peer timeout.
+  int64_t RetransmitTimeout(const RetransmitTimer& trip) const {
     const int64_t limit = (at_end ? 1 : kMaxPeerTimeouts) * config.peer_timeout_ns;
     return std::min(trip.Timeout(config.resend_ns), limit);
   }
-  // Records that the chunk's pending diff was acknowledged.
-  void RecordReply(const Chunk& chunk, int64_t now) {
+  // Records that the chunk's pending diff was acknowledged. `consecutive`: by the position after
+  // the one before. Else a lost position may have acknowledged it earlier; a measurement would
+  // contain the master's own timeout, and would raise that of this node without end.
+  void RecordReply(const Chunk& chunk, bool consecutive, int64_t now) {
     MasterReplies& master = masters[chunk.owner];
-    master.RecordReply(now, chunk.taken_at, chunk.sent_at);
-    if (chunk.retries == 0 && master.Measures(chunk.taken_at)) {
+    // A diff that was made due (Worker::Flush) may not have been sent since.
+    const bool measures = consecutive && chunk.sent_at >= chunk.taken_at;
+    master.RecordReply(now, chunk.taken_at, chunk.sent_at, measures);
+    if (measures && (chunk.retries == 0 || at_end) && master.Measures(chunk.taken_at)) {
       round_trip.Sample(now, now - chunk.sent_at);
     }
+  }
+  // Adapts the timeouts to what little is under way after Flush.
+  void AtEnd() {
+    at_end = true;
+    round_trip.AtEnd();
+    for (MasterReplies& master : masters) master.AtEnd();
   }
   // Records that `master` has not answered a diff in time that was sent once.
   void TimedOut(uint16_t master, int64_t now) {

@@ -219,7 +219,7 @@ uint32_t Master::ActiveWorkers(const Chunk& chunk) {
 }
 
 void Master::Flush() {
-  if (std::exchange(exact_, true) || x_.config.position_codec == Codec::kFloat32) return;
+  if (x_.config.position_codec == Codec::kFloat32) return;
   for (Chunk& chunk : x_.table.chunks) chunk.dirty |= chunk.state == ChunkState::kMaster;
   Wake();
 }
@@ -238,7 +238,7 @@ void Master::Poll(int64_t now, size_t budget) {
   if (x_.membership.view().members.size() < 2) return;
   const uint32_t count = static_cast<uint32_t>(table.owned.size());
   if (cursor_ >= count) cursor_ = 0;
-  const WaitTimes times = {now, x_.RetransmitTimeout(x_.round_trip, exact_), x_.answer_wait(),
+  const WaitTimes times = {now, x_.RetransmitTimeout(x_.round_trip), x_.answer_wait(),
                            std::min(x_.round_trip.usual(), x_.config.peer_timeout_ns)};
   const uint32_t most = x_.throttled ? std::min(count, kScan) : count;
   for (uint32_t scanned = 0; scanned < most && !idle() && sending_.size() < budget; ++scanned) {

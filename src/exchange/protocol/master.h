@@ -37,7 +37,8 @@ class Master {
   bool HasDeferredToMerge() const;
   DropReason OnPositionAck(const FrameView& frame);
   void Finish(const ChunkOp& op, const OpContext& context);
-  // From now on sends positions as float32, and all chunks once more if they were rounded.
+  // At the end of training, when positions become float32: sends all chunks once more if they were
+  // rounded.
   void Flush();
   // Sends at most `budget` positions, of chunks that have changed or that a member has not
   // acknowledged.
@@ -92,7 +93,7 @@ class Master {
   bool IsHeldBack(const Chunk& chunk, uint32_t index, bool repeats, const WaitTimes& times);
   // ChunkOp::share of a merge of the member's progress.
   float MergeShare(uint16_t node) const { return shares_[places_[node]]; }
-  Codec codec() const { return exact_ ? Codec::kFloat32 : x_.config.position_codec; }
+  Codec codec() const { return x_.at_end ? Codec::kFloat32 : x_.config.position_codec; }
   // Sends the positions of sending_.
   void SendPositions(int64_t now);
   void MakeContents();
@@ -113,7 +114,6 @@ class Master {
   std::vector<NextPosition> sending_;  // being made
   std::vector<ChunkOp> ops_;           // that make their contents
   std::vector<float> exact_weights_;   // of one chunk
-  bool exact_ = false;                 // Flush was called
   uint32_t cursor_ = 0;
   uint32_t clean_ = 0;  // consecutive chunks passed by Poll that need no position
 };

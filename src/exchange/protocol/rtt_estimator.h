@@ -40,7 +40,7 @@ class RetransmitTimer {
   bool Sample(int64_t now, int64_t ns) {
     doublings_ = 0;
     estimator_.Measured(ns);
-    if (now - round_at_ < std::min(estimator_.mean(), kMaxRoundNs)) return false;
+    if (!at_end_ && now - round_at_ < std::min(estimator_.mean(), kMaxRoundNs)) return false;
     round_at_ = now;
     estimator_.EndRound();
     return true;
@@ -55,6 +55,9 @@ class RetransmitTimer {
   }
   // Ends the backoff after a change of view, as the set of peers has changed.
   void Forgive() { doublings_ = 0; }
+  // From now on each sample is a round: little is under way, so that what was measured while all
+  // nodes were busy no longer holds.
+  void AtEnd() { at_end_ = true; }
   // Time that few replies exceed; 0: none came yet.
   int64_t usual() const { return estimator_.value(); }
   // Timeout of the first transmission. `least`: its lower bound before backoff.
@@ -69,6 +72,7 @@ class RetransmitTimer {
   int64_t round_at_ = 0;
   int64_t doubled_at_ = 0;
   int doublings_ = 0;
+  bool at_end_ = false;
 };
 
 // Loss detection for the diffs sent to one master, as RFC 8985 (RACK-TLP) does for TCP segments. A
@@ -85,16 +89,24 @@ class MasterReplies {
   // Whether a diff that was first sent at `first` measures the reply time.
   bool Measures(int64_t first) const { return first >= since_; }
   // Records the answer to a diff that was first sent at `first` and last sent at `last`.
-  void RecordReply(int64_t now, int64_t first, int64_t last) {
+  void RecordReply(int64_t now, int64_t first, int64_t last, bool measures = true) {
     newest_ = std::max(newest_, first);
     if (!Measures(first)) return;
     if (first != last) {
       probes_ = std::min(probes_ + 2, kMaxProbes);
+      if (at_end_ && measures) round_trip.Sample(now, now - last);
       return;
     }
     probes_ = std::min(probes_, kProbes);
+    if (!measures) return;
     overtaken_.Measured(newest_ - first);
     if (round_trip.Sample(now, now - first)) overtaken_.EndRound();
+  }
+  // From now on answers to diffs that were sent again measure the reply time, too, from when they
+  // were last sent. Where frames are lost, no others come in the end.
+  void AtEnd() {
+    at_end_ = true;
+    round_trip.AtEnd();
   }
   // How much later than `sent` the newest answered diff was first sent; negative if it was earlier.
   int64_t Overtaken(int64_t sent) const { return newest_ - sent; }
@@ -123,6 +135,7 @@ class MasterReplies {
   int64_t since_ = INT64_MIN;  // time of the last BecameMaster
   int64_t probes_at_ = 0;      // when probes_ is refilled next
   int probes_ = 0;
+  bool at_end_ = false;
 };
 
 }  // namespace millrace::inline exchange

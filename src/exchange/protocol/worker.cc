@@ -9,6 +9,9 @@ namespace {
 // Maximum chunks checked for unsolicited diffs in one Poll.
 constexpr uint32_t kScan = 256;
 constexpr int64_t kLongAgo = INT64_MIN / 4;
+// A position that does not acknowledge a diff may have left before the diff arrived. The next one
+// of the chunk was made after this one had left.
+constexpr uint8_t kPassedOver = 2;
 
 // Makes the pending diff due for retransmission.
 void MakeDue(Chunk* chunk) {
@@ -25,7 +28,7 @@ bool Worker::MaySend() const {
          x_.table.unsynced == 0;
 }
 
-Codec Worker::codec() const { return exact_ ? Codec::kFloat32 : x_.config.codec.codec; }
+Codec Worker::codec() const { return x_.at_end ? Codec::kFloat32 : x_.config.codec.codec; }
 
 // Makes all pending diffs due at once: a lost one must not wait for a timeout that was estimated
 // while all nodes were busy. No later diff will show that it was lost.
@@ -36,7 +39,6 @@ void Worker::Flush() {
     index = chunk.next;
   }
   resend_at_ = 0;
-  if (!std::exchange(exact_, true)) RecheckAll();
 }
 
 DropReason Worker::OnPosition(const FrameView& frame) {
@@ -74,7 +76,7 @@ DropReason Worker::OnPosition(const FrameView& frame) {
 float Worker::ShareOf(uint32_t index) {
   if (x_.delays.empty()) return 1;
   TakeDelay& delay = x_.delays[index];
-  if (!exact_) return delay.Share(x_.clock);
+  if (!x_.at_end) return delay.Share(x_.clock);
   return x_.config.passes_all_on ? 1 : delay.ShareAtEnd(x_.clock);
 }
 
@@ -82,7 +84,7 @@ float Worker::ShareOf(uint32_t index) {
 void Worker::NoteTake(const ChunkOp& op, Chunk* chunk) {
   const bool held_all = (op.result & (kNonZero | kRemainder)) == kRemainder;
   if (!x_.delays.empty()) x_.delays[op.chunk].OnTaken(x_.clock);
-  if (!exact_) return;
+  if (!x_.at_end) return;
   if (held_all && op.share == 1 && x_.config.rest_distance > 0) DropRest(op.chunk, chunk);
 }
 
@@ -108,7 +110,7 @@ void Worker::DropRest(uint32_t index, Chunk* chunk) {
 // into the weights between two.
 inline uint32_t Worker::PrepareTake(float share, ChunkOp* op) {
   op->share = share;
-  op->drop_rest = exact_ && share < 1;
+  op->drop_rest = x_.at_end && share < 1;
   const uint32_t slot = x_.outbox.Take(Outbox::Use::kDiff);
   op->codec = codec();
   x_.WriteTo(slot, op);
@@ -128,14 +130,17 @@ void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
   if (!refused && (context.slot != kNoSlot || op.kind == ChunkOpKind::kLoad)) NoteTake(op, &chunk);
   if (position) {
     const bool of_new_master = chunk.awaiting_master;
+    const bool consecutive = context.number == chunk.number + 1;
     TakenPosition(op.chunk, &chunk, context, now);
     if (op.acknowledged) {
-      x_.RecordReply(chunk, now);
+      x_.RecordReply(chunk, consecutive, now);
       x_.metrics.RecordReply(chunk.owner, now - chunk.taken_at);
       x_.table.ClearPending(op.chunk);
-    } else if (exact_ && of_new_master && chunk.pending) {
+    } else if (x_.at_end && of_new_master && chunk.pending) {
       MakeDue(&chunk);  // the new master does not have it
       resend_at_ = 0;
+    } else if (chunk.pending) {
+      PassedOver(op.chunk, &chunk, now);
     }
   }
   const bool taken = !refused && (op.result & kNonZero);
@@ -163,7 +168,7 @@ inline void Worker::SendDiff(const ChunkOp& op, Chunk* chunk, uint32_t slot, int
   chunk->pending_codec = op.out_codec;
   chunk->scale = op.scale;
   chunk->sent_at = chunk->taken_at = now;
-  chunk->retries = 0;
+  chunk->retries = chunk->passed_over = 0;
   x_.table.pending.PushBack(x_.table.chunks, op.chunk);
   ++x_.stats.diffs_taken;
   x_.stats.diffs_damped += IsStaleShare(op.share, x_.clock.members);
@@ -190,10 +195,36 @@ inline void Worker::PostDiff(uint32_t index, Chunk* chunk, uint32_t slot, uint32
   x_.Post(slot, header, {}, {payload, header.length});
 }
 
+// Records a position that does not acknowledge the pending diff. A throttled master orders its
+// positions by progress, not by when diffs arrive, so that loss shows only in those of the chunk
+// itself.
+void Worker::PassedOver(uint32_t index, Chunk* chunk, int64_t now) {
+  if (!x_.throttled || now - chunk->sent_at < x_.config.resend_ns ||
+      x_.outbox.Holds(chunk->slot, index)) {
+    return;
+  }
+  x_.Count(&chunk->passed_over);
+  if (chunk->passed_over == kPassedOver) passed_over_.push_back(index);
+}
+
 void Worker::Poll(int64_t now, size_t budget) {
   if (!MaySend()) return;
+  budget -= SendPassedOver(now, budget);
   budget -= Resend(now, budget);
   Push(now, budget);
+}
+
+size_t Worker::SendPassedOver(int64_t now, size_t budget) {
+  size_t sent = 0;
+  for (; sent < budget && !passed_over_.empty(); passed_over_.pop_back()) {
+    const uint32_t index = passed_over_.back();
+    const Chunk& chunk = x_.table.chunks[index];
+    // Meanwhile it may have been acknowledged, or sent again.
+    if (!chunk.pending || chunk.passed_over < kPassedOver || chunk.owner == kNoNode) continue;
+    SendAgain(index, now);
+    ++sent;
+  }
+  return sent;
 }
 
 // Scans the pending list, which is ordered by last transmission. Does nothing before the earliest
@@ -207,7 +238,7 @@ size_t Worker::Resend(int64_t now, size_t budget) {
     const Chunk& chunk = table.chunks[index];
     next = chunk.next;
     // A node that takes over a chunk drops its diffs, and sends a position when it has.
-    if (chunk.owner == kNoNode || (exact_ && chunk.awaiting_master)) continue;
+    if (chunk.owner == kNoNode || (x_.at_end && chunk.awaiting_master)) continue;
     const int64_t due = MayBeLostAt(chunk, index);
     // A diff that is still in the outbox need not be sent again.
     if (now >= due && x_.outbox.Holds(chunk.slot, index)) continue;
@@ -234,7 +265,7 @@ size_t Worker::Resend(int64_t now, size_t budget) {
 // cannot have overtaken it by more than the time since it was sent.
 int64_t Worker::MayBeLostAt(const Chunk& chunk, uint32_t index) const {
   const MasterReplies& master = x_.masters[chunk.owner];
-  const int64_t timeout = x_.RetransmitTimeout(master.round_trip, exact_);
+  const int64_t timeout = x_.RetransmitTimeout(master.round_trip);
   const int64_t least =
       x_.throttled ? timeout : std::min(master.ReorderingWindow(x_.config.resend_ns), timeout);
   return chunk.sent_at + x_.RetryAfter(least, chunk.retries, index);
@@ -248,8 +279,7 @@ bool Worker::IsToBeSentAgain(const Chunk& chunk, uint32_t index, int64_t now) {
   // sign of loss.
   const bool in_order = !x_.throttled;
   if (in_order && overtaken >= x_.RetryAfter(window, chunk.retries, index)) return true;
-  const int64_t timeout = x_.RetransmitTimeout(master.round_trip, exact_),
-                waited = now - chunk.sent_at;
+  const int64_t timeout = x_.RetransmitTimeout(master.round_trip), waited = now - chunk.sent_at;
   if (waited < x_.RetryAfter(timeout, chunk.retries, index)) return false;
   if (!master.Probe(now, timeout)) return false;
   if (chunk.retries == 0) x_.TimedOut(chunk.owner, now);
@@ -270,6 +300,7 @@ void Worker::SendAgain(uint32_t index, int64_t now) {
     x_.executor.Run({&op, 1});
   }
   chunk.sent_at = now;
+  chunk.passed_over = 0;
   x_.Count(&chunk.retries);
   x_.table.pending.Remove(x_.table.chunks, index);
   x_.table.pending.PushBack(x_.table.chunks, index);

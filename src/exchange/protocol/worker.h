@@ -4,6 +4,7 @@
 #define MILLRACE_EXCHANGE_PROTOCOL_WORKER_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "exchange/protocol/exchange_context.h"
 
@@ -32,9 +33,10 @@ class Worker {
   }
   // Makes Poll check all chunks again, including those with a remainder that was not sent.
   void RecheckAll();
-  // From now on takes diffs as float32, including progress that the codec has held back. Drops what
-  // the merge rule leaves at its fixed point. Sends all pending diffs again; call it again after a
-  // change of view, which the diffs under way do not survive.
+  // Sends all pending diffs again. For the end of training, and for a change of view after it,
+  // which the diffs under way do not survive. At the end (ExchangeContext::at_end), diffs are
+  // float32, with progress that the codec has held back, and without what the merge rule leaves at
+  // its fixed point.
   void Flush();
   bool idle() const { return clean_ >= x_.table.size(); }
 
@@ -55,19 +57,21 @@ class Worker {
   void TakenPosition(uint32_t index, Chunk* chunk, const OpContext& context, int64_t now);
   void SendDiff(const ChunkOp& op, Chunk* chunk, uint32_t slot, int64_t now);
   void PostDiff(uint32_t index, Chunk* chunk, uint32_t slot, uint32_t bytes, bool in_slot);
+  void PassedOver(uint32_t index, Chunk* chunk, int64_t now);
   size_t Resend(int64_t now, size_t budget);
+  size_t SendPassedOver(int64_t now, size_t budget);
   int64_t MayBeLostAt(const Chunk& chunk, uint32_t index) const;
   bool IsToBeSentAgain(const Chunk& chunk, uint32_t index, int64_t now);
   void SendAgain(uint32_t index, int64_t now);
   void Push(int64_t now, size_t budget);
 
   ExchangeContext& x_;
-  bool exact_ = false;  // since Flush
   uint32_t cursor_ = 0;
   uint32_t clean_ = 0;  // consecutive chunks passed by Push that have no progress to send
   // Before this time, no chunk is due for an unsolicited diff.
   int64_t look_at_ = 0;
-  int64_t resend_at_ = 0;           // before this time, no diff is due for retransmission
+  int64_t resend_at_ = 0;              // before this time, no diff is due for retransmission
+  std::vector<uint32_t> passed_over_;  // chunks whose pending diff was found lost by PassedOver
   int64_t oldest_position_at_ = 0;  // earliest last_position_at of the chunks passed in this scan
 };
 
