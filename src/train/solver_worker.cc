@@ -46,11 +46,7 @@ void SolverWorker::Run() {
 }
 
 void SolverWorker::Train() {
-  if (net_ == nullptr) {
-    net_ = std::make_unique<BuiltNet>(
-        run_.config.train.param, run_.config.train.source,
-        TrainNetOptions(run_.config, &run_.data, &strategy_->device(), index_));
-  }
+  if (net_ == nullptr) net_ = run_.make_net(&strategy_->device(), index_);
   solver_.emplace(run_.config, run_.policy, &run_.data, strategy_.get(), std::move(net_));
   if (run_.resume) solver_->Restore(*run_.resume, step_ ? step_->history() : index_);
   try {

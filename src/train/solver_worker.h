@@ -43,8 +43,9 @@ struct SharedRun {
   const Clock& clock;
   std::atomic<bool>& stop;
   RunRequests& requests;
-  // Creates the strategy of solver `index`; called by the solver's thread.
+  // Create the strategy of solver `index`, and its train net; called by the solver's thread.
   std::function<std::unique_ptr<Strategy>(int index)> make_strategy;
+  std::function<std::unique_ptr<BuiltNet>(Device* device, int index)> make_net = {};
   const ResumePoint* resume = nullptr;                      // null: the run starts anew
   Cluster* cluster = nullptr;                               // null: no cluster
   DistributedEvaluation* distributed_evaluation = nullptr;  // null: the leader tests alone
@@ -58,7 +59,8 @@ struct SharedRun {
 
 class SolverWorker {
  public:
-  // `index`: from 0. `net`: an existing train net on the strategy's device, or null to create one.
+  // `index`: from 0. `net`: an existing train net on the strategy's device, or null: that of
+  // make_net.
   SolverWorker(int index, const SharedRun& run, std::unique_ptr<BuiltNet> net = nullptr);
 
   // Trains until the schedule ends or the run stops. Called once, by the solver's own thread.

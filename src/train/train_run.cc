@@ -162,6 +162,7 @@ class TrainRun {
                      .load = &solver_load_,
                      .stop_conditions = stop_conditions_.empty() ? nullptr : &stop_conditions_,
                      .first_rank = setup_.is_first_rank()};
+    shared.make_net = [this](Device* device, int index) { return setup_.MakeNet(device, index); };
     if (cluster_) {
       shared.cluster = &cluster_->cluster();
       shared.distributed_evaluation = cluster_->distributed_evaluation();

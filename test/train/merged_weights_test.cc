@@ -129,6 +129,12 @@ class MergedWeightsTest : public testing::Test {
             .requests = requests_,
             .make_strategy =
                 [this](int) { return std::make_unique<HogwildStrategy>(b_->weights.get()); },
+            .make_net =
+                [this](Device* device, int index) {
+                  return std::make_unique<BuiltNet>(
+                      config_.train.param, config_.train.source,
+                      TrainNetOptions(config_, &data_, device, index));
+                },
             .cluster = b_->cluster.get(),
             .merged = merged_.get()};
   }

@@ -60,29 +60,10 @@ void RoiList::Check(const std::string& layer, int64_t images) const {
   check_.Check(layer, images, image_);
 }
 
-// What the layers that pool regions of interest share: checks of their bottoms and fields, and
-// shapes.
-
-// Throws FieldError unless bottom[0] has the axes of images.
-inline void CheckRoiImages(const Blobs& bottom) {
-  if (bottom[0]->num_axes() == 4) return;
-  throw FieldError("bottom[0]", "has ", bottom[0]->num_axes(), " axes, expected 4 (N, C, H, W)");
-}
-
 // The number of bins along an axis, given by `field`. Throws FieldError if it is 0.
 inline int64_t PooledSize(const std::string& field, uint32_t value) {
   if (value > 0) return int64_t{value};
   throw FieldError(field, "0 given or missing, expected at least 1");
-}
-
-// Takes the sizes of images {N, C, H, W} and of regions {R, ...} into `shape`.
-inline void TakeBottoms(const Blobs& bottom, RoiPoolShape* shape) {
-  const Shape& images = bottom[0]->shape();
-  shape->images = images[0];
-  shape->channels = images[1];
-  shape->height = images[2];
-  shape->width = images[3];
-  shape->regions = bottom[1]->dim(0);
 }
 
 // The shape of the pooled regions. Throws FieldError(`field`, ...) if a blob cannot have it.
@@ -94,6 +75,67 @@ inline Shape PooledShape(const RoiPoolShape& of, const std::string& field) {
   }
   return shape;
 }
+
+// What the layers that pool regions of interest share. No gradient flows to the regions.
+class RoiLayer : public Layer {
+ public:
+  RoiLayer(const caffe::LayerParameter& param, const LayerContext& context)
+      : Layer(param, context), list_(memory()) {}
+
+  Arity arity() const override { return {2, 2, 1, 1}; }
+  bool AllowBackward(int bottom) const override { return bottom == 0; }
+  // Throws FieldError unless bottom[0] has the axes of images.
+  void SetUp(const Blobs& bottom, const Blobs&) override {
+    if (bottom[0]->num_axes() != 4) {
+      throw FieldError("bottom[0]", "has ", bottom[0]->num_axes(),
+                       " axes, expected 4 (N, C, H, W)");
+    }
+    list_.Reserve(*context_.queue);
+  }
+  // Takes the sizes of images {N, C, H, W} and of regions {R, ...} into shape_.
+  void Reshape(const Blobs& bottom, const Blobs&) override {
+    list_.Reshape(*bottom[1], 1, bottom[0]->dim(0));
+    const Shape& images = bottom[0]->shape();
+    shape_.images = images[0];
+    shape_.channels = images[1];
+    shape_.height = images[2];
+    shape_.width = images[3];
+    shape_.regions = bottom[1]->dim(0);
+  }
+  void CheckForward(const Blobs& bottom) override { list_.Check(name(), bottom[0]->dim(0)); }
+
+ protected:
+  // Sets the scale from `field`. Throws FieldError unless it is positive and finite. `given`: what
+  // the error says of another number.
+  void TakeScale(const std::string& field, float scale, const char* given = " given") {
+    if (!(scale > 0 && std::isfinite(scale))) {
+      throw FieldError(field, scale, given, ", expected a positive number");
+    }
+    shape_.scale = scale;
+  }
+  // `kernel` makes one value of the top.
+  template <typename Kernel>
+  void RunForward(const Blobs& bottom, const Blobs& top, const Kernel& kernel) {
+    Launch(*context_.queue, top[0]->count(), kernel);
+    list_.EnqueueCheck(*context_.queue, *bottom[1], shape_.images);
+  }
+  // The gradient of bottom[0]: on the host `scatter` adds to a plane of it, which is 0 before; on a
+  // GPU `gather` makes one value.
+  template <typename Scatter, typename Gather>
+  void RunBackward(const Blobs& bottom, const Scatter& scatter, const Gather& gather) {
+    Queue& queue = *context_.queue;
+    if (queue.device().type() != DeviceType::kCpu) {
+      return Launch(queue, bottom[0]->count(), gather);
+    }
+    queue.Fill(bottom[0]->diff(), 0, bottom[0]->count() * sizeof(float));
+    RunOnHost(shape_.images * shape_.channels, scatter);
+  }
+
+  RoiPoolShape shape_{};
+
+ private:
+  RoiList list_;
+};
 
 // ROIPooling of Fast R-CNN (Girshick 2015), as in rbgirshick/caffe-fast-rcnn: the largest values of
 // pooled_h x pooled_w bins of each region of interest.
@@ -107,44 +149,31 @@ inline Shape PooledShape(const RoiPoolShape& of, const std::string& field) {
 //   dE/dbottom = the sum of dE/dtop over the bins whose (first) largest value it was
 // No gradient flows to the regions. Different from there, it runs on CPUs, too, and a region whose
 // end lies before its begin, which counts as one pixel, has a gradient.
-class RoiPoolingLayer : public Layer {
+class RoiPoolingLayer : public RoiLayer {
  public:
-  RoiPoolingLayer(const caffe::LayerParameter& param, const LayerContext& context)
-      : Layer(param, context), list_(memory()) {}
+  using RoiLayer::RoiLayer;
 
-  Arity arity() const override { return {2, 2, 1, 1}; }
   std::set<std::string> fields() const override { return {"roi_pooling_param"}; }
-  bool AllowBackward(int bottom) const override { return bottom == 0; }
-
   void SetUp(const Blobs& bottom, const Blobs& top) override;
   void Reshape(const Blobs& bottom, const Blobs& top) override;
   void Forward(const Blobs& bottom, const Blobs& top) override;
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override;
-  void CheckForward(const Blobs& bottom) override { list_.Check(name(), bottom[0]->dim(0)); }
 
  private:
-  RoiPoolShape shape_{};
-  RoiList list_;
   Buffer place_;  // int32_t for each value of the top: its place in the bottom's plane
 };
 
-void RoiPoolingLayer::SetUp(const Blobs& bottom, const Blobs&) {
+void RoiPoolingLayer::SetUp(const Blobs& bottom, const Blobs& top) {
+  RoiLayer::SetUp(bottom, top);
   const caffe::ROIPoolingParameter& param = param_.roi_pooling_param();
-  CheckRoiImages(bottom);
   shape_.pooled_h = PooledSize("roi_pooling_param.pooled_h", param.pooled_h());
   shape_.pooled_w = PooledSize("roi_pooling_param.pooled_w", param.pooled_w());
-  shape_.scale = param.spatial_scale();
-  if (!(shape_.scale > 0)) {
-    throw FieldError("roi_pooling_param.spatial_scale", shape_.scale,
-                     " given, expected a positive number");
-  }
-  list_.Reserve(*context_.queue);
+  TakeScale("roi_pooling_param.spatial_scale", param.spatial_scale());
 }
 
 void RoiPoolingLayer::Reshape(const Blobs& bottom, const Blobs& top) {
-  list_.Reshape(*bottom[1], 1, bottom[0]->dim(0));
-  TakeBottoms(bottom, &shape_);
+  RoiLayer::Reshape(bottom, top);
   shape_.top_channels = shape_.channels;
   const Shape shape = PooledShape(shape_, "roi_pooling_param");
   if (bottom[0]->count(2) > INT32_MAX) {
@@ -160,27 +189,19 @@ void RoiPoolingLayer::Reshape(const Blobs& bottom, const Blobs& top) {
 }
 
 void RoiPoolingLayer::Forward(const Blobs& bottom, const Blobs& top) {
-  Queue& queue = *context_.queue;
-  Launch(queue, top[0]->count(),
-         RoiMaxForward{shape_, bottom[0]->data(), bottom[1]->data(), top[0]->data(),
-                       place_.get<int32_t>()});
-  list_.EnqueueCheck(queue, *bottom[1], shape_.images);
+  RunForward(bottom, top,
+             RoiMaxForward{shape_, bottom[0]->data(), bottom[1]->data(), top[0]->data(),
+                           place_.get<int32_t>()});
 }
 
 void RoiPoolingLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                                const Blobs& bottom) {
   if (!propagate_down[0]) return;
-  Queue& queue = *context_.queue;
-  const float* const regions = bottom[1]->data();
+  const float *const regions = bottom[1]->data(), *const from = top[0]->diff();
   const int32_t* const place = place_.get<int32_t>();
-  float* const diff = bottom[0]->diff();
-  if (queue.device().type() == DeviceType::kCpu) {
-    queue.Fill(diff, 0, bottom[0]->count() * sizeof(float));
-    RunOnHost(shape_.images * shape_.channels,
-              RoiMaxScatter{shape_, regions, place, top[0]->diff(), diff});
-  } else {
-    Launch(queue, bottom[0]->count(), RoiMaxGather{shape_, regions, place, top[0]->diff(), diff});
-  }
+  float* const to = bottom[0]->diff();
+  RunBackward(bottom, RoiMaxScatter{shape_, regions, place, from, to},
+              RoiMaxGather{shape_, regions, place, from, to});
 }
 
 const RegisterLayer<RoiPoolingLayer> roi_pooling("ROIPooling");
@@ -197,30 +218,21 @@ const RegisterLayer<RoiPoolingLayer> roi_pooling("ROIPooling");
 //   top[r, c, i, j] = the mean of bin (i, j) of channel (c k + i) k + j, 0 if the bin is empty
 //   dE/dbottom = the sum of dE/dtop / area over the bins that it is in
 // No gradient flows to the regions.
-class PsRoiPoolingLayer : public Layer {
+class PsRoiPoolingLayer : public RoiLayer {
  public:
-  PsRoiPoolingLayer(const caffe::LayerParameter& param, const LayerContext& context)
-      : Layer(param, context), list_(memory()) {}
+  using RoiLayer::RoiLayer;
 
-  Arity arity() const override { return {2, 2, 1, 1}; }
   std::set<std::string> fields() const override { return {"psroi_pooling_param"}; }
-  bool AllowBackward(int bottom) const override { return bottom == 0; }
-
   void SetUp(const Blobs& bottom, const Blobs& top) override;
   void Reshape(const Blobs& bottom, const Blobs& top) override;
   void Forward(const Blobs& bottom, const Blobs& top) override;
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override;
-  void CheckForward(const Blobs& bottom) override { list_.Check(name(), bottom[0]->dim(0)); }
-
- private:
-  RoiPoolShape shape_{};
-  RoiList list_;
 };
 
-void PsRoiPoolingLayer::SetUp(const Blobs& bottom, const Blobs&) {
+void PsRoiPoolingLayer::SetUp(const Blobs& bottom, const Blobs& top) {
+  RoiLayer::SetUp(bottom, top);
   const caffe::PSROIPoolingParameter& param = param_.psroi_pooling_param();
-  CheckRoiImages(bottom);
   constexpr int32_t kMax = 1 << 20;
   const auto positive = [=](const char* field, int32_t value) {
     if (value < 1 || value > kMax) {
@@ -231,47 +243,33 @@ void PsRoiPoolingLayer::SetUp(const Blobs& bottom, const Blobs&) {
   shape_.top_channels = positive("psroi_pooling_param.output_dim", param.output_dim());
   shape_.pooled_h = shape_.pooled_w =
       positive("psroi_pooling_param.group_size", param.group_size());
-  shape_.scale = param.spatial_scale();
-  if (!(shape_.scale > 0)) {
-    throw FieldError("psroi_pooling_param.spatial_scale", shape_.scale,
-                     " given or missing, expected a positive number");
-  }
-  list_.Reserve(*context_.queue);
+  TakeScale("psroi_pooling_param.spatial_scale", param.spatial_scale(), " given or missing");
 }
 
 void PsRoiPoolingLayer::Reshape(const Blobs& bottom, const Blobs& top) {
-  list_.Reshape(*bottom[1], 1, bottom[0]->dim(0));
+  RoiLayer::Reshape(bottom, top);
   const Shape& from = bottom[0]->shape();
   const int64_t channels = shape_.top_channels * shape_.pooled_h * shape_.pooled_w;
   if (from[1] != channels) {
     throw FieldError("bottom[0]", ShapeText(from), " given, expected ", channels,
                      " channels: output_dim * group_size^2");
   }
-  TakeBottoms(bottom, &shape_);
   CheckedProduct(shape_.regions, channels, "psroi_pooling_param");
   top[0]->Reshape({shape_.regions, shape_.top_channels, shape_.pooled_h, shape_.pooled_w});
 }
 
 void PsRoiPoolingLayer::Forward(const Blobs& bottom, const Blobs& top) {
-  Queue& queue = *context_.queue;
-  Launch(queue, top[0]->count(),
-         RoiSensitiveForward{shape_, bottom[0]->data(), bottom[1]->data(), top[0]->data()});
-  list_.EnqueueCheck(queue, *bottom[1], shape_.images);
+  RunForward(bottom, top,
+             RoiSensitiveForward{shape_, bottom[0]->data(), bottom[1]->data(), top[0]->data()});
 }
 
 void PsRoiPoolingLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                                  const Blobs& bottom) {
   if (!propagate_down[0]) return;
-  Queue& queue = *context_.queue;
-  const float* const regions = bottom[1]->data();
-  float* const diff = bottom[0]->diff();
-  if (queue.device().type() == DeviceType::kCpu) {
-    queue.Fill(diff, 0, bottom[0]->count() * sizeof(float));
-    RunOnHost(shape_.images * shape_.channels,
-              RoiSensitiveScatter{shape_, regions, top[0]->diff(), diff});
-  } else {
-    Launch(queue, bottom[0]->count(), RoiSensitiveGather{shape_, regions, top[0]->diff(), diff});
-  }
+  const float *const regions = bottom[1]->data(), *const from = top[0]->diff();
+  float* const to = bottom[0]->diff();
+  RunBackward(bottom, RoiSensitiveScatter{shape_, regions, from, to},
+              RoiSensitiveGather{shape_, regions, from, to});
 }
 
 const RegisterLayer<PsRoiPoolingLayer> psroi_pooling("PSROIPooling");
@@ -294,30 +292,23 @@ const RegisterLayer<PsRoiPoolingLayer> psroi_pooling("PSROIPooling");
 // These are the samples of the paper's authors and of the forks of Caffe that take the mean. Other
 // forks have a layer of the same name with the same fields that takes the largest of the points,
 // and are not followed.
-class RoiAlignLayer : public Layer {
+class RoiAlignLayer : public RoiLayer {
  public:
-  RoiAlignLayer(const caffe::LayerParameter& param, const LayerContext& context)
-      : Layer(param, context), list_(memory()) {}
+  using RoiLayer::RoiLayer;
 
-  Arity arity() const override { return {2, 2, 1, 1}; }
   std::set<std::string> fields() const override { return {"roi_align_param", "roi_pooling_param"}; }
-  bool AllowBackward(int bottom) const override { return bottom == 0; }
-
   void SetUp(const Blobs& bottom, const Blobs& top) override;
   void Reshape(const Blobs& bottom, const Blobs& top) override;
   void Forward(const Blobs& bottom, const Blobs& top) override;
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override;
-  void CheckForward(const Blobs& bottom) override { list_.Check(name(), bottom[0]->dim(0)); }
 
  private:
-  RoiPoolShape shape_{};
   int64_t sampling_ = 0;  // points of a bin along an axis; not positive: by its size
-  RoiList list_;
 };
 
-void RoiAlignLayer::SetUp(const Blobs& bottom, const Blobs&) {
-  CheckRoiImages(bottom);
+void RoiAlignLayer::SetUp(const Blobs& bottom, const Blobs& top) {
+  RoiLayer::SetUp(bottom, top);
   if (param_.has_roi_align_param() && param_.has_roi_pooling_param()) {
     throw FieldError("roi_pooling_param", "given beside roi_align_param, expected one of them");
   }
@@ -325,10 +316,7 @@ void RoiAlignLayer::SetUp(const Blobs& bottom, const Blobs&) {
   const auto take = [&](const std::string& field, const auto& param) {
     shape_.pooled_h = PooledSize(field + ".pooled_h", param.pooled_h());
     shape_.pooled_w = PooledSize(field + ".pooled_w", param.pooled_w());
-    shape_.scale = param.spatial_scale();
-    if (shape_.scale > 0 && std::isfinite(shape_.scale)) return;
-    throw FieldError(StrCat(field, ".spatial_scale"), shape_.scale,
-                     " given, expected a positive number");
+    TakeScale(field + ".spatial_scale", param.spatial_scale());
   };
   if (param_.has_roi_pooling_param()) {
     take("roi_pooling_param", param_.roi_pooling_param());
@@ -341,12 +329,10 @@ void RoiAlignLayer::SetUp(const Blobs& bottom, const Blobs&) {
     throw FieldError("roi_align_param.sampling_ratio", sampling_, " given, expected at most ",
                      kMaxPoints);
   }
-  list_.Reserve(*context_.queue);
 }
 
 void RoiAlignLayer::Reshape(const Blobs& bottom, const Blobs& top) {
-  list_.Reshape(*bottom[1], 1, bottom[0]->dim(0));
-  TakeBottoms(bottom, &shape_);
+  RoiLayer::Reshape(bottom, top);
   shape_.top_channels = shape_.channels;
   if (shape_.regions > 0 && bottom[0]->count(2) == 0) {
     throw FieldError("bottom[0]", ShapeText(bottom[0]->shape()),
@@ -357,26 +343,18 @@ void RoiAlignLayer::Reshape(const Blobs& bottom, const Blobs& top) {
 }
 
 void RoiAlignLayer::Forward(const Blobs& bottom, const Blobs& top) {
-  Queue& queue = *context_.queue;
-  Launch(queue, top[0]->count(),
-         RoiAlignForward{shape_, sampling_, bottom[0]->data(), bottom[1]->data(), top[0]->data()});
-  list_.EnqueueCheck(queue, *bottom[1], shape_.images);
+  RunForward(
+      bottom, top,
+      RoiAlignForward{shape_, sampling_, bottom[0]->data(), bottom[1]->data(), top[0]->data()});
 }
 
 void RoiAlignLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                              const Blobs& bottom) {
   if (!propagate_down[0]) return;
-  Queue& queue = *context_.queue;
-  const float* const regions = bottom[1]->data();
-  float* const diff = bottom[0]->diff();
-  if (queue.device().type() == DeviceType::kCpu) {
-    queue.Fill(diff, 0, bottom[0]->count() * sizeof(float));
-    RunOnHost(shape_.images * shape_.channels,
-              RoiAlignScatter{shape_, sampling_, regions, top[0]->diff(), diff});
-  } else {
-    Launch(queue, bottom[0]->count(),
-           RoiAlignGather{shape_, sampling_, regions, top[0]->diff(), diff});
-  }
+  const float *const regions = bottom[1]->data(), *const from = top[0]->diff();
+  float* const to = bottom[0]->diff();
+  RunBackward(bottom, RoiAlignScatter{shape_, sampling_, regions, from, to},
+              RoiAlignGather{shape_, sampling_, regions, from, to});
 }
 
 const RegisterLayer<RoiAlignLayer> roi_align("ROIAlign");
