@@ -11,6 +11,7 @@
 #include "solver/solver.h"
 #include "train/cluster/node_runner.h"
 #include "weights/iteration_clock.h"
+#include "weights/merge_copy.h"
 
 namespace millrace {
 namespace {
@@ -214,15 +215,8 @@ void ClusterMember::Merge(std::span<float> own, std::span<float> base) {
   impl_->ExpectJoined("Merge");
   impl_->ExpectFinite("Merge", [&](size_t i) { return own[i] - base[i]; });
   impl_->Update([&](size_t offset, std::span<float> part) {
-    float* const w = part.data();
-    float* const from = own.data() + offset;
-    float* const before = base.data() + offset;
-#pragma omp simd
-    for (size_t i = 0; i < part.size(); ++i) {
-      // Exactly `own` where only the caller has changed the weight.
-      w[i] = w[i] == before[i] ? from[i] : w[i] + (from[i] - before[i]);
-      from[i] = before[i] = w[i];
-    }
+    MergeCopy(static_cast<int64_t>(part.size()), part.data(), own.data() + offset,
+              base.data() + offset);
   });
 }
 

@@ -1,0 +1,30 @@
+#include "weights/merge_copy.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+// Of each length, whole vectors and the rest: what only the program has changed becomes exactly its
+// value, which a sum may round to another one; what others have changed as well gets both changes.
+TEST(MergeCopy, AddsWhatTheProgramHasGained) {
+  for (const int64_t count : {0, 1, 3, 4, 7, 64, 65}) {
+    std::vector<float> shared(count), copy(count), base(count), expected(count);
+    for (int64_t i = 0; i < count; ++i) {
+      base[i] = 1e8f + static_cast<float>(64 * i);
+      copy[i] = i % 3 == 0 ? 0.1f : base[i];
+      shared[i] = base[i] + (i % 2 == 0 ? 0.0f : 8.0f);
+      expected[i] = i % 2 == 0 ? copy[i] : shared[i] + (copy[i] - base[i]);
+    }
+    MergeCopy(count, shared.data(), copy.data(), base.data());
+    EXPECT_EQ(shared, expected) << count;
+    EXPECT_EQ(copy, expected) << count;
+    EXPECT_EQ(base, expected) << count;
+  }
+}
+
+}  // namespace
+}  // namespace millrace
