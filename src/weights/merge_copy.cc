@@ -10,17 +10,17 @@ namespace millrace::inline weights {
 // waits for memory, so that wider ones gain nothing.
 void MergeCopy(int64_t count, float* shared, float* copy, float* base) {
   using Float = Sse::Float;
+  const auto merged = [](auto s, auto c, auto b) { return s == b ? c : s + (c - b); };
   int64_t i = 0;
   for (; i + Sse::kLanes <= count; i += Sse::kLanes) {
     const Float s = *reinterpret_cast<const Float*>(shared + i);
     const Float c = *reinterpret_cast<const Float*>(copy + i);
     const Float b = *reinterpret_cast<const Float*>(base + i);
-    const Float merged = s == b ? c : s + (c - b);
-    for (float* to : {shared, copy, base}) *reinterpret_cast<Float*>(to + i) = merged;
+    const Float sum = merged(s, c, b);
+    for (float* to : {shared, copy, base}) *reinterpret_cast<Float*>(to + i) = sum;
   }
   for (; i < count; ++i) {
-    const float merged = shared[i] == base[i] ? copy[i] : shared[i] + (copy[i] - base[i]);
-    shared[i] = copy[i] = base[i] = merged;
+    shared[i] = copy[i] = base[i] = merged(shared[i], copy[i], base[i]);
   }
 }
 

@@ -125,7 +125,7 @@ TEST(MasterReplies, MeasureDiffsThatWereSentAgainAtTheEnd) {
   };
   for (int i = 0; i < 40; ++i) answer((12'000 + i) * kMs);
   EXPECT_GE(master.round_trip.Timeout(kMs), 1000 * kMs);
-  master.AtEnd();
+  master.round_trip.AtEnd();
   for (int i = 0; i < 60; ++i) answer((13'000 + i) * kMs);
   EXPECT_LE(master.round_trip.Timeout(kMs), 50 * kMs);
   EXPECT_GE(master.round_trip.Timeout(kMs), 5 * kMs);

@@ -88,7 +88,7 @@ MUTANTS = [
     ("control-frames-wait-for-weights", EXCHANGE, "Exchange::Send", "control_posted(", "posted("),
     ("lost-diffs-wait-for-weights", EXCHANGE, "Exchange::Send", "(room.size() + 7) / 8", "0"),
     ("flush-waits-for-answers", WORKER, "MakeDue", "chunk->sent_at = kLongAgo;", ""),
-    ("a-takeover-counts-as-a-slow-answer", RTT, "RecordReply", "if (!Measures(first)) return;", ""),
+    ("a-takeover-counts-as-a-slow-answer", RTT, "RecordReply", "if (!Measures(first)) return false;", ""),
     ("one-late-answer-is-remembered",
      RTT, "Sample", "std::min(estimator_.mean(), kMaxRoundNs", "estimator_.mean("),
     ("diffs-take-all-room", OUTBOX, "", "slots() / 4", "0"),

@@ -8,8 +8,8 @@
 namespace millrace {
 namespace {
 
-// Of each length, whole vectors and the rest: what only the program has changed becomes exactly its
-// value, which a sum may round to another one; what others have changed as well gets both changes.
+// A weight that only the program has changed becomes exactly its value, where a sum might round;
+// one that others have changed gets both changes. The counts cover whole vectors and a remainder.
 TEST(MergeCopy, AddsWhatTheProgramHasGained) {
   for (const int64_t count : {0, 1, 3, 4, 7, 64, 65}) {
     std::vector<float> shared(count), copy(count), base(count), expected(count);

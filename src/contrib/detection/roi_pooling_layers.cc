@@ -147,8 +147,8 @@ class RoiLayer : public Layer {
 //   round(s x1) + floor(i w / pooled_w) .. round(s x1) + ceil((i + 1) w / pooled_w) - 1
 // that are within the bottom, and rows likewise; a bin without any gives 0.
 //   dE/dbottom = the sum of dE/dtop over the bins whose (first) largest value it was
-// No gradient flows to the regions. Different from there, it runs on CPUs, too, and a region whose
-// end lies before its begin, which counts as one pixel, has a gradient.
+// Different from there, it runs on CPUs, too, and a region whose end lies before its begin, which
+// counts as one pixel, has a gradient.
 class RoiPoolingLayer : public RoiLayer {
  public:
   using RoiLayer::RoiLayer;
@@ -217,7 +217,6 @@ const RegisterLayer<RoiPoolingLayer> roi_pooling("ROIPooling");
 // that are within the bottom, and rows likewise.
 //   top[r, c, i, j] = the mean of bin (i, j) of channel (c k + i) k + j, 0 if the bin is empty
 //   dE/dbottom = the sum of dE/dtop / area over the bins that it is in
-// No gradient flows to the regions.
 class PsRoiPoolingLayer : public RoiLayer {
  public:
   using RoiLayer::RoiLayer;
@@ -287,7 +286,6 @@ const RegisterLayer<PsRoiPoolingLayer> psroi_pooling("PSROIPooling");
 // A point at (0, 0) is the centre of the first pixel. A point up to one pixel outside counts as one
 // on the edge, and one further outside as 0.
 //   dE/dbottom = the sum of dE/dtop * weight over the bins
-// No gradient flows to the regions.
 //
 // These are the samples of the paper's authors and of the forks of Caffe that take the mean. Other
 // forks have a layer of the same name with the same fields that takes the largest of the points,

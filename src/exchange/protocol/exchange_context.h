@@ -225,11 +225,9 @@ struct ExchangeContext {
   // the one before. Else a lost position may have acknowledged it earlier; a measurement would
   // contain the master's own timeout, and would raise that of this node without end.
   void RecordReply(const Chunk& chunk, bool consecutive, int64_t now) {
-    MasterReplies& master = masters[chunk.owner];
     // A diff that was made due (Worker::Flush) may not have been sent since.
     const bool measures = consecutive && chunk.sent_at >= chunk.taken_at;
-    master.RecordReply(now, chunk.taken_at, chunk.sent_at, measures);
-    if (measures && (chunk.retries == 0 || at_end) && master.Measures(chunk.taken_at)) {
+    if (masters[chunk.owner].RecordReply(now, chunk.taken_at, chunk.sent_at, measures)) {
       round_trip.Sample(now, now - chunk.sent_at);
     }
   }
@@ -237,7 +235,7 @@ struct ExchangeContext {
   void AtEnd() {
     at_end = true;
     round_trip.AtEnd();
-    for (MasterReplies& master : masters) master.AtEnd();
+    for (MasterReplies& master : masters) master.round_trip.AtEnd();
   }
   // Records that `master` has not answered a diff in time that was sent once.
   void TimedOut(uint16_t master, int64_t now) {

@@ -58,6 +58,7 @@ class RetransmitTimer {
   // From now on each sample is a round: little is under way, so that what was measured while all
   // nodes were busy no longer holds.
   void AtEnd() { at_end_ = true; }
+  bool at_end() const { return at_end_; }
   // Time that few replies exceed; 0: none came yet.
   int64_t usual() const { return estimator_.value(); }
   // Timeout of the first transmission. `least`: its lower bound before backoff.
@@ -89,24 +90,18 @@ class MasterReplies {
   // Whether a diff that was first sent at `first` measures the reply time.
   bool Measures(int64_t first) const { return first >= since_; }
   // Records the answer to a diff that was first sent at `first` and last sent at `last`.
-  void RecordReply(int64_t now, int64_t first, int64_t last, bool measures = true) {
+  // `measures`: false if an earlier answer may have been lost. Returns whether the time since
+  // `last` was taken as a reply time. At the end (round_trip), diffs that were sent again measure
+  // it, too: where frames are lost, no others come.
+  bool RecordReply(int64_t now, int64_t first, int64_t last, bool measures = true) {
     newest_ = std::max(newest_, first);
-    if (!Measures(first)) return;
-    if (first != last) {
-      probes_ = std::min(probes_ + 2, kMaxProbes);
-      if (at_end_ && measures) round_trip.Sample(now, now - last);
-      return;
-    }
-    probes_ = std::min(probes_, kProbes);
-    if (!measures) return;
-    overtaken_.Measured(newest_ - first);
-    if (round_trip.Sample(now, now - first)) overtaken_.EndRound();
-  }
-  // From now on answers to diffs that were sent again measure the reply time, too, from when they
-  // were last sent. Where frames are lost, no others come in the end.
-  void AtEnd() {
-    at_end_ = true;
-    round_trip.AtEnd();
+    if (!Measures(first)) return false;
+    const bool sent_again = first != last;
+    probes_ = sent_again ? std::min(probes_ + 2, kMaxProbes) : std::min(probes_, kProbes);
+    if (!measures || (sent_again && !round_trip.at_end())) return false;
+    if (!sent_again) overtaken_.Measured(newest_ - first);
+    if (round_trip.Sample(now, now - last) && !sent_again) overtaken_.EndRound();
+    return true;
   }
   // How much later than `sent` the newest answered diff was first sent; negative if it was earlier.
   int64_t Overtaken(int64_t sent) const { return newest_ - sent; }
@@ -135,7 +130,6 @@ class MasterReplies {
   int64_t since_ = INT64_MIN;  // time of the last BecameMaster
   int64_t probes_at_ = 0;      // when probes_ is refilled next
   int probes_ = 0;
-  bool at_end_ = false;
 };
 
 }  // namespace millrace::inline exchange

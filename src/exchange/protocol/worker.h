@@ -12,7 +12,9 @@ namespace millrace::inline exchange {
 
 class Worker {
  public:
-  explicit Worker(ExchangeContext* context) : x_(*context) {}
+  explicit Worker(ExchangeContext* context) : x_(*context) {
+    passed_over_.reserve(x_.table.size());
+  }
 
   // Handles a position from a member of the view: adds an operation to the batch. REQUIRES: the
   // batch has none on the chunk.

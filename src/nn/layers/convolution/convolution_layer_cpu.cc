@@ -77,7 +77,7 @@ class OneDnnConvolution : public ConvolutionLayer {
                         {DNNL_ARG_WEIGHTS, weights},
                         {DNNL_ARG_DIFF_SRC, bottom_diff}});
   }
-  // Before the first RunBackwardWeights of passes that were described.
+  // Called before RunBackwardWeights: describes its pass if Describe has not.
   virtual void PrepareBackwardWeights() {}
   virtual void RunBackwardWeights(const float* bottom, const float* top_diff, float* weight_diff,
                                   float* bias_diff) {
