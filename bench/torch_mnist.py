@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 """PyTorch learns MNIST with LeNet until its test accuracy reaches a target: one process, or one on
-each machine with DistributedDataParallel over gloo.
+each machine with DistributedDataParallel over gloo or with millrace.torch.
 
     bench/torch_mnist.py --data=FOLDER --world=2 --rank=0 --address=10.97.0.1 --interface=eth0
+    bench/torch_mnist.py --data=FOLDER --world=2 --rank=0 --topology=pair.prototxt --node=a
 
 FOLDER has MNIST's four IDX files, gzipped or not. The net, its initial weights' distribution, and the
 schedule are those of examples/mnist/lenet_solver.prototxt. Rank r of n takes the records i with
 i mod n = r in their order, as Millrace's data layer does, in batches of 64. Each rank computes its
-share of a test. Rank 0 prints a line of JSON for each test: seconds since all ranks were ready,
+share of a test; with millrace.torch rank 0 tests its own model while the others train, and the
+learning rate follows the iterations of all. Rank 0 prints a line of JSON for each test: seconds since all ranks were ready,
 iterations of all ranks together, and the accuracy on all 10,000 test images.
 """
 import argparse
@@ -66,18 +68,23 @@ def main():
     flags.add_argument("--world", type=int, default=1)
     flags.add_argument("--address", default="127.0.0.1", help="of rank 0")
     flags.add_argument("--interface", default="lo")
+    flags.add_argument("--topology", help="of millrace.torch, which needs PYTHONPATH=build/python")
+    flags.add_argument("--node", help="of this rank in the topology")
     options = flags.parse_args()
     world = options.world
+    joins = options.topology is not None
 
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
-    os.environ["GLOO_SOCKET_IFNAME"] = options.interface
-    distributed.init_process_group("gloo", init_method=f"tcp://{options.address}:29500",
-                                   rank=options.rank, world_size=world)
+    if not joins:
+        os.environ["GLOO_SOCKET_IFNAME"] = options.interface
+        distributed.init_process_group("gloo", init_method=f"tcp://{options.address}:29500",
+                                       rank=options.rank, world_size=world)
     memory_format, optimizer = options.settings.split(",")
     memory_format = torch_peer.FORMATS[memory_format]
     images, labels = records(options.data, "train", options.rank, world)
-    test_images, test_labels = records(options.data, "t10k", options.rank, world)
+    test_images, test_labels = records(options.data, "t10k", *((0, 1) if joins else
+                                                              (options.rank, world)))
     model = torch_peer.lenet()
     initialize(model)
     model = model.to(memory_format=memory_format)
@@ -86,7 +93,14 @@ def main():
     rule = torch.optim.SGD([{"params": weights}, {"params": biases, "twice": True}], lr=0.01,
                            momentum=0.9, weight_decay=DECAY,
                            foreach=torch_peer.OPTIMIZERS[optimizer])
-    trained = torch.nn.parallel.DistributedDataParallel(model) if world > 1 else model
+    trained, run = model, None
+    if joins:
+        import millrace
+        run = millrace.torch.join(options.topology, node=options.node, model=model, optimizer=rule)
+        while run.nodes < world:
+            time.sleep(0.001)
+    elif world > 1:
+        trained = torch.nn.parallel.DistributedDataParallel(model)
     loss = torch.nn.CrossEntropyLoss()
 
     def batch_of(step):
@@ -102,26 +116,34 @@ def main():
                     memory_format=memory_format)
                 right += (model(batch).argmax(1) == test_labels[begin:begin + TEST_BATCH]).sum()
         counts = torch.cat([right, torch.tensor([float(len(test_images))])])
-        distributed.all_reduce(counts)
+        if not joins:
+            distributed.all_reduce(counts)
         return (counts[0] / counts[1]).item()
 
-    distributed.barrier()
-    start = time.perf_counter()
-    for step in range(options.iterations // world):
-        iteration = step * world
+    if not joins:
+        distributed.barrier()
+    start, step, iteration = time.perf_counter(), 0, 0
+    while iteration < options.iterations:
         for group in rule.param_groups:
-            group["lr"] = options.rate * (1 + 1e-4 * step) ** -0.75 * (2 if "twice" in group else 1)
+            steps = iteration if joins else step
+            group["lr"] = (options.rate * (1 + 1e-4 * steps) ** -0.75 *
+                           (2 if "twice" in group else 1))
         rule.zero_grad(set_to_none=True)
         batch, wanted = batch_of(step)
         loss(trained(batch), wanted).backward()
         rule.step()
-        if (iteration + world) // options.interval > iteration // options.interval:
+        step += 1
+        before, iteration = iteration, run.iterations if joins else step * world
+        if iteration // options.interval > before // options.interval and (
+                not joins or options.rank == 0):
             found = accuracy()
             if options.rank == 0:
-                print(json.dumps({"time": time.perf_counter() - start,
-                                  "iter": iteration + world, "accuracy": found}), flush=True)
+                print(json.dumps({"time": time.perf_counter() - start, "iter": iteration,
+                                  "accuracy": found}), flush=True)
             if found >= options.accuracy:
                 break
+    if run and options.rank > 0:
+        run.finish()
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ struct SegmentThreadOptions {
   CoalescingLimits coalescing = {};
   // Longest wait of a sleeping segment, ns: the interval at which it polls the solvers' progress.
   int64_t look_ns = 2'000'000;
+  // The same while no other node is a member: the interval at which it polls requests to end.
+  int64_t look_alone_ns = 20'000'000;
   PaceConfig pace = {};
   // Processor times of the solvers beside it, from which the pace is controlled; outlives the
   // thread. Null: no limit, as with `busy_poll`.

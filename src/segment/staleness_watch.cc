@@ -1,5 +1,6 @@
 #include "segment/staleness_watch.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -15,7 +16,10 @@ void StalenessEstimate::Update(uint64_t iterations, double sweeps) {
     recent_iterations_ =
         recent_iterations_ / 2 + static_cast<double>(iterations - begin_iterations_);
     recent_sweeps_ = recent_sweeps_ / 2 + (sweeps - begin_sweeps_);
-    if (recent_sweeps_ > 0) iterations_ = recent_iterations_ / recent_sweeps_;
+    // The halved exchanges of a segment that has stopped approach 0.
+    if (recent_sweeps_ > 0) {
+      iterations_ = std::min(recent_iterations_ / recent_sweeps_, static_cast<double>(iterations));
+    }
   }
   begun_ = true;
   begin_iterations_ = iterations;

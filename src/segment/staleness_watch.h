@@ -28,7 +28,7 @@ class StalenessEstimate {
 
   // Takes both counters of StalenessCounts. Call it at least once in an iteration of this node.
   void Update(uint64_t iterations, double sweeps);
-  // 0: not known yet.
+  // 0: not known yet. At most all iterations of the cluster.
   double iterations() const { return iterations_; }
 
  private:

@@ -1,15 +1,16 @@
 #include "base/threads/thread_load.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <atomic>
 #include <ctime>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "base/posix_clock.h"
 #include "test/support/eventually.h"
+#include "test/support/one_processor.h"
 
 namespace millrace {
 namespace {
@@ -22,18 +23,6 @@ void Burn(int64_t cpu_ns) {
   const int64_t end = OwnCpuNs() + cpu_ns;
   while (OwnCpuNs() < end) {
   }
-}
-
-void StayOnOneProcessor() {
-  cpu_set_t all, one;
-  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
-  CPU_ZERO(&one);
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &all)) continue;
-    CPU_SET(cpu, &one);
-    break;
-  }
-  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
 }
 
 class ThreadLoadTest : public testing::Test {
@@ -72,15 +61,29 @@ TEST_F(ThreadLoadTest, KeepsTheTimesOfMembersThatHaveLeft) {
   EXPECT_GE(load_.Read().cpu_ns, 60 * kMs);
 }
 
+TEST_F(ThreadLoadTest, KeepsTheTimesOfAMemberWhoseThreadHasEnded) {
+  std::optional<ThreadLoad::Member> member;
+  std::thread([&] {
+    member.emplace(&load_);
+    Burn(40 * kMs);
+    EXPECT_GE(load_.Read().cpu_ns, 20 * kMs);
+  }).join();
+  const int64_t before = load_.Read().cpu_ns;
+  EXPECT_GE(before, 20 * kMs);
+  member.reset();
+  EXPECT_EQ(load_.threads(), 0);
+  EXPECT_GE(load_.Read().cpu_ns, before);
+}
+
 TEST_F(ThreadLoadTest, CountsTheTimeThatMembersWaitForAProcessor) {
   std::atomic<bool> stop{false};
   std::thread other([&] {
-    StayOnOneProcessor();
+    const test::OneProcessor processor;
     while (!stop) {
     }
   });
   std::thread thread([&] {
-    StayOnOneProcessor();
+    const test::OneProcessor processor;
     const ThreadLoad::Member member(&load_);
     // The other thread takes time slices, however long it takes until it begins.
     EXPECT_TRUE(test::Eventually([&] {

@@ -80,6 +80,29 @@ TEST(NetSegment, SendsNothingButHeartbeatsWithoutProgress) {
   EXPECT_GT(segment.last().deadline_ns, segment.now() - kMs);
 }
 
+// Its thread sleeps until a frame arrives or a heartbeat is due, however fast the solvers are.
+TEST(NetSegment, NeedsNoPassForTheProgressOfANodeThatIsAlone) {
+  Segment segment(2, 900);
+  segment.Start(0);
+  segment.Run(2500);
+  int sleeps = 0;
+  for (int i = 0; i < 200; ++i) {
+    segment.Iterate(0, 1);
+    segment.Pass();
+    const NetSegment::Next next = segment.last();
+    EXPECT_TRUE(next.alone);
+    if (!next.at_once && next.deadline_ns > segment.now() + 2 * kMs) ++sleeps;
+  }
+  EXPECT_GT(sleeps, 180);
+  segment.Start(1);
+  segment.Run(1000);
+  segment.Iterate(0, 1);
+  segment.Pass();
+  EXPECT_FALSE(segment.last().alone);
+  segment.Run(100);
+  EXPECT_EQ(segment.weights(1), segment.weights(0));
+}
+
 TEST(NetSegment, SendsWhatAnotherSegmentMergedAfterItsIterationsWereCounted) {
   Segment segment(2, 900);
   segment.StartAll();

@@ -49,6 +49,14 @@ TEST(StalenessWatch, DoesNotWarnOfWhatPasses) {
   }
 }
 
+TEST(StalenessWatch, KnowsNoMoreIterationsThanThereWere) {
+  Watched segment;
+  segment.Second(100, 1, 50, 50);
+  for (int i = 1; i < 100; ++i) segment.Second(100, 0, 50, 50);  // another chunk each time
+  EXPECT_EQ(segment.watch().iterations(), 10'000);
+  EXPECT_CONTAINS(segment.watch().Warning(), "about 10000 iterations of the cluster");
+}
+
 // Without training: during tests, and at the end of a run, when all remaining progress is sent.
 TEST(StalenessWatch, CountsSecondsOfTrainingAlone) {
   Watched segment;

@@ -4,16 +4,19 @@
 #include <array>
 #include <barrier>
 #include <cmath>
+#include <fstream>
 #include <memory>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "millrace/metrics.h"
 #include "test/support/etcd_server.h"
 #include "test/support/eventually.h"
 #include "test/support/free_port.h"
 #include "test/support/log_watch.h"
+#include "test/support/one_processor.h"
 #include "test/support/support.h"
 #include "test/train/two_nodes.h"
 
@@ -81,6 +84,33 @@ TEST(ClusterMember, MergesACopyThatTheProgramTrains) {
   EXPECT_CONTAINS(ErrorOf([&] { a.Merge(own, base); }), "ClusterMember::Merge: element 7 is inf");
   EXPECT_EQ(base, before);
   EXPECT_EQ((*arrays)[0].weights[7], 0);
+}
+
+// Where the thread that trains has no processor to itself, segments limit what they take.
+TEST(ClusterMember, LeavesTheProcessorToTheThreadThatTrains) {
+  int64_t cpu_ns = 0;
+  std::ifstream("/proc/thread-self/schedstat") >> cpu_ns;
+  if (cpu_ns == 0) GTEST_SKIP() << "this kernel does not count waiting times";
+  TempDir folder;
+  const std::string topology = TwoNodes(folder / "");
+  const OneProcessor processor;
+  auto arrays = std::make_unique<std::array<Array, 2>>();
+  MetricsRegistry registry;
+  ClusterMember a({.topology = topology, .node = "a", .metrics = &registry}, (*arrays)[0].weights);
+  ClusterMember b({.topology = topology, .node = "b"}, (*arrays)[1].weights);
+  a.Join();
+  b.Join();
+  const auto duty = [&] { return registry.Read().Value("segment s", "duty"); };
+  EXPECT_EQ(duty(), 1);
+  const std::vector<float> update(10000, 1.0f);
+  const SteadyClock clock;
+  const double end = clock.NowSeconds() + 300;
+  while (duty() == 1 && clock.NowSeconds() < end) {
+    for (int n = 0; n < 100; ++n) a.Add(update);
+  }
+  EXPECT_LT(duty(), 1);
+  a.Leave();
+  b.Leave();
 }
 
 TEST(ClusterMember, JoinsAndLeavesByARegistry) {

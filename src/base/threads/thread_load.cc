@@ -19,6 +19,7 @@ bool ThreadLoad::ReadTimes(int fd, ThreadTimes* times) {
 ThreadLoad::Member::Member(ThreadLoad* load)
     : load_(*load), schedstat_(open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {
   ReadTimes(schedstat_.get(), &joined_);
+  read_ = joined_;
   std::lock_guard lock(load_.mutex_);
   place_ = load_.members_.insert(load_.members_.end(), this);
 }
@@ -29,17 +30,17 @@ ThreadLoad::Member::~Member() {
   AddTo(&load_.left_);
 }
 
-void ThreadLoad::Member::AddTo(ThreadTimes* times) const {
+void ThreadLoad::Member::AddTo(ThreadTimes* times) {
   ThreadTimes now;
-  if (!ReadTimes(schedstat_.get(), &now)) return;
-  times->cpu_ns += now.cpu_ns - joined_.cpu_ns;
-  times->waiting_ns += now.waiting_ns - joined_.waiting_ns;
+  if (ReadTimes(schedstat_.get(), &now)) read_ = now;
+  times->cpu_ns += read_.cpu_ns - joined_.cpu_ns;
+  times->waiting_ns += read_.waiting_ns - joined_.waiting_ns;
 }
 
 ThreadTimes ThreadLoad::Read() const {
   std::lock_guard lock(mutex_);
   ThreadTimes all = left_;
-  for (const Member* member : members_) member->AddTo(&all);
+  for (Member* member : members_) member->AddTo(&all);
   return all;
 }
 

@@ -20,7 +20,7 @@ struct ThreadTimes {
 // Thread-safe.
 class ThreadLoad {
  public:
-  // Membership of one thread. Constructed and destroyed on that thread.
+  // Membership of one thread. Constructed on that thread; may outlive it.
   class Member {
    public:
     // `load` must outlive the member.
@@ -31,11 +31,12 @@ class ThreadLoad {
 
    private:
     friend class ThreadLoad;
-    // Adds the times since the thread joined.
-    void AddTo(ThreadTimes* times) const;
+    // Adds the times since the thread joined; of one that has ended, those of the last call.
+    void AddTo(ThreadTimes* times);
     ThreadLoad& load_;
     FileDescriptor schedstat_;
     ThreadTimes joined_;  // times of the thread when it joined
+    ThreadTimes read_;    // as of the last call of AddTo
     std::list<Member*>::iterator place_;
   };
 

@@ -421,9 +421,14 @@ bool Exchange::quiescent() const {
          takeover_.idle() && worker_.idle() && master_.idle() && outbox_.posted() == 0;
 }
 
+bool Exchange::alone() const {
+  return in_sync() && view().members.size() == 1 && takeover_.idle() && !table_.has_replies() &&
+         outbox_.posted() == 0 && !master_.HasDeferredToMerge();
+}
+
 int64_t Exchange::NextEvent(int64_t now) const {
   if (outbox_.posted() > 0 || master_.HasDeferredToMerge()) return now;
-  if (quiescent()) return membership_.NextEvent();
+  if (quiescent() || alone()) return membership_.NextEvent();
   if (table_.has_replies()) return now;
   return std::min(membership_.NextEvent(),
                   now + std::min(config_.push_after_ns, config_.resend_ns) / 4);

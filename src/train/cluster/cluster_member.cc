@@ -3,10 +3,13 @@
 #include <bit>
 #include <cmath>
 #include <exception>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "base/registration.h"
 #include "base/threads/range_lock.h"
+#include "base/threads/thread_load.h"
 #include "millrace/cluster.h"
 #include "solver/solver.h"
 #include "train/cluster/node_runner.h"
@@ -60,6 +63,7 @@ class ClusterMember::Impl {
                                       .start = options.iteration,
                                       .iterations = &clock_,
                                       .replica_device = HostReplica(&locks_),
+                                      .solvers = &load_,
                                       .registry = options.metrics});
     slot_ = clock_.RegisterSolver();
   }
@@ -119,6 +123,7 @@ class ClusterMember::Impl {
       runner_->PublishFailed(std::current_exception());
       throw;
     }
+    CountThread();
     const int64_t begin_ns = time_.NowNs();
     for (size_t offset = 0; offset < weights_.size(); offset += kBlock) {
       const std::span<float> part =
@@ -161,6 +166,14 @@ class ClusterMember::Impl {
     }
   }
 
+  // Segments leave the processor to the thread that trains (topology.proto, pace).
+  void CountThread() {
+    if (counted_ && trainer_ == std::this_thread::get_id()) return;
+    trainer_ = std::this_thread::get_id();
+    counted_.reset();
+    counted_.emplace(&load_);
+  }
+
   enum class State { kNew, kJoined, kEnding, kEnded };
 
   [[noreturn]] void Refuse(const char* function) const {
@@ -180,6 +193,9 @@ class ClusterMember::Impl {
   RangeLock locks_;
   RangeLock::Shared holder_;
   int slot_ = -1;
+  ThreadLoad load_;
+  std::thread::id trainer_;                   // last caller of Update
+  std::optional<ThreadLoad::Member> counted_;  // that thread
   int64_t last_ns_ = -1, max_iteration_ns_ = 0;
   std::unique_ptr<NodeRunner> runner_;
 };
