@@ -208,6 +208,13 @@ class Chaos {
     options.least_accuracy = least_accuracy_;
     const TrainingResult result = Train(mode.name, options);
     PrintGoodput(mode.name, result.fault_rate, result.rate, result.join_seconds);
+    if (result.rate > 0 && result.present > 0) {
+      std::printf(
+          "%s: %.2f of the nodes were in sync on average: each of them at %.2f of its rate "
+          "when whole\n",
+          mode.name, result.present, result.fault_rate / result.rate / result.present);
+      std::fflush(stdout);
+    }
     if (index == 0) udp_share_ = result.rate > 0 ? result.fault_rate / result.rate : 0;
     for (size_t kind = 0; kind < size_t{kFaultKinds}; ++kind) {
       counts_.injected[kind] += result.faults.injected[kind];

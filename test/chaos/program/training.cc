@@ -252,8 +252,10 @@ void Training::InjectFaults() {
   const double begin = Now();
   const int64_t iterations_before = MaxIterations();
   size_t next = 0;
+  double present = 0, before = 0;
   while (Step()) {
     const double now = Now() - begin;
+    present += Present() * (now - std::exchange(before, now));
     injector_->EndDue(now);
     for (; next < plan.size() && plan[next].begin <= now; ++next) {
       // If this machine stalled past the end of the fault, the fault is skipped.
@@ -263,8 +265,16 @@ void Training::InjectFaults() {
     if (now >= options_.fault_seconds || enough) break;
   }
   result_.fault_rate = static_cast<double>(MaxIterations() - iterations_before) / (Now() - begin);
+  result_.present = before > 0 ? present / before : 0;
   injector_->EndDue(-1);
   log_ << Now() << " faults are over at iteration " << MaxIterations() << std::endl;
+}
+
+double Training::Present() const {
+  const auto count = std::count_if(nodes_.begin(), nodes_.end(), [](const auto& node) {
+    return node->running() && !node->frozen() && node->view().in_sync;
+  });
+  return static_cast<double>(count) / static_cast<double>(nodes_.size());
 }
 
 int64_t Training::Reserve() const {

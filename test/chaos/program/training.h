@@ -46,6 +46,7 @@ struct TrainingResult {
   int64_t iterations = 0;            // final count of the nodes
   double rate = 0;                   // iterations per second after the faults
   double fault_rate = 0;             // the same during the faults
+  double present = 0;                // share of the nodes that were in sync during the faults, mean
   std::vector<double> join_seconds;  // of processes that were started during the faults
   int starts = 0;                    // process starts
   int models_checked = 0;            // intermediate models
@@ -82,6 +83,8 @@ class Training {
   void PruneSnapshots();
   void CheckWeights(const std::string& model);
   void TimeIterations();
+  // The share of the nodes that run and are in sync.
+  double Present() const;
 
   // The verdict.
   void JudgeCounts();
