@@ -91,7 +91,7 @@ NetSegment::Next NetSegment::Work(int64_t now_ns) {
   const bool waits = busy_ || !unsent_gossip_.empty() || accepted_count_ != reclaimed_;
   next.what = waits ? WaitFor::kReceiveOrSend : WaitFor::kReceive;
   if (waits) next.deadline_ns = std::max(next.deadline_ns, now_ns + kTryAgainNs);
-  next.alone = exchange_->alone();
+  next.alone = exchange_->alone() && !state_.flush_.load(std::memory_order_relaxed) && !leaving_;
   return next;
 }
 

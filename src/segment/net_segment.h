@@ -149,7 +149,8 @@ class NetSegment {
     bool at_once = false;     // another pass has work now
     int64_t deadline_ns = 0;  // otherwise: time of the next pass if nothing arrives before
     WaitFor what = WaitFor::kReceive;
-    bool alone = false;  // Exchange::alone: only frames, deadlines and requests need a pass
+    // Exchange::alone, before the end of the run: only frames, deadlines and requests need a pass.
+    bool alone = false;
   };
 
   // `weights`: `count` floats in the memory of `replica_device`. They outlive the segment; solvers
