@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/fnv1a.h"
+#include "exchange/kernels/rules/default_merge_rule.h"
 #include "millrace/transport_registry.h"
 #include "segment/auth/key_file.h"
 
@@ -130,7 +131,8 @@ std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& 
     segments.push_back(
         {MakeSegment(topology, plan, segment, top, incarnation, replica, gossip, registry.get()),
          {.busy_poll = segment.busy_poll,
-          .pace = {.share = segment.solver_share / count},
+          .pace = {.share = segment.solver_share / count,
+                   .stale_own_iterations = plan.scales_rate ? kMaxAveragedIterations : 0},
           .solvers = segment.solver_share < 1 ? replica.solvers : nullptr},
          segment.begin == 0,
          plan.node != 0 && top == plan.node,

@@ -100,12 +100,6 @@ void NetSegment::SetPace(double duty, double taken) {
   slowed_ = duty < 1;
 }
 
-double NetSegment::MeanExchanges() const {
-  const ExchangeStats& stats = exchange_->stats();
-  const uint64_t sent = stats.sent[static_cast<size_t>(FrameType::kPosition)];
-  return static_cast<double>(sent + stats.positions_taken) / exchange_->table().size();
-}
-
 // A pass while the peers found so far refuse this node's settings: it neither joins them nor
 // bootstraps a run. It continues the handshake, because a compatible peer may appear and because
 // refusing peers report the node that they refused.

@@ -167,8 +167,8 @@ class NetSegment {
   // solvers' time that it took. Both are published as metrics. A duty below 1 throttles the
   // exchange (Exchange::SetThrottled).
   void SetPace(double duty, double taken);
-  // Exchanges of a chunk so far (exchange/protocol/peer_metrics.h), averaged over the chunks.
-  double MeanExchanges() const;
+  // Sweeps over the chunks so far (exchange/protocol/peer_metrics.h).
+  double sweeps() const { return exchange_->metrics().sweeps(); }
 
   const std::string& name() const { return config_.name; }
   Transport& transport() { return *transport_; }

@@ -69,9 +69,11 @@ double Pace::Wanted(int64_t elapsed_ns, const PaceCounters& since) {
   const auto iterations = static_cast<double>(since.iterations);
   const double stale = iterations / std::max(since.exchanges, 1e-3);
   stale_ += kPeriodSmoothing * (stale - stale_);
-  if (stale_ > config_.stale_iterations) {
-    factor = std::max(factor, std::min(stale_ / config_.stale_iterations, kMaxRise));
+  double limit = config_.stale_iterations;
+  if (config_.stale_own_iterations > 0) {
+    limit = std::min(limit, config_.stale_own_iterations * std::max(since.members, 1u));
   }
+  if (stale_ > limit) factor = std::max(factor, std::min(stale_ / limit, kMaxRise));
   return duty_ * factor;
 }
 

@@ -15,9 +15,10 @@
 // `lost`.
 //
 // The duty does not fall so low that exchanges become stale: if more than `stale_iterations`
-// cluster iterations lie between two exchanges of a chunk, the duty rises again, whatever the
-// solvers lose. It limits both directions: a resting thread receives nothing, and transports then
-// give no credits to the sending peers.
+// cluster iterations lie between two exchanges of a chunk, or on average more than
+// `stale_own_iterations` of one member, the duty rises again, whatever the solvers lose. It limits
+// both directions: a resting thread receives nothing, and transports then give no credits to the
+// sending peers.
 //
 // Pure logic: time and counters are arguments. Not thread-safe.
 #ifndef MILLRACE_SEGMENT_PACE_H_
@@ -33,6 +34,7 @@ struct PaceConfig {
   // Share of the solvers' processor time that the segment may take; above 0. 1 or more: no limit.
   double share = 0.05;
   double stale_iterations = 64;
+  double stale_own_iterations = 0;  // 0: no limit
 };
 
 // Counters since the segment's start. They never decrease, except `iterations` at a change of view.
@@ -40,8 +42,9 @@ struct PaceCounters {
   int64_t segment_cpu_ns = 0;  // of the segment's thread
   ThreadTimes solvers;
   int solver_threads = 0;   // now
-  double exchanges = 0;     // per chunk, averaged over the chunks
+  double exchanges = 0;     // of each chunk
   uint64_t iterations = 0;  // of the cluster
+  uint32_t members = 1;     // of the segment now; not a counter
 };
 
 class Pace {

@@ -71,8 +71,9 @@ void SegmentThread::Measure(int64_t now_ns, int64_t cpu_ns, Pace* pace) {
   pace->Update(now_ns, {.segment_cpu_ns = cpu_ns,
                         .solvers = options_.solvers->Read(),
                         .solver_threads = options_.solvers->threads(),
-                        .exchanges = segment_.MeanExchanges(),
-                        .iterations = segment_.state().global_iterations()});
+                        .exchanges = segment_.sweeps(),
+                        .iterations = segment_.state().global_iterations(),
+                        .members = segment_.state().members()});
   segment_.SetPace(pace->duty(), pace->taken());
   if (!pace->TakeUncounted()) return;
   LOG(INFO) << "Segment " << segment_.name() << ": this system does not count the processor times "

@@ -60,7 +60,12 @@ class PaceTest : public testing::Test {
     counters_.iterations = static_cast<uint64_t>(iterations_);
   }
 
-  Pace pace_{{.share = 0.05, .stale_iterations = 64}};
+  explicit PaceTest(double stale_own_iterations = 0)
+      : pace_(
+            {.share = 0.05, .stale_iterations = 64, .stale_own_iterations = stale_own_iterations}) {
+  }
+
+  Pace pace_;
   PaceCounters counters_;
   int64_t now_ = kOneSecond, rested_most_ = 0;
   double iterations_ = 0;
@@ -154,6 +159,28 @@ TEST_F(PaceTest, TakesMoreThanItsShareBeforeExchangesBecomeStale) {
   // 100 iterations a second, and 64 of them between exchanges.
   EXPECT_NEAR(used_, 100.0 / 64 / 10, 0.03);
   EXPECT_GT(pace_.taken(), 0.1);
+}
+
+class PaceOfAveragesTest : public PaceTest {
+ protected:
+  PaceOfAveragesTest() : PaceTest(3.5) {}
+};
+
+// Members that average their progress learn only as fast as their exchanges are fresh.
+TEST_F(PaceOfAveragesTest, TakesMoreBeforeTheIterationsOfOneMemberBecomeStale) {
+  const Machine machine{.exchanges_per_cpu_second = 50, .iterations_per_second = 100};
+  counters_.members = 4;
+  Run(machine, 20 * kOneSecond);
+  Run(machine, 10 * kOneSecond);
+  EXPECT_NEAR(used_, 100.0 / (4 * 3.5) / 50, 0.03);
+  counters_.members = 16;  // 56 iterations of all
+  Run(machine, 20 * kOneSecond);
+  Run(machine, 10 * kOneSecond);
+  EXPECT_NEAR(used_, 100.0 / (16 * 3.5) / 50, 0.01);
+  counters_.members = 32;  // at most 64
+  Run(machine, 20 * kOneSecond);
+  Run(machine, 10 * kOneSecond);
+  EXPECT_NEAR(kWithCaches * used_, 0.05, 0.01);
 }
 
 TEST_F(PaceTest, KeepsItsLeastDutyThoughNothingIsExchanged) {

@@ -194,7 +194,7 @@ class ClusterMember::Impl {
   RangeLock::Shared holder_;
   int slot_ = -1;
   ThreadLoad load_;
-  std::thread::id trainer_;                   // last caller of Update
+  std::thread::id trainer_;                    // last caller of Update
   std::optional<ThreadLoad::Member> counted_;  // that thread
   int64_t last_ns_ = -1, max_iteration_ns_ = 0;
   std::unique_ptr<NodeRunner> runner_;

@@ -18,6 +18,10 @@ inline constexpr int kMaxAdditiveMembers = 8;
 // learning rate (docs/benchmarks/learning.md).
 inline constexpr int kMinAveragingMembers = 3, kMaxAveragingMembers = 16;
 
+// Iterations of one member between two exchanges up to which its learning rate is multiplied in
+// full (RateScale): a segment of such members does not leave more of them to the solvers.
+inline constexpr double kMaxAveragedIterations = 3.5;
+
 // Whether this value of Topology.scaling multiplies the learning rate. None: it is not one of
 // kScalings.
 inline constexpr char kScalings[] = "linear or none";
