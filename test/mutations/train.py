@@ -17,6 +17,9 @@ FAILURES, SCORES = "src/cluster/peer_failures.cc", "src/train/evaluation/score_c
 VIEW, PLAIN = "src/train/net_view.cc", "src/nn/plain_values.cc"
 
 MUTANTS = [
+    # ---- A program's own loop ----------------------------------------------
+    ("the-loop-of-a-program-does-not-count",
+     "src/train/cluster/cluster_member.cc", "CountThread", "counted_.emplace(&load_);", ""),
     # ---- The end of a run ---------------------------------------------------
     ("minus-zero-keeps-nodes-apart",
      TERMINATION, "TerminationDetector::Checksum", "for (float& weight : piece) weight += 0.0f;", ""),
