@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "exchange/kernels/rules/default_merge_rule.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 #include "solver/rate_scale.h"
@@ -242,6 +243,18 @@ TEST(RateScale, FallsWithTheStalenessOfExchanges) {
   EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 400 * kMax), 1);
   EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 4, 2 * kMax), 2);
   EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 4, 3 * kMax), 4.0f / 3);
+}
+
+// So segments of such nodes leave no more of them to the solvers (segment/pace.h).
+TEST(RateScale, IsWholeUpToTheIterationsThatThePaceAllows) {
+  for (int nodes = kMinAveragingMembers; nodes <= kMaxAveragingMembers; ++nodes) {
+    for (const char* type : {"SGD", "Adam"}) {
+      EXPECT_FLOAT_EQ(RateScale::FactorOf(type, nodes, nodes * kMaxAveragedIterations),
+                      RateScale::FreshFactorOf(type, nodes))
+          << type << ' ' << nodes;
+    }
+  }
+  EXPECT_LT(RateScale::FactorOf("SGD", 4, 4.1 * kMaxAveragedIterations), 4);
 }
 
 TEST(LrPolicy, SavesTheStepOfTheLastIteration) {

@@ -10,13 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "exchange/kernels/rules/default_merge_rule.h"
 #include "train/cluster/connect_ranks.h"
 
 namespace millrace::inline train {
 namespace {
-
-static_assert(RateScale::kMaxProgress / RateScale::kMaxFactor == kMaxAveragedIterations);
 
 // Interval at which other nodes' settings are read.
 constexpr int64_t kCompareNs = 200'000'000;
