@@ -19,6 +19,8 @@ constexpr double kCacheCost = 0.6;
 constexpr double kTrains = 0.02;
 // Processor time that the thread can save up by resting, ns.
 constexpr double kBurstNs = 1'000'000;
+// Up to so many members, averages bear as many iterations of all of them together (RateScale).
+constexpr uint32_t kFewMembers = 4;
 // Longest time that the thread rests, with pauses, for time that it has used. Without a bound, one
 // long pass, such as one after a change of view, would hold it up for hundreds of times as long.
 constexpr double kMaxDebtNs = 1'000'000'000;
@@ -71,7 +73,7 @@ double Pace::Wanted(int64_t elapsed_ns, const PaceCounters& since) {
   stale_ += kPeriodSmoothing * (stale - stale_);
   double limit = config_.stale_iterations;
   if (config_.stale_own_iterations > 0) {
-    limit = std::min(limit, config_.stale_own_iterations * std::max(since.members, 1u));
+    limit = std::min(limit, config_.stale_own_iterations * std::max(since.members, kFewMembers));
   }
   if (stale_ > limit) factor = std::max(factor, std::min(stale_ / limit, kMaxRise));
   return duty_ * factor;

@@ -15,8 +15,8 @@
 // `lost`.
 //
 // The duty does not fall so low that exchanges become stale: if more than `stale_iterations`
-// cluster iterations lie between two exchanges of a chunk, or on average more than
-// `stale_own_iterations` of one member, the duty rises again, whatever the solvers lose. It limits
+// cluster iterations lie between two exchanges of a chunk, or more than `stale_own_iterations` times
+// the number of members, at least four, the duty rises again, whatever the solvers lose. It limits
 // both directions: a resting thread receives nothing, and transports then give no credits to the
 // sending peers.
 //
@@ -34,7 +34,7 @@ struct PaceConfig {
   // Share of the solvers' processor time that the segment may take; above 0. 1 or more: no limit.
   double share = 0.05;
   double stale_iterations = 64;
-  double stale_own_iterations = 0;  // 0: no limit
+  double stale_own_iterations = 0;  // of one member; 0: no limit
 };
 
 // Counters since the segment's start. They never decrease, except `iterations` at a change of view.

@@ -173,6 +173,10 @@ TEST_F(PaceOfAveragesTest, TakesMoreBeforeTheIterationsOfOneMemberBecomeStale) {
   Run(machine, 20 * kOneSecond);
   Run(machine, 10 * kOneSecond);
   EXPECT_NEAR(used_, 100.0 / (4 * 3.5) / 50, 0.03);
+  counters_.members = 2;  // as many of all
+  Run(machine, 20 * kOneSecond);
+  Run(machine, 10 * kOneSecond);
+  EXPECT_NEAR(used_, 100.0 / (4 * 3.5) / 50, 0.03);
   counters_.members = 16;  // 56 iterations of all
   Run(machine, 20 * kOneSecond);
   Run(machine, 10 * kOneSecond);

@@ -1,5 +1,6 @@
 #include "solver/lr_policy.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -249,11 +250,13 @@ TEST(RateScale, FallsWithTheStalenessOfExchanges) {
 TEST(RateScale, IsWholeUpToTheIterationsThatThePaceAllows) {
   for (int nodes = kMinAveragingMembers; nodes <= kMaxAveragingMembers; ++nodes) {
     for (const char* type : {"SGD", "Adam"}) {
-      EXPECT_FLOAT_EQ(RateScale::FactorOf(type, nodes, nodes * kMaxAveragedIterations),
+      const double staleness = std::max(nodes, 4) * kMaxAveragedIterations;
+      EXPECT_FLOAT_EQ(RateScale::FactorOf(type, nodes, staleness),
                       RateScale::FreshFactorOf(type, nodes))
           << type << ' ' << nodes;
     }
   }
+  EXPECT_LT(RateScale::FactorOf("SGD", 3, 4.1 * kMaxAveragedIterations), 3);
   EXPECT_LT(RateScale::FactorOf("SGD", 4, 4.1 * kMaxAveragedIterations), 4);
 }
 
