@@ -1,6 +1,5 @@
 #include "segment/staleness_watch.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -12,14 +11,18 @@ void StalenessEstimate::Update(uint64_t iterations, double sweeps) {
   const bool goes_on = begun_ && iterations >= begin_iterations_;
   if (goes_on && iterations - begin_iterations_ < kWindow) return;
   if (goes_on) {
-    // Halving smooths the sums, and bridges windows with few exchanges.
-    recent_iterations_ =
-        recent_iterations_ / 2 + static_cast<double>(iterations - begin_iterations_);
-    recent_sweeps_ = recent_sweeps_ / 2 + (sweeps - begin_sweeps_);
-    // The halved exchanges of a segment that has stopped approach 0.
-    if (recent_sweeps_ > 0) {
-      iterations_ = std::min(recent_iterations_ / recent_sweeps_, static_cast<double>(iterations));
-    }
+    const auto made = static_cast<double>(iterations - begin_iterations_);
+    const double swept = sweeps - begin_sweeps_;
+    // Halving smooths the sums. A window with few exchanges is not at its end: halving in each of
+    // many such windows would forget the exchanges before them.
+    const bool ends = swept >= kMinSweeps;
+    const double kept = ends ? 0.5 : 1;
+    const double sum = kept * recent_iterations_ + made;
+    const double sum_swept = kept * recent_sweeps_ + swept;
+    if (sum_swept > 0) iterations_ = sum / sum_swept;
+    if (!ends) return;
+    recent_iterations_ = sum;
+    recent_sweeps_ = sum_swept;
   }
   begun_ = true;
   begin_iterations_ = iterations;

@@ -23,12 +23,13 @@ struct StalenessCounts {
 // Cluster iterations between two exchanges of a chunk, over the last windows of training.
 class StalenessEstimate {
  public:
-  // Least iterations of the cluster in a window.
+  // Least iterations of the cluster, and sweeps over the chunks, in a window.
   static constexpr uint64_t kWindow = 64;
+  static constexpr double kMinSweeps = 0.5;
 
   // Takes both counters of StalenessCounts. Call it at least once in an iteration of this node.
   void Update(uint64_t iterations, double sweeps);
-  // 0: not known yet. At most all iterations of the cluster.
+  // 0: not known yet.
   double iterations() const { return iterations_; }
 
  private:

@@ -49,12 +49,34 @@ TEST(StalenessWatch, DoesNotWarnOfWhatPasses) {
   }
 }
 
-TEST(StalenessWatch, KnowsNoMoreIterationsThanThereWere) {
-  Watched segment;
-  segment.Second(100, 1, 50, 50);
-  for (int i = 1; i < 100; ++i) segment.Second(100, 0, 50, 50);  // another chunk each time
-  EXPECT_EQ(segment.watch().iterations(), 10'000);
-  EXPECT_CONTAINS(segment.watch().Warning(), "about 10000 iterations of the cluster");
+// Iterations of microseconds: between two exchanges there are many calls, each of which could end a
+// window.
+TEST(StalenessEstimate, CountsTheIterationsBetweenExchangesHoweverOftenItIsCalled) {
+  for (const int calls : {1, 5, 50, 500}) {
+    StalenessEstimate estimate;
+    uint64_t iterations = 0;
+    for (int sweeps = 1; sweeps < 100; ++sweeps) {
+      for (int i = 0; i < calls; ++i) {
+        estimate.Update(iterations += 100, sweeps);
+        if (sweeps < 10) continue;
+        EXPECT_GT(estimate.iterations(), 0.45 * calls * 100) << calls << ' ' << i;
+        EXPECT_LT(estimate.iterations(), 2 * calls * 100) << calls << ' ' << i;
+      }
+    }
+  }
+}
+
+TEST(StalenessEstimate, RisesWhileNothingIsExchanged) {
+  StalenessEstimate estimate;
+  for (int i = 0; i < 10; ++i) estimate.Update(100 * i, i);
+  EXPECT_NEAR(estimate.iterations(), 100, 1);
+  double before = estimate.iterations();
+  for (uint64_t i = 10; i < 1000; ++i) {
+    estimate.Update(100 * i, 9);
+    EXPECT_GT(estimate.iterations(), before);
+    before = estimate.iterations();
+  }
+  EXPECT_LE(before, 100'000);
 }
 
 // Without training: during tests, and at the end of a run, when all remaining progress is sent.
