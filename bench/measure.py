@@ -21,6 +21,11 @@ def has_torch():
                           stderr=subprocess.DEVNULL).returncode == 0
 
 
+def has_millrace_torch(build):
+    """Whether millrace.torch can run: python3-torch is installed, and `make python` was called."""
+    return has_torch() and os.path.isdir(os.path.join(build, "python/millrace"))
+
+
 def torch_environment(build):
     """The environment of a process with PyTorch, and with millrace of this build folder.
 

@@ -9,8 +9,8 @@ FOLDER has MNIST's four IDX files, gzipped or not. The net, its initial weights'
 schedule are those of examples/mnist/lenet_solver.prototxt. Rank r of n takes the records i with
 i mod n = r in their order, as Millrace's data layer does, in batches of 64. Each rank computes its
 share of a test; with millrace.torch rank 0 tests its own model while the others train, and the
-learning rate follows the iterations of all. Rank 0 prints a line of JSON for each test: seconds since all ranks were ready,
-iterations of all ranks together, and the accuracy on all 10,000 test images.
+learning rate follows the iterations of all. Rank 0 prints a line of JSON for each test: seconds since
+all ranks were ready, iterations of all ranks together, and the accuracy on all 10,000 test images.
 """
 import argparse
 import gzip
@@ -83,8 +83,8 @@ def main():
     memory_format, optimizer = options.settings.split(",")
     memory_format = torch_peer.FORMATS[memory_format]
     images, labels = records(options.data, "train", options.rank, world)
-    test_images, test_labels = records(options.data, "t10k", *((0, 1) if joins else
-                                                              (options.rank, world)))
+    share = (0, 1) if joins else (options.rank, world)
+    test_images, test_labels = records(options.data, "t10k", *share)
     model = torch_peer.lenet()
     initialize(model)
     model = model.to(memory_format=memory_format)
@@ -124,10 +124,9 @@ def main():
         distributed.barrier()
     start, step, iteration = time.perf_counter(), 0, 0
     while iteration < options.iterations:
+        rate = options.rate * (1 + 1e-4 * (iteration if joins else step)) ** -0.75
         for group in rule.param_groups:
-            steps = iteration if joins else step
-            group["lr"] = (options.rate * (1 + 1e-4 * steps) ** -0.75 *
-                           (2 if "twice" in group else 1))
+            group["lr"] = rate * (2 if "twice" in group else 1)
         rule.zero_grad(set_to_none=True)
         batch, wanted = batch_of(step)
         loss(trained(batch), wanted).backward()

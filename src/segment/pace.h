@@ -42,7 +42,7 @@ struct PaceCounters {
   int64_t segment_cpu_ns = 0;  // of the segment's thread
   ThreadTimes solvers;
   int solver_threads = 0;   // now
-  double exchanges = 0;     // of each chunk
+  double exchanges = 0;     // sweeps over the chunks
   uint64_t iterations = 0;  // of the cluster
   uint32_t members = 1;     // of the segment now; not a counter
 };

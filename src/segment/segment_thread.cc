@@ -60,7 +60,7 @@ void SegmentThread::Run() {
     if (rest == 0 && (next.at_once || options_.busy_poll)) continue;
     const int64_t coalesce_ns = coalescing.Ns(now, segment_.state().progress());
     const int64_t pause_ns = next.alone ? rest : std::max(coalesce_ns, rest);
-    if (pause_ns > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(pause_ns));
+    std::this_thread::sleep_for(std::chrono::nanoseconds(pause_ns));
     if (next.at_once) continue;
     const int64_t look_ns = next.alone ? options_.look_alone_ns : options_.look_ns;
     segment_.transport().Wait(std::min(next.deadline_ns, now + look_ns), next.what);

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <ctime>
-#include <fstream>
 #include <optional>
 #include <thread>
 
@@ -28,9 +27,7 @@ void Burn(int64_t cpu_ns) {
 class ThreadLoadTest : public testing::Test {
  protected:
   void SetUp() override {
-    int64_t cpu_ns = 0;
-    std::ifstream("/proc/thread-self/schedstat") >> cpu_ns;
-    if (cpu_ns == 0) GTEST_SKIP() << "this kernel does not count waiting times";
+    if (!test::CountsWaitingTimes()) GTEST_SKIP() << "this kernel does not count waiting times";
   }
   ThreadLoad load_;
 };

@@ -5,7 +5,17 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <cstdint>
+#include <fstream>
+
 namespace millrace::test {
+
+// Whether the kernel counts how long threads wait for a processor.
+inline bool CountsWaitingTimes() {
+  int64_t cpu_ns = 0;
+  std::ifstream("/proc/thread-self/schedstat") >> cpu_ns;
+  return cpu_ns != 0;
+}
 
 // Restricts the calling thread, and those that it starts, to the first of its processors, until the
 // end of the block.

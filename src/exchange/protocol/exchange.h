@@ -92,7 +92,7 @@ class Exchange {
   // Whether this node is in sync and no frame, diff, reply or takeover is outstanding, as far as it
   // knows.
   bool quiescent() const;
-  // Whether no other node is in the view, and none has to be answered: progress interests nobody.
+  // Whether this node is the only member and owes no answer: its progress is sent to nobody.
   bool alone() const;
   // Time at which Send next has work if neither a frame nor progress arrives before; `now` or
   // earlier if immediately.

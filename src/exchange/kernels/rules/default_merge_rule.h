@@ -18,10 +18,10 @@ inline constexpr int kMaxAdditiveMembers = 8;
 // learning rate (docs/benchmarks/learning.md).
 inline constexpr int kMinAveragingMembers = 3, kMaxAveragingMembers = 16;
 
-// Iterations of one of four members or more between two exchanges up to which its learning rate is
-// multiplied in full (RateScale). Beyond them the speed of learning falls with their number s, as
-// 1 / (s + c), whatever an exchange costs (c iterations); below them it rises, as 1 / (1 + c / s).
-// So segments of such members pace themselves to this number.
+// The largest number of iterations of a member between two exchanges at which four members or more
+// multiply their learning rate in full (RateScale). They learn fastest at this number s, whatever
+// an exchange costs: if it costs c iterations, their speed falls as 1 / (s + c) beyond, and rises
+// as 1 / (1 + c / s) below. So their segments are paced to it.
 inline constexpr double kMaxAveragedIterations = 3.5;
 
 // Whether this value of Topology.scaling multiplies the learning rate. None: it is not one of
