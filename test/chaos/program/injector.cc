@@ -75,6 +75,7 @@ void FaultInjector::Poll() {
     if (IsForgery(fault.kind)) bad_.Forge(ForgeryOf(fault.kind), kForgedAtOnce);
   }
   for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (!active_.empty()) nodes_[i]->NoteFault();
     if (!wanted_[i] || nodes_[i]->running()) continue;
     nodes_[i]->Start(std::exchange(clock_shift_[i], 0));
     wanted_[i] = down_[i] = false;

@@ -207,7 +207,7 @@ class Chaos {
     options.snapshot_interval = std::max<int64_t>(100, static_cast<int64_t>(3 * rate_));
     options.least_accuracy = least_accuracy_;
     const TrainingResult result = Train(mode.name, options);
-    PrintGoodput(mode.name, result.fault_rate, result.rate, result.join_seconds);
+    PrintGoodput(mode.name, result.fault_rate, result.rate, result.joins);
     if (result.rate > 0 && result.present > 0) {
       std::printf(
           "%s: %.2f of the nodes were in sync on average: each of them at %.2f of its rate "
@@ -264,16 +264,27 @@ class Chaos {
 
   // What a run gets done under faults, of what it gets done when it is whole.
   static void PrintGoodput(const char* name, double fault_rate, double rate,
-                           std::vector<double> joins) {
-    std::sort(joins.begin(), joins.end());
+                           const std::vector<JoinTime>& joins) {
     std::printf("%s: %.1f iterations/s under faults, %.1f when whole: goodput %.2f", name,
                 fault_rate, rate, rate > 0 ? fault_rate / rate : 0);
-    if (!joins.empty()) {
-      std::printf("; %zu processes were back after %.1f s (median), %.1f s (most)", joins.size(),
-                  joins[joins.size() / 2], joins.back());
-    }
+    PrintJoins("processes were back", joins, [](const JoinTime&) { return true; });
+    PrintJoins("met no fault on the way", joins,
+               [](const JoinTime& join) { return !join.met_fault; });
     std::printf("\n");
     std::fflush(stdout);
+  }
+
+  // The times of those for which `counts` is true.
+  static void PrintJoins(const char* what, const std::vector<JoinTime>& joins,
+                         bool (*counts)(const JoinTime&)) {
+    std::vector<double> seconds;
+    for (const JoinTime& join : joins) {
+      if (counts(join)) seconds.push_back(join.seconds);
+    }
+    if (seconds.empty()) return;
+    std::sort(seconds.begin(), seconds.end());
+    std::printf("; %zu %s: %.1f s (median), %.1f s (most)", seconds.size(), what,
+                seconds[seconds.size() / 2], seconds.back());
   }
 
   // The same plan as the run udp.
@@ -292,7 +303,7 @@ class Chaos {
                 << std::endl;
       return;
     }
-    PrintGoodput("peer", result.fault_rate, result.rate, result.join_seconds);
+    PrintGoodput("peer", result.fault_rate, result.rate, result.joins);
     const double share = result.rate > 0 ? result.fault_rate / result.rate : 0;
     std::printf(
         "goodput under the same plan (%d faults for the peer): millrace %.2f, "

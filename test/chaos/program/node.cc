@@ -84,12 +84,14 @@ void ChaosNode::Start(int64_t clock_shift) {
   if (pid_ < 0) throw Error("fork: ", ErrnoText(errno));
   last_pid_ = pid_;
   joining_since_ = std::chrono::steady_clock::now();
+  join_met_fault_ = false;
 }
 
-std::optional<double> ChaosNode::TakeJoinSeconds() {
+std::optional<JoinTime> ChaosNode::TakeJoin() {
   if (!joining_since_ || !running() || !view_.in_sync) return std::nullopt;
   const auto since = *std::exchange(joining_since_, std::nullopt);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
+  return JoinTime{std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count(),
+                  join_met_fault_};
 }
 
 void ChaosNode::Exec(int64_t clock_shift) const {

@@ -26,6 +26,12 @@ struct NodeView {
   int64_t own = 0;      // iterations that this process has contributed
 };
 
+// How long a process took from its start until it was in sync.
+struct JoinTime {
+  double seconds = 0;
+  bool met_fault = false;  // a fault was active meanwhile, on any node or link
+};
+
 class ChaosNode {
  public:
   // `command` is the program to run on that machine, without --shm. Its output is appended to
@@ -75,9 +81,10 @@ class ChaosNode {
   // Text that the newest process has logged so far.
   std::string Log() const;
 
-  // Seconds from the start of the newest process until it was in sync; nothing before. Returns each
-  // value once.
-  std::optional<double> TakeJoinSeconds();
+  // A fault is active now, on any node or link.
+  void NoteFault() { join_met_fault_ = true; }
+  // Returns the time of the newest process once it is in sync, once; nothing before.
+  std::optional<JoinTime> TakeJoin();
 
  protected:
   // Arguments of the program beside those of the command.
@@ -105,6 +112,7 @@ class ChaosNode {
   bool was_stopped_ = false, was_killed_ = false;
   std::chrono::steady_clock::time_point stop_time_;
   std::optional<std::chrono::steady_clock::time_point> joining_since_;
+  bool join_met_fault_ = false;
   std::unique_ptr<WeightBuffer> replica_;
   std::vector<double> rss_mib_;  // of this process, one value per Look
   double most_rss_mib_ = 0;

@@ -167,8 +167,8 @@ class PeerTraining {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       PeerNode& node = static_cast<PeerNode&>(*nodes_[i]);
       node.Update({});
-      const std::optional<double> seconds = node.TakeJoinSeconds();
-      if (seconds && node.starts() > 1) result_.join_seconds.push_back(*seconds);
+      const std::optional<JoinTime> join = node.TakeJoin();
+      if (join && node.starts() > 1) result_.joins.push_back(*join);
       if (node.Reap() && !node.was_killed() && !node.was_stopped()) {
         injector_->Lost(static_cast<int>(i));
       }

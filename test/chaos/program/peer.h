@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "test/chaos/fault_plan.h"
+#include "test/chaos/program/node.h"
 
 namespace millrace::test {
 
@@ -25,7 +26,7 @@ struct PeerResult {
   double fault_rate = 0;  // the same from the begin of the faults to their end; what is lost with a
                           // process that dies, since its last checkpoint, does not count
   int injected = 0;
-  std::vector<double> join_seconds;  // from the start of a process until it trains with the others
+  std::vector<JoinTime> joins;  // until a process trained with the others
 };
 
 PeerResult TrainPeer(const PeerOptions& options);

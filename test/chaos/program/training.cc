@@ -148,8 +148,8 @@ bool Training::Step() {
   const std::vector<CounterFileReading> counter_files = ReadCounterFiles();
   for (auto& node : nodes_) {
     node->Update(counter_files);
-    const std::optional<double> seconds = node->TakeJoinSeconds();
-    if (seconds && node->starts() > 1) result_.join_seconds.push_back(*seconds);
+    const std::optional<JoinTime> join = node->TakeJoin();
+    if (join && node->starts() > 1) result_.joins.push_back(*join);
   }
   Reap();
   if (Now() - pruned_ > 2) PruneSnapshots();

@@ -41,16 +41,16 @@ struct TrainingResult {
   std::vector<std::string> failures;
   FaultCounts faults;
   int planned = 0;
-  double seconds = 0;                // until the last node has exited
-  double accuracy = 0;               // of the saved model on all test images
-  int64_t iterations = 0;            // final count of the nodes
-  double rate = 0;                   // iterations per second after the faults
-  double fault_rate = 0;             // the same during the faults
-  double present = 0;                // share of the nodes that were in sync during the faults, mean
-  std::vector<double> join_seconds;  // of processes that were started during the faults
-  int starts = 0;                    // process starts
-  int models_checked = 0;            // intermediate models
-  int full_disk_ends = 0;            // processes that exited because a snapshot found no space
+  double seconds = 0;           // until the last node has exited
+  double accuracy = 0;          // of the saved model on all test images
+  int64_t iterations = 0;       // final count of the nodes
+  double rate = 0;              // iterations per second after the faults
+  double fault_rate = 0;        // the same during the faults
+  double present = 0;           // share of the nodes that were in sync during the faults, mean
+  std::vector<JoinTime> joins;  // of processes that were started during the faults
+  int starts = 0;               // process starts
+  int models_checked = 0;       // intermediate models
+  int full_disk_ends = 0;       // processes that exited because a snapshot found no space
   double most_rss_mib = 0;
   uint64_t lost = 0, damaged = 0, duplicated = 0, reordered = 0, too_long = 0, cut = 0, forged = 0;
 };
