@@ -50,15 +50,17 @@ struct Arrays {
 void MaxPoolOurs(benchmark::State& state, const PoolCase& pool) {
   Arrays arrays(pool);
   std::vector<int32_t> which(arrays.top.size());
-  const PoolingGeometry geometry{
-      {pool.kernel, pool.kernel}, {pool.stride, pool.stride}, {0, 0}, {0, 0}};
+  const PoolingShape shape{{pool.side, pool.side},
+                           {pool.pooled_side, pool.pooled_side},
+                           {pool.kernel, pool.kernel},
+                           {pool.stride, pool.stride},
+                           {0, 0}};
   const int64_t outer = pool.batch * pool.channels / pool.inner();
   const SpatialView bottom{outer, pool.side, pool.side, pool.inner()};
   const SpatialView top{outer, pool.pooled_side, pool.pooled_side, pool.inner()};
   for (auto _ : state) {
-    HostMaxPoolForward(geometry, bottom, top, arrays.bottom.data(), arrays.top.data(),
-                       which.data());
-    HostMaxPoolBackward(geometry, bottom, top, arrays.top_diff.data(), which.data(),
+    HostMaxPoolForward(shape, bottom, top, arrays.bottom.data(), arrays.top.data(), which.data());
+    HostMaxPoolBackward(shape, bottom, top, arrays.top_diff.data(), which.data(),
                         arrays.bottom_diff.data());
     benchmark::ClobberMemory();
   }

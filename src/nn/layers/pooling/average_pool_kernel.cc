@@ -20,15 +20,14 @@ struct Axis {
   std::vector<float> scale;
 };
 
-Axis AxisOf(const PoolingGeometry& g, int axis, int64_t bottom, int64_t top) {
+Axis AxisOf(const PoolingShape& shape, int axis) {
   Axis result;
-  for (int64_t i = 0; i < top; ++i) {
-    const int64_t begin = i * g.stride[axis] - g.pad[axis];
-    const int64_t end = std::min(begin + g.kernel[axis], bottom + g.pad[axis]);
-    result.windows.push_back(WindowOf(g, axis, i, bottom));
-    result.scale.push_back(end > begin ? 1.0f / static_cast<float>(end - begin) : 0.0f);
+  for (int64_t i = 0; i < shape.out[axis]; ++i) {
+    const int64_t size = shape.PaddedSize(axis, i);
+    result.windows.push_back(WindowOf(shape, axis, i));
+    result.scale.push_back(size > 0 ? 1.0f / static_cast<float>(size) : 0.0f);
   }
-  for (int64_t i = 0; i < bottom; ++i) result.over.push_back(WindowsOver(g, axis, i, top));
+  for (int64_t i = 0; i < shape.in[axis]; ++i) result.over.push_back(WindowsOver(shape, axis, i));
   return result;
 }
 
@@ -102,18 +101,16 @@ MILLRACE_KERNELS(Avx512)
 
 }  // namespace
 
-void AveragePoolForward(const PoolingGeometry& g, const SpatialView& bottom_view,
-                        const SpatialView& top_view, const float* bottom, float* top) {
-  const Axis rows = AxisOf(g, 0, bottom_view.height, top_view.height);
-  const Axis columns = AxisOf(g, 1, bottom_view.width, top_view.width);
-  VisitSimd(FittingSimd(top_view.inner),
+void AveragePoolForward(const PoolingShape& shape, const SpatialView& bottom_view,
+                        const float* bottom, float* top) {
+  const Axis rows = AxisOf(shape, 0), columns = AxisOf(shape, 1);
+  VisitSimd(FittingSimd(bottom_view.inner),
             [&](auto set) { Forward(set, rows, columns, bottom_view, bottom, top); });
 }
 
-void AveragePoolBackward(const PoolingGeometry& g, const SpatialView& bottom_view,
-                         const SpatialView& top_view, const float* top_diff, float* bottom_diff) {
-  const Axis rows = AxisOf(g, 0, bottom_view.height, top_view.height);
-  const Axis columns = AxisOf(g, 1, bottom_view.width, top_view.width);
+void AveragePoolBackward(const PoolingShape& shape, const SpatialView& top_view,
+                         const float* top_diff, float* bottom_diff) {
+  const Axis rows = AxisOf(shape, 0), columns = AxisOf(shape, 1);
   VisitSimd(FittingSimd(top_view.inner),
             [&](auto set) { Backward(set, rows, columns, top_view, top_diff, bottom_diff); });
 }

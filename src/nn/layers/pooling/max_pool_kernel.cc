@@ -49,7 +49,7 @@ inline __attribute__((always_inline)) void ForwardSquare(int64_t row, int64_t in
 
 // Computes one top position. `first` is the window position of its first bottom value.
 template <typename Set>
-inline __attribute__((always_inline)) void ForwardWindow(const PoolingGeometry& g,
+inline __attribute__((always_inline)) void ForwardWindow(const PoolingShape& g,
                                                          const SpatialView& bottom_view, Range rows,
                                                          Range columns, int32_t first,
                                                          const float* plane, float* top,
@@ -91,7 +91,7 @@ inline __attribute__((always_inline)) void ForwardWindow(const PoolingGeometry& 
 }
 
 template <typename Set>
-inline __attribute__((always_inline)) void ForwardLoop(const PoolingGeometry& g,
+inline __attribute__((always_inline)) void ForwardLoop(const PoolingShape& g,
                                                        const SpatialView& bottom_view,
                                                        const SpatialView& top_view,
                                                        const float* bottom, float* top,
@@ -102,10 +102,10 @@ inline __attribute__((always_inline)) void ForwardLoop(const PoolingGeometry& g,
   const int64_t side = square ? g.kernel[0] : 0;
   for (int64_t o = 0; o < top_view.outer; ++o, bottom += plane) {
     for (int64_t oy = 0; oy < top_view.height; ++oy) {
-      const Range rows = WindowOf(g, 0, oy, bottom_view.height);
+      const Range rows = WindowOf(g, 0, oy);
       const bool whole_rows = rows.end - rows.begin == g.kernel[0];
       for (int64_t ox = 0; ox < top_view.width; ++ox) {
-        const Range columns = WindowOf(g, 1, ox, bottom_view.width);
+        const Range columns = WindowOf(g, 1, ox);
         if (rows.begin >= rows.end || columns.begin >= columns.end) {
           std::fill_n(top, top_view.inner, -FLT_MAX);
           std::fill_n(which, top_view.inner, -1);
@@ -136,7 +136,7 @@ inline __attribute__((always_inline)) void ForwardLoop(const PoolingGeometry& g,
 // Computes one bottom position: sums over the windows that contain it. `first` is its window
 // position in the first of them.
 template <typename Set>
-inline __attribute__((always_inline)) void BackwardPosition(const PoolingGeometry& g,
+inline __attribute__((always_inline)) void BackwardPosition(const PoolingShape& g,
                                                             const SpatialView& top_view, Range rows,
                                                             Range columns, int32_t first,
                                                             const float* top_diff,
@@ -176,7 +176,7 @@ inline __attribute__((always_inline)) void BackwardPosition(const PoolingGeometr
 }
 
 template <typename Set>
-inline __attribute__((always_inline)) void BackwardLoop(const PoolingGeometry& g,
+inline __attribute__((always_inline)) void BackwardLoop(const PoolingShape& g,
                                                         const SpatialView& bottom_view,
                                                         const SpatialView& top_view,
                                                         const Range* columns, const float* top_diff,
@@ -184,7 +184,7 @@ inline __attribute__((always_inline)) void BackwardLoop(const PoolingGeometry& g
   const int64_t plane = top_view.height * top_view.width * top_view.inner;
   for (int64_t o = 0; o < top_view.outer; ++o, top_diff += plane, which += plane) {
     for (int64_t y = 0; y < bottom_view.height; ++y) {
-      const Range rows = WindowsOver(g, 0, y, top_view.height);
+      const Range rows = WindowsOver(g, 0, y);
       const int64_t row = (y + g.pad[0] - rows.begin * g.stride[0]) * g.kernel[1];
       for (int64_t x = 0; x < bottom_view.width; ++x, diff += bottom_view.inner) {
         const int64_t column = x + g.pad[1] - columns[x].begin * g.stride[1];
@@ -197,12 +197,12 @@ inline __attribute__((always_inline)) void BackwardLoop(const PoolingGeometry& g
 
 #define MILLRACE_KERNELS(Set)                                                                  \
   MILLRACE_KERNEL(Set)                                                                         \
-  void Forward(Set, const PoolingGeometry& g, const SpatialView& bottom_view,                  \
+  void Forward(Set, const PoolingShape& g, const SpatialView& bottom_view,                     \
                const SpatialView& top_view, const float* bottom, float* top, int32_t* which) { \
     ForwardLoop<Set>(g, bottom_view, top_view, bottom, top, which);                            \
   }                                                                                            \
   MILLRACE_KERNEL(Set)                                                                         \
-  void Backward(Set, const PoolingGeometry& g, const SpatialView& bottom_view,                 \
+  void Backward(Set, const PoolingShape& g, const SpatialView& bottom_view,                    \
                 const SpatialView& top_view, const Range* columns, const float* top_diff,      \
                 const int32_t* which, float* diff) {                                           \
     BackwardLoop<Set>(g, bottom_view, top_view, columns, top_diff, which, diff);               \
@@ -215,19 +215,19 @@ MILLRACE_KERNELS(Avx512)
 
 }  // namespace
 
-void HostMaxPoolForward(const PoolingGeometry& g, const SpatialView& bottom_view,
+void HostMaxPoolForward(const PoolingShape& g, const SpatialView& bottom_view,
                         const SpatialView& top_view, const float* bottom, float* top,
                         int32_t* which) {
   VisitSimd(FittingSimd(top_view.inner),
             [&](auto set) { Forward(set, g, bottom_view, top_view, bottom, top, which); });
 }
 
-void HostMaxPoolBackward(const PoolingGeometry& g, const SpatialView& bottom_view,
+void HostMaxPoolBackward(const PoolingShape& g, const SpatialView& bottom_view,
                          const SpatialView& top_view, const float* top_diff, const int32_t* which,
                          float* diff) {
   std::vector<Range> columns;  // computed once: a division takes longer than a position
   for (int64_t x = 0; x < bottom_view.width; ++x) {
-    columns.push_back(WindowsOver(g, 1, x, top_view.width));
+    columns.push_back(WindowsOver(g, 1, x));
   }
   VisitSimd(FittingSimd(top_view.inner), [&](auto set) {
     Backward(set, g, bottom_view, top_view, columns.data(), top_diff, which, diff);

@@ -120,23 +120,23 @@ class PoolingCpu : public PoolingLayer {
     described_layout_ = bottom[0]->layout();
     bottom_view_ = ViewOf(*bottom[0]);
     top_view_ = ViewOf(*top[0]);
+    shape_ = ShapeForKernels(described_, shape);
     // oneDNN does not tell which values it has chosen, and knows no windows without values.
     by_hand_ = top_view_.inner > 1 || top.size() > 1 || geometry_.empty_windows;
     if (by_hand_) {
       if (is_max()) workspace_ = Buffer(HostMemory(), top[0]->count() * sizeof(int32_t));
       return;
     }
-    FindCorrections(*bottom[0], *top[0]);
+    FindCorrections();
     onednn::Describe("pooling", [&] { DescribeBoth(DescOf(*bottom[0]), DescOf(*top[0])); });
   }
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
     if (by_hand_ && !is_max()) {
-      return AveragePoolForward(geometry_, bottom_view_, top_view_, bottom[0]->data(),
-                                top[0]->data());
+      return AveragePoolForward(shape_, bottom_view_, bottom[0]->data(), top[0]->data());
     }
     if (by_hand_) {
-      HostMaxPoolForward(geometry_, bottom_view_, top_view_, bottom[0]->data(), top[0]->data(),
+      HostMaxPoolForward(shape_, bottom_view_, top_view_, bottom[0]->data(), top[0]->data(),
                          workspace_.get<int32_t>());
       if (top.size() > 1) WriteMask(top[1]->data());
       return;
@@ -151,11 +151,10 @@ class PoolingCpu : public PoolingLayer {
                 const Blobs& bottom) override {
     if (!propagate_down[0]) return;
     if (by_hand_ && !is_max()) {
-      return AveragePoolBackward(geometry_, bottom_view_, top_view_, top[0]->diff(),
-                                 bottom[0]->diff());
+      return AveragePoolBackward(shape_, top_view_, top[0]->diff(), bottom[0]->diff());
     }
     if (by_hand_) {
-      return HostMaxPoolBackward(geometry_, bottom_view_, top_view_, top[0]->diff(),
+      return HostMaxPoolBackward(shape_, bottom_view_, top_view_, top[0]->diff(),
                                  workspace_.get<int32_t>(), bottom[0]->diff());
     }
     const float* diff = top[0]->diff();
@@ -196,20 +195,18 @@ class PoolingCpu : public PoolingLayer {
   // by the size of the whole window, or of its part inside the bottom. With pad 0, the part inside
   // the bottom always agrees with Caffe. With padding, the whole window agrees except for the last
   // windows, which reach beyond the trailing padding: these need a correction factor.
-  void FindCorrections(const Blob& bottom, const Blob& top) {
-    const PoolingGeometry& g = geometry_;
-    const bool padded = g.pad[0] > 0 || g.pad[1] > 0;
+  void FindCorrections() {
+    const PoolingShape& s = shape_;
+    const bool padded = s.pad[0] > 0 || s.pad[1] > 0;
     exclude_padding_ = !padded;
     corrected_ = false;
     for (int axis : {0, 1}) {
-      const int64_t out = top.dim(2 + axis), in = bottom.dim(2 + axis);
       std::vector<float>& factor = factor_[axis];
-      factor.assign(out, 1.0f);
-      for (int64_t i = 0; i < out && padded; ++i) {
-        const int64_t begin = i * g.stride[axis] - g.pad[axis];
-        const int64_t end = std::min(begin + g.kernel[axis], in + g.pad[axis]);
-        factor[i] = static_cast<float>(g.kernel[axis]) / static_cast<float>(end - begin);
-        if (!is_max() && end - begin != g.kernel[axis]) corrected_ = true;
+      factor.assign(s.out[axis], 1.0f);
+      for (int64_t i = 0; i < s.out[axis] && padded; ++i) {
+        const int64_t size = s.PaddedSize(axis, i);
+        factor[i] = static_cast<float>(s.kernel[axis]) / static_cast<float>(size);
+        if (!is_max() && size != s.kernel[axis]) corrected_ = true;
       }
     }
   }
@@ -257,6 +254,7 @@ class PoolingCpu : public PoolingLayer {
   Shape described_;
   Layout described_layout_ = Layout::kPlain;
   SpatialView bottom_view_{}, top_view_{};
+  PoolingShape shape_{};
   bool by_hand_ = false;  // use this project's kernels
   bool exclude_padding_ = true, corrected_ = false;
   std::vector<float> factor_[2];  // per output row, per output column
