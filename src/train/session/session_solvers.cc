@@ -1,4 +1,4 @@
-#include "train/session_solvers.h"
+#include "train/session/session_solvers.h"
 
 #include <omp.h>
 

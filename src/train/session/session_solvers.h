@@ -1,7 +1,7 @@
 // The solvers of a session (millrace/session.h): the first computes on the thread that calls the
 // session, each of the others on a thread of its own.
-#ifndef MILLRACE_TRAIN_SESSION_SOLVERS_H_
-#define MILLRACE_TRAIN_SESSION_SOLVERS_H_
+#ifndef MILLRACE_TRAIN_SESSION_SESSION_SOLVERS_H_
+#define MILLRACE_TRAIN_SESSION_SESSION_SOLVERS_H_
 
 #include <condition_variable>
 #include <cstdint>
@@ -72,4 +72,4 @@ class SessionSolvers {
 
 }  // namespace millrace::inline train
 
-#endif  // MILLRACE_TRAIN_SESSION_SOLVERS_H_
+#endif  // MILLRACE_TRAIN_SESSION_SESSION_SOLVERS_H_

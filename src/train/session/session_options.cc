@@ -1,4 +1,4 @@
-#include "train/session_options.h"
+#include "train/session/session_options.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,7 +1,7 @@
 // The GPUs of a session (millrace/session.h): links that keep their replicas of the weights close
 // to the host's while solvers compute.
-#ifndef MILLRACE_TRAIN_SESSION_GPUS_H_
-#define MILLRACE_TRAIN_SESSION_GPUS_H_
+#ifndef MILLRACE_TRAIN_SESSION_SESSION_GPUS_H_
+#define MILLRACE_TRAIN_SESSION_SESSION_GPUS_H_
 
 #include <memory>
 
@@ -39,4 +39,4 @@ class SessionGpus {
 
 }  // namespace millrace::inline train
 
-#endif  // MILLRACE_TRAIN_SESSION_GPUS_H_
+#endif  // MILLRACE_TRAIN_SESSION_SESSION_GPUS_H_

@@ -22,9 +22,9 @@
 #include "train/resume.h"
 #include "train/run_counters.h"
 #include "train/run_setup.h"
-#include "train/session_gpus.h"
-#include "train/session_options.h"
-#include "train/session_solvers.h"
+#include "train/session/session_gpus.h"
+#include "train/session/session_options.h"
+#include "train/session/session_solvers.h"
 #include "train/train_nets.h"
 
 namespace millrace {

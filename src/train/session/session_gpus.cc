@@ -1,4 +1,4 @@
-#include "train/session_gpus.h"
+#include "train/session/session_gpus.h"
 
 #include <chrono>
 #include <thread>

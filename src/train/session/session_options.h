@@ -1,6 +1,6 @@
 // What the options of a session (millrace/session.h) mean together with its solver file.
-#ifndef MILLRACE_TRAIN_SESSION_OPTIONS_H_
-#define MILLRACE_TRAIN_SESSION_OPTIONS_H_
+#ifndef MILLRACE_TRAIN_SESSION_SESSION_OPTIONS_H_
+#define MILLRACE_TRAIN_SESSION_SESSION_OPTIONS_H_
 
 #include "millrace/session.h"
 #include "solver/solver_config.h"
@@ -18,4 +18,4 @@ bool BeginsPlain(const SolverNet& net, const SessionOptions& options);
 
 }  // namespace millrace::inline train
 
-#endif  // MILLRACE_TRAIN_SESSION_OPTIONS_H_
+#endif  // MILLRACE_TRAIN_SESSION_SESSION_OPTIONS_H_
