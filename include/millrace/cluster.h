@@ -77,9 +77,15 @@ class MILLRACE_API ClusterMember {
   // For a loop that trains a copy `own` of the weights, and has kept in `base` what it copied: adds
   // own - base as Add does, without rounding where nobody else has changed the weight, and then
   // copies the weights to both. All are as long as the weights.
-  // Read the first copy after Join. Counts one iteration. If an element of own - base is not
-  // finite, does as Add; `own` and `base` are then unchanged too.
-  void Merge(std::span<float> own, std::span<float> base);
+  // Read the first copy after Join. Counts `iterations` (0 to 1,000,000), those of own - base that
+  // CountAlone has not counted. If an element of own - base is not finite, does as Add; `own` and
+  // `base` are then unchanged too.
+  void Merge(std::span<float> own, std::span<float> base, int64_t iterations = 1);
+  // If no other node takes part, and the last Update or Merge was in the last 0.1 s, counts one
+  // iteration of such a loop and returns true: its progress may wait in `own` for a later Merge,
+  // since nobody else needs it yet. A node that joins meanwhile gets it by that Merge. Otherwise
+  // counts nothing and returns false: call Merge.
+  bool CountAlone();
   // Iterations of all nodes, with those before the run. Any thread.
   int64_t iterations() const;
 

@@ -155,6 +155,7 @@ class Run:
             iteration = state["iterations"]
         self.model, self.optimizer = model, optimizer
         self._ended = False
+        self._keeps = False  # steps of this node alone, counted and not merged yet
         self._frozen = {} if frozen else _frozen_tensors(model)
         left_out = {id(tensor) for tensor in self._frozen.values()}
         self._slots, self._by_id, size = _slots(model, left_out)
@@ -206,7 +207,10 @@ class Run:
     def merged_state_dict(self) -> dict[str, Any]:
         """The model's state with the values that all nodes agree on, without unsent progress of
         this node: a copy to test or save. After the end of the run, its last values."""
-        return self._state(self._own if self._ended else self._member.merged())
+        if self._ended:
+            return self._state(self._own)
+        self._merge_kept()
+        return self._state(self._member.merged())
 
     def state_dict(self) -> dict[str, Any]:
         """What continues this run: model and optimizer of this node, and the iterations. Give it to
@@ -227,10 +231,12 @@ class Run:
 
     def finish(self) -> None:
         """Waits until all nodes have called finish, and leaves with the same weights on all."""
+        self._merge_kept()
         self._end(self._member.finish)
 
     def leave(self) -> None:
         """Sends unsent progress, then leaves. The other nodes continue."""
+        self._merge_kept()
         self._end(self._member.leave)
 
     def fail(self, error: str) -> None:
@@ -308,8 +314,21 @@ class Run:
             if slot.is_half and slot.master is None:
                 same = slot.tensor == slot.view.to(slot.tensor.dtype)
                 slot.view.copy_(torch.where(same, slot.view, slot.tensor.float()))
+        if self._member.count_alone():
+            self._keeps = True
+            self._write_model()
+        else:
+            self._exchange(1)
+
+    def _merge_kept(self) -> None:
+        if self._keeps:
+            self._exchange(0)
+
+    def _exchange(self, iterations: int) -> None:
+        """Merges steps of which so many are not counted yet."""
+        self._keeps = False
         try:
-            self._member.merge(self._own, self._base)
+            self._member.merge(self._own, self._base, iterations)
         except Error as error:
             bad = [slot.name for slot in self._slots if not bool(torch.isfinite(slot.view).all())]
             if bad:

@@ -200,14 +200,22 @@ void BindMember(py::module_* module) {
           "one iteration. A value that is not finite ends this node and raises an Error.")
       .def(
           "merge",
-          [](PyMember* self, const py::object& own, const py::object& base) {
+          [](PyMember* self, const py::object& own, const py::object& base, int64_t iterations) {
             const std::span<float> values = ValuesLike(*self, own, "own", true);
             const std::span<float> before = ValuesLike(*self, base, "base", true);
-            self->Call([&](ClusterMember* member) { member->Merge(values, before); });
+            self->Call([&](ClusterMember* member) { member->Merge(values, before, iterations); });
           },
-          py::arg("own"), py::arg("base"),
+          py::arg("own"), py::arg("base"), py::arg("iterations") = 1,
           "Adds own - base as `add` does, then copies the array to both. For a loop that trains a\n"
-          "copy `own` of the array, and has kept in `base` what it copied.")
+          "copy `own` of the array, and has kept in `base` what it copied. Counts `iterations`.")
+      .def(
+          "count_alone",
+          [](PyMember* self) {
+            return self->Call([](ClusterMember* member) { return member->CountAlone(); });
+          },
+          "If no other node takes part, and the last merge was in the last 0.1 s, counts one\n"
+          "iteration of such a loop and returns True: its change may wait in `own` for a later\n"
+          "`merge`. Otherwise counts nothing and returns False: call `merge`.")
       .def_property_readonly("iterations", &PyMember::iterations,
                              "Iterations of all nodes, with those before the run. Any thread.")
       .def_property_readonly(

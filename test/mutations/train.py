@@ -20,6 +20,10 @@ MUTANTS = [
     # ---- A program's own loop ----------------------------------------------
     ("the-loop-of-a-program-does-not-count",
      "src/train/cluster/cluster_member.cc", "CountThread", "counted_.emplace(&load_);", ""),
+    ("iterations-wait-though-others-take-part",
+     "src/train/cluster/cluster_member.cc", "CountAlone", "|| !runner_->cluster().alone()", ""),
+    ("iterations-of-a-node-alone-wait-for-ever",
+     "src/train/cluster/cluster_member.cc", "CountAlone", "has_waited ||", ""),
     # ---- The end of a run ---------------------------------------------------
     ("minus-zero-keeps-nodes-apart",
      TERMINATION, "TerminationDetector::Checksum", "for (float& weight : piece) weight += 0.0f;", ""),

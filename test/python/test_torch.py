@@ -106,6 +106,7 @@ def test_a_late_node_takes_model_and_statistics_of_the_run(join):
     a = join("a", first, optimizer, iteration=40)
     for i in range(5):
         step(first, optimizer, i)
+    a.merged_state_dict()  # steps of a node alone are merged ten times a second
     b = join("b", second, sgd(second))
     expected = first.state_dict()
     for key, tensor in second.state_dict().items():

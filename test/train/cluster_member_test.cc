@@ -84,6 +84,36 @@ TEST(ClusterMember, MergesACopyThatTheProgramTrains) {
   EXPECT_EQ((*arrays)[0].weights[7], 0);
 }
 
+TEST(ClusterMember, KeepsIterationsOfANodeAloneForALaterMerge) {
+  TempDir folder;
+  const std::string topology = TwoNodes(folder / "", "damping: false");
+  auto arrays = std::make_unique<std::array<Array, 2>>();
+  ClusterMember a({.topology = topology, .node = "a"}, (*arrays)[0].weights);
+  a.Join();
+  std::vector<float> own(10000), base(10000);
+  int64_t steps = 0;
+  const auto step = [&] {
+    own[5] = static_cast<float>(++steps);
+    const bool kept = a.CountAlone();
+    if (!kept) a.Merge(own, base);
+    EXPECT_EQ(a.iterations(), steps);
+    EXPECT_EQ((*arrays)[0].weights[5] == own[5], !kept);
+    return kept;
+  };
+  EXPECT_FALSE(step());  // before the first Merge
+  EXPECT_TRUE(Eventually(step));
+  a.Merge(own, base, 0);
+  EXPECT_EQ(a.iterations(), steps);
+  EXPECT_EQ((*arrays)[0].weights[5], own[5]);
+  // Not for long.
+  EXPECT_TRUE(Eventually([&] { return !step(); }));
+  ClusterMember b({.topology = topology, .node = "b"}, (*arrays)[1].weights);
+  b.Join();
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(step());
+  EXPECT_TRUE(
+      Eventually([&] { return (*arrays)[1].weights[5] == own[5] && b.iterations() == steps; }));
+}
+
 // Segments know what they take of the time of the thread that trains, from which they are paced.
 TEST(ClusterMember, CountsWhatSegmentsTakeOfTheThreadThatTrains) {
   if (!CountsWaitingTimes()) GTEST_SKIP() << "this kernel does not count waiting times";
@@ -231,6 +261,9 @@ TEST(ClusterMember, RefusesWhatItCannotUse) {
   EXPECT_CONTAINS(ErrorOf([&] { a.Add(few); }), "3 values for 10000 weights");
   EXPECT_CONTAINS(ErrorOf([&] { a.ReadMerged(few); }), "room for 3 of 10000");
   EXPECT_CONTAINS(ErrorOf([&] { a.Merge(few, few); }), "3 and 3 values for 10000 weights");
+  std::vector<float> copy(10000), base(10000);
+  EXPECT_CONTAINS(ErrorOf([&] { a.Merge(copy, base, -1); }),
+                  "-1 iterations, expected 0 to 1000000");
   auto other = std::make_unique<Array>();
   ClusterMember b({.topology = topology, .node = "b", .layout = 1}, other->weights);
   EXPECT_CONTAINS(ErrorOf([&] { b.Join(20); }), "another net");

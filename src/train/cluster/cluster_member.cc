@@ -22,6 +22,9 @@ namespace {
 // Floats that are locked at a time: about a microsecond of work.
 constexpr size_t kBlock = 4096;
 constexpr uintptr_t kAlignment = 64;
+// For so long iterations of a node alone may wait for a Merge.
+constexpr int64_t kMaxKeptNs = 100'000'000;
+constexpr int64_t kMaxIterationsOfMerge = 1'000'000;
 
 std::unique_ptr<NodeConfig> NodeConfigOf(const ClusterOptions& options) {
   CheckRegistrations();
@@ -115,14 +118,8 @@ class ClusterMember::Impl {
   }
 
   template <typename Change>
-  void Update(Change change) {
-    ExpectJoined("Update");
-    try {
-      runner_->RethrowIfFailed();
-    } catch (const std::exception&) {
-      runner_->PublishFailed(std::current_exception());
-      throw;
-    }
+  void Update(Change change, int64_t iterations = 1) {
+    ExpectRunning("Update");
     CountThread();
     const int64_t begin_ns = time_.NowNs();
     for (size_t offset = 0; offset < weights_.size(); offset += kBlock) {
@@ -137,13 +134,40 @@ class ClusterMember::Impl {
       } locked(&holder_, part);
       change(offset, part);
     }
-    clock_.Claim(INT64_MAX);
-    clock_.Done(slot_);
+    Count(iterations);
+    updated_ns_ = time_.NowNs();
+    max_iteration_ns_ = std::max(max_iteration_ns_, updated_ns_ - begin_ns);
+  }
+
+  bool CountAlone() {
+    ExpectRunning("CountAlone");
+    const bool has_waited = time_.NowNs() - updated_ns_ > kMaxKeptNs;
+    if (has_waited || !runner_->cluster().alone()) return false;
+    CountThread();
+    Count(1);
+    return true;
+  }
+
+  void Count(int64_t iterations) {
+    for (int64_t i = 0; i < iterations; ++i) {
+      clock_.Claim(INT64_MAX);
+      clock_.Done(slot_);
+    }
     // From the end of the last update to the end of this one, the program's computation included.
     const int64_t now = time_.NowNs();
     if (last_ns_ >= 0) max_iteration_ns_ = std::max(max_iteration_ns_, now - last_ns_);
-    max_iteration_ns_ = std::max(max_iteration_ns_, now - begin_ns);
     last_ns_ = now;
+  }
+
+  // Throws the error of a segment, which ends this node.
+  void ExpectRunning(const char* function) {
+    ExpectJoined(function);
+    try {
+      runner_->RethrowIfFailed();
+    } catch (const std::exception&) {
+      runner_->PublishFailed(std::current_exception());
+      throw;
+    }
   }
 
   // Publishes an update that is not finite as an error of this node, and throws it. `delta` gives
@@ -197,6 +221,7 @@ class ClusterMember::Impl {
   std::thread::id trainer_;                    // last caller of Update
   std::optional<ThreadLoad::Member> counted_;  // that thread
   int64_t last_ns_ = -1, max_iteration_ns_ = 0;
+  int64_t updated_ns_ = -kMaxKeptNs;  // the end of the last Update
   std::unique_ptr<NodeRunner> runner_;
 };
 
@@ -223,18 +248,25 @@ void ClusterMember::Add(std::span<const float> delta) {
   });
 }
 
-void ClusterMember::Merge(std::span<float> own, std::span<float> base) {
+void ClusterMember::Merge(std::span<float> own, std::span<float> base, int64_t iterations) {
   if (own.size() != impl_->weights_.size() || base.size() != own.size()) {
     throw Error("ClusterMember::Merge: ", own.size(), " and ", base.size(), " values for ",
                 impl_->weights_.size(), " weights");
   }
+  if (iterations < 0 || iterations > kMaxIterationsOfMerge) {
+    throw Error("ClusterMember::Merge: ", iterations, " iterations, expected 0 to ",
+                kMaxIterationsOfMerge);
+  }
   impl_->ExpectJoined("Merge");
   impl_->ExpectFinite("Merge", [&](size_t i) { return own[i] - base[i]; });
-  impl_->Update([&](size_t offset, std::span<float> part) {
+  const auto merge = [&](size_t offset, std::span<float> part) {
     MergeCopy(static_cast<int64_t>(part.size()), part.data(), own.data() + offset,
               base.data() + offset);
-  });
+  };
+  impl_->Update(merge, iterations);
 }
+
+bool ClusterMember::CountAlone() { return impl_->CountAlone(); }
 
 int64_t ClusterMember::iterations() const { return impl_->clock_.global(); }
 int ClusterMember::nodes() const { return static_cast<int>(impl_->runner_->cluster().members()); }
