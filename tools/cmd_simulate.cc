@@ -35,7 +35,7 @@ DEFINE_int32(mtu, 9000, "bytes of a packet");
 DEFINE_string(rule, "",
               "merge rule, with parameters: NAME or NAME:KEY=VALUE,...; default: as of a segment");
 DEFINE_string(codec, "",
-              "of diffs: float32, bfloat16, int8, sparse:THRESHOLD, topk:SHARE or "
+              "of diffs: float32, bfloat16, int8, int4, sparse:THRESHOLD, topk:SHARE or "
               "random:SHARE; default: as of a segment");
 DEFINE_string(position_codec, "",
               "of positions: float32, bfloat16 or int8; default: as of a segment");
@@ -90,9 +90,10 @@ MergeRuleConfig RuleOf(const std::string& text) {
 CodecConfig CodecOf(const std::string& text) {
   const std::optional<CodecConfig> codec = ParseCodec(text);
   if (codec) return *codec;
-  throw Error("--codec: \"", text,
-              "\" given, expected float32, bfloat16, int8, sparse:THRESHOLD with a threshold above "
-              "0, or topk:SHARE or random:SHARE with a share above 0 and at most 1");
+  throw Error(
+      "--codec: \"", text,
+      "\" given, expected float32, bfloat16, int8, int4, sparse:THRESHOLD with a threshold above "
+      "0, or topk:SHARE or random:SHARE with a share above 0 and at most 1");
 }
 
 Codec PositionCodecOf(const std::string& text) {

@@ -240,6 +240,8 @@ uint32_t TakeOne(const Chunk& c, Codec codec, std::byte* frame) {
       return 4 + kChunk;
     case Codec::kSparse:
       return TakeSparse(c, frame);
+    case Codec::kInt4:  // not measured
+      break;
   }
   return 0;
 }

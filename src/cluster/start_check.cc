@@ -145,13 +145,15 @@ std::vector<std::string> StartCheck::Lines() const {
                                  "an unknown time: neither max_mbps, nor millrace bench, nor ",
                                  "the interface says how fast the link is"));
     if (segment.position_codec == "float32") continue;
-    const bool int8 = segment.position_codec == "int8";
-    lines.push_back(
-        StrCat("Segment ", segment.name, ": position_codec \"", segment.position_codec,
-               "\" rounds the weights that other nodes master by up to ",
-               int8 ? "1/254 of the largest in their chunk" : "1/256 of each",
-               ", also in tests and snapshots before the end of the run",
-               int8 ? "; chunks of mixed magnitude, as with BatchNorm, travel as bfloat16" : ""));
+    const bool bfloat16 = segment.position_codec == "bfloat16";
+    lines.push_back(StrCat(
+        "Segment ", segment.name, ": position_codec \"", segment.position_codec,
+        "\" rounds the weights that other nodes master by up to ",
+        bfloat16                           ? "1/256 of each"
+        : segment.position_codec == "int8" ? "1/254 of the largest in their chunk"
+                                           : "1/14 of the largest of 16 neighbours",
+        ", also in tests and snapshots before the end of the run",
+        bfloat16 ? "" : "; chunks of mixed magnitude, as with BatchNorm, travel as bfloat16"));
   }
   return lines;
 }

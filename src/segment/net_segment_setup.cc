@@ -3,6 +3,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "exchange/kernels/codec.h"
 #include "segment/net_segment.h"
 
 namespace millrace::inline segment {
@@ -71,7 +72,10 @@ int64_t ChunkFloatsFor(size_t max_frame_bytes, const ExchangeConfig& config) {
   while (floats > 0 && static_cast<int64_t>(MaxFrameBytes(config, ShapeOnly(floats))) > most) {
     --floats;
   }
-  return floats;
+  // Two parameter arrays, which begin at multiples of kInt4Block, do not share a scale.
+  const bool has_scales =
+      config.position_codec == Codec::kInt4 || config.codec.codec == Codec::kInt4;
+  return has_scales && floats > kInt4Block ? floats - floats % kInt4Block : floats;
 }
 
 NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport> transport,

@@ -12,6 +12,8 @@ ExchangeConfig ExchangeOf(const FrameUse& use) {
   ExchangeConfig config;
   config.max_nodes = use.max_nodes;
   config.max_members = use.members;
+  config.codec.codec = use.codec;
+  config.position_codec = use.position_codec;
   config.trailer_bytes = use.has_key ? kFrameTagBytes : 0;
   return config;
 }

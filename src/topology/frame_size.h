@@ -5,14 +5,18 @@
 
 #include <cstdint>
 
+#include "exchange/kernels/chunk_op.h"
+
 namespace millrace::inline topology {
 
 // Properties of a segment that determine the lengths of its frames: node ids are below `max_nodes`;
-// `members` nodes take part; with `has_key`, each frame carries a frame tag.
+// `members` nodes take part; with `has_key`, each frame carries a frame tag. Chunks depend
+// on whether a codec is int4.
 struct FrameUse {
   uint16_t max_nodes = 2;
   uint16_t members = 2;
   bool has_key = false;
+  Codec codec = Codec::kFloat32, position_codec = Codec::kFloat32;
 };
 
 // Length, in bytes, of the longest frame without weights: a heartbeat that lists all members.

@@ -400,7 +400,7 @@ void SegmentReader::CutChunks() {
   CheckRange(Field("mtu"), message_->mtu(), 64, 65535);
   segment_.mtu = message_->mtu();
   const FrameUse use{segment_.max_nodes(), static_cast<uint16_t>(segment_.nodes.size()),
-                     !segment_.key_file.empty()};
+                     !segment_.key_file.empty(), segment_.codec.codec, segment_.position_codec};
   const int64_t room = transport_->frame_bytes(segment_.mtu, adapters_);
   const int64_t heartbeat = HeartbeatBytes(use);
   if (room < heartbeat) {

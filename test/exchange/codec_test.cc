@@ -184,9 +184,37 @@ TEST(Payload, OfWeightsHasTheirRoundedValues) {
   }
 }
 
+// The scale of 16 weights is a seventh of the largest of them, rounded up to a bfloat16.
+TEST(Payload, OfInt4WeightsIsWithinHalfAStepOfTheirBlock) {
+  Rng rng(test::Seed(), {6});
+  for (const int64_t count : {1, 2, 15, 16, 17, 353}) {
+    std::vector<float> weights(count);
+    for (int64_t i = 0; i < count; ++i) {
+      // Magnitudes differ by far from block to block; the second one is 0.
+      const auto magnitude = static_cast<float>(i / 16 == 1 ? 0 : std::pow(10.0, i / 16 % 20 - 10));
+      weights[i] = magnitude * (2 * static_cast<float>(rng.Uniform()) - 1);
+    }
+    Guarded payload(4 * count), decoded(4 * count);
+    const Encoded encoded =
+        EncodeWeights(Codec::kInt4, weights.data(), count, payload.data(), BestSimd());
+    ASSERT_EQ(encoded.codec, Codec::kInt4);
+    EXPECT_EQ(encoded.bytes, MinPayloadBytes(Codec::kInt4, count));
+    EXPECT_TRUE(payload.Intact(encoded.bytes));
+    DecodeWeights(Codec::kInt4, payload.data(), count, decoded.floats(), BestSimd());
+    EXPECT_TRUE(decoded.Intact());
+    for (int64_t i = 0; i < count; ++i) {
+      float largest = 0;
+      for (int64_t k = i / 16 * 16; k < std::min(i / 16 * 16 + 16, count); ++k) {
+        largest = std::max(largest, std::fabs(weights[k]));
+      }
+      EXPECT_NEAR(decoded.floats()[i], weights[i], largest / 14 * (1 + 1.0f / 64)) << i;
+    }
+  }
+}
+
 TEST(Payload, OfWeightsThatTheCodecCannotHoldIsExact) {
   for (Simd simd : SupportedSimd()) {
-    for (const Codec codec : {Codec::kBfloat16, Codec::kInt8}) {
+    for (const Codec codec : {Codec::kBfloat16, Codec::kInt8, Codec::kInt4}) {
       for (const float bad : {kLargest, -kLargest, kInfinity, kNan}) {
         const std::vector<float> weights = {1, bad, 0.3f};
         std::vector<std::byte> payload(12);
@@ -222,12 +250,12 @@ TEST(Payload, LeavesOutOnlyTheElementsThatAreNotFinite) {
       for (float bad : {kInfinity, -kInfinity, kNan, -kNan}) {
         for (size_t at = 0; at < 35; ++at) {
           std::vector<float> u(35, 0.0f), d(35);
-          for (size_t i = 0; i < 35; i += 5) u[i] = 127;
+          for (size_t i = 0; i < 35; i += 5) u[i] = 112;
           u[at] = bad;
           const ChunkOp op = Take(u, {codec, 0.5f}, simd, &payload);
           EXPECT_EQ(op.result, kNonZero | kRemainder);
           EXPECT_EQ(test::ReferenceDecode(op.out_codec, payload.data(), payload.size(), &d), 0);
-          for (size_t i = 0; i < 35; ++i) EXPECT_EQ(d[i], i != at && i % 5 == 0 ? 127 : 0);
+          for (size_t i = 0; i < 35; ++i) EXPECT_EQ(d[i], i != at && i % 5 == 0 ? 112 : 0);
         }
       }
     }
@@ -237,7 +265,8 @@ TEST(Payload, LeavesOutOnlyTheElementsThatAreNotFinite) {
 TEST(Payload, LeavesOutWhatOverflowsInItsCodec) {
   // The largest value that is sent, and the smallest that is not.
   const std::pair<Codec, int32_t> bounds[] = {{Codec::kBfloat16, Bfloat16Codec::overflow()},
-                                              {Codec::kInt8, Int8Codec::overflow()}};
+                                              {Codec::kInt8, Int8Codec::overflow()},
+                                              {Codec::kInt4, Int4Codec::overflow()}};
   std::vector<std::byte> payload;
   for (Simd simd : SupportedSimd()) {
     for (const auto& [codec, overflow] : bounds) {
@@ -360,6 +389,9 @@ TEST(Payload, ThatIsNotFiniteIsRefusedWithNothingWritten) {
       std::vector<std::byte> int8(4 + n);
       memcpy(int8.data(), &bits, 4);
       EXPECT_EQ(Offer(ChunkOpKind::kMerge, Codec::kInt8, int8, n, simd), kNonFinite);
+      std::vector<std::byte> int4(MinPayloadBytes(Codec::kInt4, n));
+      memcpy(int4.data() + (n - 1) / 16 * 2, reinterpret_cast<const char*>(&bits) + 2, 2);
+      EXPECT_EQ(Offer(ChunkOpKind::kMerge, Codec::kInt4, int4, n, simd), kNonFinite);
     }
   }
 }

@@ -111,7 +111,8 @@ TEST(Exchange, RefusesADiffOfAnotherLength) {
 }
 
 TEST(Exchange, NeverSendsADiffThatIsNotFinite) {
-  for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
+  for (const Codec codec :
+       {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kInt4, Codec::kSparse}) {
     Cluster x({.codec = {codec, 0.5f}});
     const uint32_t mine = x.ChunkOf(1), theirs = x.ChunkOf(0);
     x.Add(1, theirs * 10 + 2, kNan);

@@ -69,7 +69,8 @@ TEST(Exchange, SendsALostDiffAgainWithTheNumberOfThePositionThatPrecededIt) {
 }
 
 TEST(Exchange, SendsALostDiffAgainWithTheSameSeqAndBytes) {
-  for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
+  for (const Codec codec :
+       {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kInt4, Codec::kSparse}) {
     Cluster x({.codec = {codec, 0.5f}});
     const uint32_t chunk = x.ChunkOf(0);
     std::vector<std::vector<std::byte>> sent;

@@ -26,7 +26,7 @@ std::vector<std::byte> AnyBytes(Rng* rng, size_t count) {
 FrameHeader AnyHeader(Rng* rng, FrameType type, uint16_t ack_bytes, uint32_t length) {
   FrameHeader h;
   h.type = type;
-  h.codec = static_cast<Codec>(rng->Below(4));
+  h.codec = static_cast<Codec>(rng->Below(5));
   h.run = rng->Next64();
   h.source = static_cast<uint16_t>(rng->Below(kMaxNodes));
   h.destination = static_cast<uint16_t>(rng->Next());
@@ -137,7 +137,7 @@ TEST(Frame, SaysWhyItIsDropped) {
   EXPECT_EQ(DecodedWith<uint8_t>(4, kFrameVersion + 1), DropReason::kVersion);
   EXPECT_EQ(DecodedWith<uint8_t>(5, 0), DropReason::kField);           // unknown type
   EXPECT_EQ(DecodedWith<uint8_t>(5, 10), DropReason::kField);          // unknown type
-  EXPECT_EQ(DecodedWith<uint8_t>(6, 4), DropReason::kField);           // unknown codec
+  EXPECT_EQ(DecodedWith<uint8_t>(6, 5), DropReason::kField);           // unknown codec
   EXPECT_EQ(DecodedWith<uint8_t>(7, 4), DropReason::kField);           // unknown flag
   EXPECT_EQ(DecodedWith<uint16_t>(30, 12), DropReason::kLength);       // not a multiple of 8
   EXPECT_EQ(DecodedWith<uint16_t>(30, 16 + 40), DropReason::kLength);  // exceeds the frame

@@ -185,7 +185,7 @@ TEST(HostExecutor, EncodesPendingToWhatDecodesToItExactly) {
 
 TEST(HostExecutor, KeepsWhatTheCodecDropped) {
   Rng rng(test::Seed(), {5});
-  for (Codec codec : {Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
+  for (Codec codec : {Codec::kBfloat16, Codec::kInt8, Codec::kInt4, Codec::kSparse}) {
     Pair pair(351, 351, {codec, 0.8f}, BestSimd());
     pair.Scatter(0, &rng);
     // Multiples of 2^-12: every sum below is exact.
@@ -228,19 +228,20 @@ TEST(HostExecutor, LeavesWeightsEqualToTheBaseWhenNothingRemains) {
 
 TEST(HostExecutor, SendsAConstantBelowTheStepOnceItHasGrown) {
   Rng rng(test::Seed(), {7});
-  for (Codec codec : {Codec::kInt8, Codec::kSparse}) {
+  for (Codec codec : {Codec::kInt8, Codec::kInt4, Codec::kSparse}) {
     constexpr float kSmall = 1.0f / 4096;
     Pair pair(16, 16, {codec, 0.01f}, BestSimd());
     double arrived = 0;
     for (int round = 0; round < 1000; ++round) {
       ReplicaArrays& a = pair.host().arrays;
-      a.weights[3] += 0.5f;  // sets the scale of int8 to 16 times kSmall
+      a.weights[3] += 0.5f;  // sets the scale of int8 to 16 times kSmall, of int4 to 293 times
       a.weights[8] += kSmall;
       pair.Progress(0, &rng);
       pair.Run({.kind = ChunkOpKind::kTake, .codec = codec});
       arrived += a.pending[8];
     }
-    EXPECT_NEAR(arrived, 1000 * kSmall, 0.011) << static_cast<int>(codec);
+    const double step = codec == Codec::kInt4 ? 0.5 / 7 : 0.01;
+    EXPECT_NEAR(arrived, 1000 * kSmall, 1.1 * step) << static_cast<int>(codec);
     EXPECT_NEAR(arrived + pair.host().arrays.weights[8] - pair.host().arrays.base[8], 1000 * kSmall,
                 1e-5);
   }

@@ -81,8 +81,14 @@ std::vector<std::byte> Payload(Codec codec, size_t count, Rng* rng) {
     for (size_t i = 0; i < count; ++i) memcpy(&bytes[2 * i], &floats[4 * i + 2], 2);
     return bytes;
   }
-  std::vector<std::byte> bytes(4 + count);
+  std::vector<std::byte> bytes(MinPayloadBytes(codec, static_cast<int64_t>(count)));
   for (std::byte& each : bytes) each = static_cast<std::byte>(rng->Next());
+  if (codec == Codec::kInt4) {
+    for (size_t block = 0; 16 * block < count; ++block) {
+      PutAt(&bytes, 2 * block, Bfloat16Half(Bfloat16Codec{}.Round(rng->Gaussian())));
+    }
+    return bytes;
+  }
   PutAt(&bytes, 0, std::fabs(rng->Gaussian()));
   return bytes;
 }
@@ -106,6 +112,8 @@ void PerhapsSpoil(Codec codec, size_t count, std::vector<std::byte>* payload, Rn
       break;
     case 1:
       if (codec == Codec::kInt8) PutAt(payload, 0, kBad[rng->Below(4)]);
+      if (codec == Codec::kInt4)
+        PutAt(payload, 2 * rng->Below((count + 15) / 16), uint16_t{0x7f80});
       if (codec == Codec::kFloat32) PutAt(payload, 4 * rng->Below(count), kBad[rng->Below(4)]);
       if (codec == Codec::kSparse) PutAt(payload, 4 * rng->Below(floats), kBad[rng->Below(4)]);
       if (codec == Codec::kBfloat16) PutAt(payload, 2 * rng->Below(count), uint16_t{0xff80});
@@ -195,7 +203,9 @@ class Duel {
   void AddMerge(uint32_t chunk, std::vector<ChunkOp>* ops) {
     if (others_.contains(chunk)) return;
     merged_.insert(chunk);
-    ChunkOp op{.kind = ChunkOpKind::kMerge, .codec = kAllCodecs[rng_.Below(4)], .chunk = chunk};
+    ChunkOp op{.kind = ChunkOpKind::kMerge,
+               .codec = kAllCodecs[rng_.Below(std::size(kAllCodecs))],
+               .chunk = chunk};
     std::vector<std::byte> bytes = Payload(op.codec, Count(chunk), &rng_);
     PerhapsSpoil(op.codec, Count(chunk), &bytes, &rng_);
     op.staleness = static_cast<uint32_t>(rng_.Below(5));

@@ -26,11 +26,14 @@ class PositionCodec : public testing::TestWithParam<Codec> {
  protected:
   // The largest rounding error of a weight below `largest`, in a chunk of such weights.
   static double Error(double largest) {
-    return GetParam() == Codec::kInt8 ? largest / 254 : largest / 256;
+    return GetParam() == Codec::kInt8   ? largest / 254
+           : GetParam() == Codec::kInt4 ? largest / 13.8
+                                        : largest / 256;
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Codecs, PositionCodec, testing::Values(Codec::kBfloat16, Codec::kInt8));
+INSTANTIATE_TEST_SUITE_P(Codecs, PositionCodec,
+                         testing::Values(Codec::kBfloat16, Codec::kInt8, Codec::kInt4));
 
 // What the master rounds off never becomes progress of anybody: its weights hold exactly what all
 // nodes have made, the others the same up to the rounding, and in the end exactly.
@@ -66,7 +69,8 @@ TEST_P(PositionCodec, RoundsOnlyWhatOthersSee) {
 
 TEST_P(PositionCodec, MakesPositionsSmallerUntilFlush) {
   Cluster x({.position_codec = GetParam()});
-  const size_t coded = GetParam() == Codec::kInt8 ? 14 : 20;
+  const size_t coded = MinPayloadBytes(GetParam(), 10);
+  EXPECT_EQ(coded, GetParam() == Codec::kInt4 ? 7u : GetParam() == Codec::kInt8 ? 14u : 20u);
   size_t expected = coded, seen = 0;
   x.delivers = [&](uint16_t, uint16_t, const FrameBytes& frame) {
     const FrameView view = frame.decoded();
@@ -148,7 +152,7 @@ TEST_P(PositionCodec, RefusesPositionsThatAreNotFiniteOrOfAnotherLength) {
   const uint64_t taken = x.exchange(1).stats().positions_taken;
   std::vector<std::byte> payload(MinPayloadBytes(GetParam(), 10));
   std::memcpy(payload.data(), &kNan, 4);  // the scale, or two elements
-  if (GetParam() == Codec::kBfloat16) std::memcpy(payload.data(), "\xc0\x7f", 2);
+  if (GetParam() != Codec::kInt8) std::memcpy(payload.data(), "\xc0\x7f", 2);
   give(GetParam(), FrameType::kPosition, payload);
   EXPECT_EQ(drops(DropReason::kNonFinite), 1u);
   payload.push_back({});
@@ -186,6 +190,30 @@ TEST(EncodeWeights, SendsWeightsOfOneDistributionAsInt8) {
     }
     EXPECT_EQ(Int8OrOther(std::vector<float>(count)), Codec::kInt8) << count;
   }
+}
+
+Codec Int4OrOther(const std::vector<float>& weights) {
+  std::vector<std::byte> out(4 * weights.size());
+  const auto count = static_cast<int64_t>(weights.size());
+  return EncodeWeights(Codec::kInt4, weights.data(), count, out.data(), BestSimd()).codec;
+}
+
+TEST(EncodeWeights, SendsWeightsAsInt4UnlessMostOfABlockWouldBeZero) {
+  Rng rng(4, {1});
+  std::vector<float> plain, parameters, outlier;
+  for (int i = 0; i < 1008; ++i) plain.push_back(0.05f * rng.Gaussian());
+  parameters = outlier = plain;
+  // Two arrays of other magnitudes, which begin at multiples of 16.
+  for (int i = 0; i < 20; ++i) parameters[320 + i] *= 1e-3f;
+  std::fill_n(parameters.begin() + 340, 12, 0.0f);
+  parameters[352] = 1000;
+  std::fill_n(parameters.begin() + 353, 15, 0.0f);
+  outlier[500] = 100;
+  EXPECT_EQ(Int4OrOther(plain), Codec::kInt4);
+  EXPECT_EQ(Int4OrOther(parameters), Codec::kInt4);
+  EXPECT_EQ(Int4OrOther(std::vector<float>(100)), Codec::kInt4);
+  EXPECT_EQ(Int4OrOther(outlier), Codec::kBfloat16);
+  EXPECT_EQ(Int4OrOther({1000, 1, 1}), Codec::kBfloat16);
 }
 
 TEST(EncodeWeights, SendsWeightsOfMixedMagnitudeAsBfloat16) {

@@ -75,12 +75,78 @@ int NearestLevel(float x, float scale) {
   return low % 2 == 0 ? low : low + 1;
 }
 
+namespace {
+
+uint32_t BitsOf(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, 4);
+  return bits;
+}
+
+// The levels of a block if all values are multiples of the scale, which is a bfloat16.
+std::optional<std::vector<int>> LevelsOf(const std::vector<float>& block, float scale) {
+  if (BitsOf(scale) % 65536 != 0) return std::nullopt;
+  std::vector<int> levels;
+  for (const float x : block) {
+    const int level = scale == 0 ? 0 : static_cast<int>(std::lround(double{x} / scale));
+    if (std::abs(level) > 7 || double{x} != double{scale} * level) return std::nullopt;
+    levels.push_back(level);
+  }
+  return levels;
+}
+
+void EncodeInt4(const std::vector<float>& d, std::vector<std::byte>* bytes) {
+  std::vector<int> levels;
+  for (size_t begin = 0; begin < d.size(); begin += 16) {
+    const std::vector<float> block(d.begin() + begin, d.begin() + std::min(begin + 16, d.size()));
+    float largest = 0;
+    for (const float x : block) largest = std::max(largest, std::fabs(x));
+    for (int divisor = 7; divisor > 0; --divisor) {
+      const float scale = largest / static_cast<float>(divisor);
+      const auto found = LevelsOf(block, scale);
+      if (!found) continue;
+      Append(bytes, static_cast<uint16_t>(BitsOf(scale) >> 16));
+      levels.insert(levels.end(), found->begin(), found->end());
+      break;
+    }
+  }
+  levels.push_back(0);
+  for (size_t i = 0; i + 1 < levels.size(); i += 2) {
+    bytes->push_back(static_cast<std::byte>((levels[i] & 15) | (levels[i + 1] & 15) << 4));
+  }
+}
+
+// A seventh of the largest value of each block, rounded up to a bfloat16.
+std::vector<float> Int4ScalesOf(const std::vector<float>& values) {
+  std::vector<float> scales;
+  for (size_t begin = 0; begin < values.size(); begin += 16) {
+    float largest = 0;
+    for (size_t i = begin; i < std::min(begin + 16, values.size()); ++i) {
+      largest = std::max(largest, std::fabs(values[i]));
+    }
+    const float exact = largest / 7;
+    float scale = NearestBfloat16(exact);
+    if (scale < exact) {
+      const uint32_t next = BitsOf(scale) + 65536;
+      memcpy(&scale, &next, 4);
+    }
+    scales.push_back(largest < std::ldexp(1.0f, -100) ? 0 : scale);
+  }
+  return scales;
+}
+
+}  // namespace
+
 ReferencePayload ReferenceEncode(Codec codec, const std::vector<float>& d, float scale) {
   ReferencePayload payload;
   payload.codec = codec;
   payload.scale = scale;
   auto* bytes = &payload.bytes;
   if (codec == Codec::kInt8) Append(bytes, scale);
+  if (codec == Codec::kInt4) {
+    EncodeInt4(d, bytes);
+    return payload;
+  }
   if (codec == Codec::kSparse) {
     bytes->resize(BitmapBytes(d.size()));
     for (size_t i = 0; i < d.size(); ++i) {
@@ -107,6 +173,7 @@ uint8_t ReferenceDecode(Codec codec, const std::byte* in, size_t bytes, std::vec
     if (result != 0) return result;
   } else if (bytes != (codec == Codec::kFloat32    ? 4 * n
                        : codec == Codec::kBfloat16 ? 2 * n
+                       : codec == Codec::kInt4     ? (n + 15) / 16 * 2 + (n + 1) / 2
                                                    : 4 + n)) {
     return kMalformed;
   }
@@ -121,6 +188,14 @@ uint8_t ReferenceDecode(Codec codec, const std::byte* in, size_t bytes, std::vec
     if (codec == Codec::kBfloat16) {
       const uint32_t bits = uint32_t{At<uint16_t>(in, 2 * i)} << 16;
       memcpy(&(*d)[i], &bits, 4);
+    }
+    if (codec == Codec::kInt4) {
+      const uint32_t bits = uint32_t{At<uint16_t>(in, i / 16 * 2)} << 16;
+      memcpy(&scale, &bits, 4);
+      if (!std::isfinite(scale * 8)) return kNonFinite;
+      const int pair = At<uint8_t>(in, (n + 15) / 16 * 2 + i / 2);
+      const int level = i % 2 == 0 ? pair % 16 : pair / 16;
+      (*d)[i] = scale * static_cast<float>(level < 8 ? level : level - 16);
     }
   }
   return AllFinite(*d) ? 0 : kNonFinite;
@@ -156,6 +231,7 @@ void ReferenceExecutor::Round(const ChunkOp& op, std::vector<float>* offers, flo
   const Codec codec = op.codec;
   const auto travels = [codec](float x) {
     if (codec == Codec::kBfloat16) return std::isfinite(x) && std::isfinite(NearestBfloat16(x));
+    if (codec == Codec::kInt4) return std::fabs(x) < std::ldexp(1.0f, 126);
     return std::isfinite(codec == Codec::kInt8 ? std::fabs(x) / 127 * 128 : x);
   };
   float largest = 0;
@@ -165,6 +241,14 @@ void ReferenceExecutor::Round(const ChunkOp& op, std::vector<float>* offers, flo
   }
   if (codec == Codec::kInt8) *scale = largest / 127;
   if (codec == Codec::kSparse) Thin(op.chunk, offers);
+  if (codec == Codec::kInt4) {
+    const std::vector<float> scales = Int4ScalesOf(*offers);
+    for (size_t i = 0; i < offers->size(); ++i) {
+      float& x = (*offers)[i];
+      const float of_block = scales[i / 16];
+      x = of_block == 0 ? 0 : of_block * static_cast<float>(NearestLevel(x, of_block));
+    }
+  }
   for (float& x : *offers) {
     if (codec == Codec::kBfloat16) x = NearestBfloat16(x);
     if (codec == Codec::kInt8) {

@@ -23,12 +23,13 @@ inline std::vector<Simd> SupportedSimd() {
 }
 
 inline constexpr Codec kAllCodecs[] = {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8,
-                                       Codec::kSparse};
+                                       Codec::kInt4, Codec::kSparse};
 
 // Each codec with parameters by which it sends some elements of Gaussian progress.
 inline constexpr CodecConfig kAllCodecConfigs[] = {{Codec::kFloat32},
                                                    {Codec::kBfloat16},
                                                    {Codec::kInt8},
+                                                   {Codec::kInt4},
                                                    {Codec::kSparse, 0.8f},
                                                    {Codec::kSparse, 0, SparseChoice::kTop, 0.3},
                                                    {Codec::kSparse, 0, SparseChoice::kRandom, 0.3}};

@@ -72,7 +72,8 @@ Simd AnySimd(char byte) {
 std::vector<std::string> Corpus() {
   std::vector<std::string> all;
   for (int64_t n : {1, 9, 64, 100}) {
-    for (Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
+    for (Codec codec :
+         {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kInt4, Codec::kSparse}) {
       all.push_back(Taken(codec, n));
       all.push_back(Input(ChunkOpKind::kExchange, codec, n, std::string(4 * n, '\x3f')));
     }
@@ -91,7 +92,8 @@ bool Target(const std::string& input) {
   }
   // A worker uses its own, valid codec; the codec of a diff that a master merges can be any byte.
   auto codec = static_cast<Codec>(input[1]);
-  if (kind != ChunkOpKind::kMerge) codec = static_cast<Codec>(input[1] & 3);
+  if (kind != ChunkOpKind::kMerge)
+    codec = static_cast<Codec>(static_cast<unsigned char>(input[1]) % 5);
   const int64_t n = 1 + static_cast<unsigned char>(input[3] - 1);
 
   const size_t bytes = input.size() - kHead;

@@ -439,6 +439,10 @@ TEST(NetSegment, CutsChunksToTheFramesOfTheTransport) {
   EXPECT_EQ(ChunkFloatsFor(1464, config), 348);
   EXPECT_EQ(ChunkFloatsFor(8960, config), 2222);
   EXPECT_EQ(ChunkFloatsFor(100, config), 0);
+  // Parameter arrays begin at multiples of 16, and share no scale of int4.
+  config.position_codec = Codec::kInt4;
+  EXPECT_EQ(ChunkFloatsFor(1464, config), 336);
+  config.position_codec = Codec::kFloat32;
   for (size_t bytes = 300; bytes < 3000; ++bytes) {
     const int64_t floats = ChunkFloatsFor(bytes, config);
     if (floats == 0) continue;

@@ -12,7 +12,8 @@
 namespace millrace::sim {
 namespace {
 
-constexpr Codec kCodecs[] = {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse};
+constexpr Codec kCodecs[] = {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kInt4,
+                             Codec::kSparse};
 
 void ExpectHolds(const Scenario& scenario, Simulation* simulation) {
   const auto failure = simulation->Run();
@@ -145,6 +146,7 @@ TEST(Convergence, IsThatOfOneNodeAfterAsManyStepsWhateverTheCodec) {
   for (const Codec codec : kCodecs) pairs.emplace_back(codec, Codec::kFloat32);
   pairs.emplace_back(Codec::kFloat32, Codec::kBfloat16);
   pairs.emplace_back(Codec::kInt8, Codec::kInt8);
+  pairs.emplace_back(Codec::kInt4, Codec::kInt4);
   for (const int steps : {400, 3200}) {
     const double alone = LossAfter(1, Codec::kFloat32, Codec::kFloat32, steps);
     for (const uint16_t nodes : {2, 4, 8}) {

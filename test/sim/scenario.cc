@@ -147,7 +147,8 @@ void DrawLater(Scenario* s) {
   s->faults.uneven_loss = s->faults.loss > 0 && Chance(uneven, 0.4);
   Rng positions(s->seed, {kPositions});
   if (!s->direct && Chance(positions, 0.3)) {
-    s->position_codec = Chance(positions, 0.5) ? Codec::kBfloat16 : Codec::kInt8;
+    constexpr Codec kRounded[] = {Codec::kBfloat16, Codec::kInt8, Codec::kInt4};
+    s->position_codec = kRounded[positions.Below(std::size(kRounded))];
   }
   Rng more(s->seed, {kMore});
   if (Chance(more, 0.3)) s->pauses = Real(more, 1.0);
@@ -192,7 +193,7 @@ Scenario Draw(uint64_t seed) {
   if (seed % 200 == 7) s.nodes = static_cast<uint16_t>(Between(rng, 7, 64));
   s.chunks = static_cast<int>(Between(rng, 1, 16));
   if (s.nodes > 6) s.chunks = static_cast<int>(Between(rng, 1, 70));
-  if (Chance(rng, 0.4)) s.codec = static_cast<Codec>(rng.Below(4));
+  if (Chance(rng, 0.4)) s.codec = static_cast<Codec>(rng.Below(5));
   s.threshold = static_cast<float>(Between(rng, 1, 8));
   s.direct = Chance(rng, 0.3);
   s.active = s.nodes > 6 ? Between(rng, 60, 150) : Between(rng, 100, 400);

@@ -42,7 +42,7 @@ struct Scenario {
   SparseChoice choice = SparseChoice::kThreshold;  // of kSparse, as are the next two
   float threshold = 3;
   double share = 1;
-  // kBfloat16 and kInt8 round what other nodes see until training ends with Exchange::Flush.
+  // kBfloat16, kInt8 and kInt4 round what other nodes see until training ends with Exchange::Flush.
   Codec position_codec = Codec::kFloat32;
   bool direct = false;   // payloads are sent from the weights themselves, without a copy
   int64_t linger = 0;    // maximum ticks from posting a frame to reading its payload

@@ -92,7 +92,14 @@ double SimNode::rounding(int chunk) const {
   for (int i = 0; i < 2 * scenario_.nodes; ++i) {
     largest = std::max(largest, std::abs(node_.weights[chunk * stride_ + i]));
   }
-  return largest / (scenario_.position_codec == Codec::kInt8 ? kInt8Levels : 128);
+  switch (scenario_.position_codec) {
+    case Codec::kInt4:
+      return largest / kInt4Levels * (1 + 1.0f / 128);  // a scale is rounded up
+    case Codec::kInt8:
+      return largest / kInt8Levels;
+    default:
+      return largest / 128;
+  }
 }
 
 void SimNode::Start() {

@@ -168,7 +168,7 @@ TEST_F(TreeTest, LosesNothingOfOthersWhenALeafCrashesAndReturns) {
 
 // What the segment rounds is progress to the other one, which passes it on as it is.
 TEST_F(TreeTest, RestsWhereOneSegmentRoundsPositions) {
-  for (const Codec codec : {Codec::kBfloat16, Codec::kInt8}) {
+  for (const Codec codec : {Codec::kBfloat16, Codec::kInt8, Codec::kInt4}) {
     for (const bool lower : {false, true}) {
       MakeWithCodecs(test::Seed(),
                      {lower ? Codec::kFloat32 : codec, lower ? codec : Codec::kFloat32});

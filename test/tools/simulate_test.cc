@@ -112,12 +112,12 @@ TEST_F(Simulate, RefusesBadFlagsInOneLine) {
   EXPECT_EQ(error("--rule=additive:a=b"), "--rule: \"b\" given, expected a number");
   EXPECT_NE(error("--rule=nonesuch").find("nonesuch"), std::string::npos);
   EXPECT_EQ(error("--codec=sparse:0"),
-            "--codec: \"sparse:0\" given, expected float32, bfloat16, int8, sparse:THRESHOLD "
+            "--codec: \"sparse:0\" given, expected float32, bfloat16, int8, int4, sparse:THRESHOLD "
             "with a threshold above 0, or topk:SHARE or random:SHARE with a share above 0 and at "
             "most 1");
   EXPECT_NE(error("--codec=topk:1.5").find("topk:SHARE"), std::string::npos);
   EXPECT_EQ(error("--position_codec=topk"),
-            "--position_codec: \"topk\" given, expected one of float32, bfloat16, int8");
+            "--position_codec: \"topk\" given, expected one of float32, bfloat16, int8, int4");
   const CommandResult refused = Run({"--rule=decayed", "--codec=int8"});
   EXPECT_EQ(refused.status, 1);
   EXPECT_EQ(refused.errors,

@@ -20,12 +20,13 @@
 
 namespace millrace::inline exchange {
 
-// Encoding of a diff. The values are part of the wire format.
+// Encoding of a diff or a position. The values are part of the wire format.
 enum class Codec : uint8_t {
   kFloat32 = 0,   // 4 bytes per element
   kBfloat16 = 1,  // upper half of a float32, rounded to nearest even; 2 bytes per element
   kInt8 = 2,      // float32 scale, then one signed byte per element: value = scale * byte
   kSparse = 3,    // bitmap of the present elements, then one float32 for each of them
+  kInt4 = 4,      // a scale for each 16 elements, then half a byte per element
 };
 
 // Which elements of a chunk a kSparse diff has. The rest stays in u and accumulates.

@@ -7,6 +7,10 @@
 //   kBfloat16  uint16[n]: upper halves of float32           2 n bytes
 //   kInt8      float32 scale, int8[n]                       4 + n bytes
 //              value i = scale * int8 i, one float32 product. 128 |scale| is finite.
+//   kInt4      uint16[ceil(n / 16)], uint8[ceil(n / 2)]     2 ceil(n / 16) + ceil(n / 2) bytes
+//              Scale k, the upper half of a float32, is that of the elements from 16 k on.
+//              value i = scale * q, q the signed integer of four bits in the lower half of byte
+//              i / 2 for an even i, in its upper half otherwise. 8 |scale| is finite.
 //   kSparse    bitmap, float32[k]                           4 ceil(n / 32) + 4 k bytes
 //              bitmap: uint8[4 ceil(n / 32)]. Element i is present if bit i % 8 (from
 //              the lowest) of byte i / 8 is set. k bits are set; bits from n on are 0.
@@ -37,6 +41,10 @@ inline constexpr int32_t kBfloat16OverflowBits = 0x7f7f8000;
 inline constexpr int32_t kInt8OverflowBits = 0x7f7e0000;
 inline constexpr float kInt8Levels = 127;
 inline constexpr uint32_t kInt8ScaleBytes = 4;
+inline constexpr float kInt4Levels = 7;
+inline constexpr int64_t kInt4Block = 16;  // elements with one scale
+// Smallest magnitude that kInt4 does not hold: 2^126. 8 times its scale is finite.
+inline constexpr int32_t kInt4OverflowBits = 0x7e800000;
 
 // 32-bit integers, as many as T has floats.
 template <typename T>
@@ -110,6 +118,20 @@ struct Int8Codec {
   }
 };
 
+// d = scale * q, where q is u / scale rounded as for int8 and clamped to +-7. Each block of
+// kInt4Block elements has a scale of its own.
+struct Int4Codec {
+  float scale = 0;  // >= 0; Int4Scale()
+  static MILLRACE_HOST_DEVICE constexpr int32_t overflow() { return kInt4OverflowBits; }
+  template <typename T>
+  MILLRACE_HOST_DEVICE T Round(T u) const {
+    T q = u / Int8Codec{scale}.divisor();
+    q = q > kInt4Levels ? T{} + kInt4Levels : q;
+    q = q < -kInt4Levels ? T{} - kInt4Levels : q;
+    return scale * ((q + Int8Codec::kRounds) - Int8Codec::kRounds);
+  }
+};
+
 struct SparseCodec {
   float threshold = 0;
   static MILLRACE_HOST_DEVICE constexpr int32_t overflow() { return kInfinityBits; }
@@ -119,18 +141,73 @@ struct SparseCodec {
   }
 };
 
+// Number of scales of a kInt4 payload.
+MILLRACE_HOST_DEVICE constexpr int64_t Int4Scales(int64_t floats) {
+  return (floats + kInt4Block - 1) / kInt4Block;
+}
+
 // Scale for values with a magnitude of at most `largest`, which must be below
 // Int8Codec::overflow(). If the quotient underflows, the scale is 0 and nothing is sent until the
 // values grow.
 MILLRACE_HOST_DEVICE float Int8Scale(float largest) { return largest / kInt8Levels; }
 
+MILLRACE_HOST_DEVICE float Bfloat16Value(uint16_t half) {
+  return FromBits<float>(static_cast<int32_t>(uint32_t{half} << 16));
+}
+
+// Scale for a block of values with a magnitude of at most `largest`, below Int4Codec::overflow():
+// the least bfloat16 of which 7 are as much. 0 below 2^-100, so that products of scales are exact.
+MILLRACE_HOST_DEVICE float Int4Scale(float largest) {
+  if (!(largest >= 0x1p-100f)) return 0;
+  const int32_t bits = ToBits(largest / kInt4Levels);
+  return FromBits<float>(static_cast<int32_t>((static_cast<uint32_t>(bits) + 0xffff) & 0xffff0000));
+}
+
+// The scale of a block of kInt4 of which each of the `count` values is a multiple of up to 7 of one
+// scale: one of which they are. The block may have been rounded with another one, of a value that a
+// solver has changed since.
+MILLRACE_HOST_DEVICE float Int4ScaleOf(const float* d, int64_t count) {
+  int32_t most = 0;
+  for (int64_t i = 0; i < count; ++i) most = most < Magnitude(d[i]) ? Magnitude(d[i]) : most;
+  const float largest = FromBits<float>(most);
+  for (int level = 7; level > 1; --level) {
+    const Int4Codec codec{largest / static_cast<float>(level)};
+    bool fits = (ToBits(codec.scale) & 0xffff) == 0;
+    for (int64_t i = 0; i < count && fits; ++i) fits = codec.Round(d[i]) == d[i];
+    if (fits) return codec.scale;
+  }
+  return largest;
+}
+
+// Writes a block of values that have this scale: q of each, two to a byte.
+MILLRACE_HOST_DEVICE void WriteInt4Block(const float* d, int64_t count, float scale,
+                                         std::byte* levels) {
+  const float divisor = Int8Codec{scale}.divisor();
+  for (int64_t i = 0; i < count; i += 2) {
+    const auto level = [=](int64_t at) {
+      return at < count ? static_cast<int32_t>(Int4Codec{1}.Round(d[at] / divisor)) & 15 : 0;
+    };
+    levels[i / 2] = static_cast<std::byte>(level(i) | level(i + 1) << 4);
+  }
+}
+
+// Element i of a payload of `count` elements.
+MILLRACE_HOST_DEVICE float Int4Value(const std::byte* payload, int64_t count, int64_t i) {
+  const auto* const scale = reinterpret_cast<const uint8_t*>(payload + i / kInt4Block * 2);
+  const auto half = static_cast<uint16_t>(scale[0] | scale[1] << 8);
+  const std::byte both = payload[2 * Int4Scales(count) + i / 2];
+  const int32_t bits = static_cast<int32_t>(both) >> (i % 2 * 4) & 15;
+  return Bfloat16Value(half) * static_cast<float>((bits ^ 8) - 8);
+}
+
+// True if `scale` times any value of four bits is finite.
+MILLRACE_HOST_DEVICE bool Int4ScaleIsSafe(float scale) {
+  return Magnitude(8 * scale) < kInfinityBits;
+}
+
 // True if `scale` times any int8 value is finite.
 MILLRACE_HOST_DEVICE bool Int8ScaleIsSafe(float scale) {
   return Magnitude(128 * scale) < kInfinityBits;
-}
-
-MILLRACE_HOST_DEVICE float Bfloat16Value(uint16_t half) {
-  return FromBits<float>(static_cast<int32_t>(uint32_t{half} << 16));
 }
 
 // `d` must have been rounded by Bfloat16Codec.
@@ -154,6 +231,8 @@ MILLRACE_HOST_DEVICE constexpr uint32_t MinPayloadBytes(Codec codec, int64_t flo
       return kInt8ScaleBytes + static_cast<uint32_t>(floats);
     case Codec::kSparse:
       return SparseBitmapBytes(floats);
+    case Codec::kInt4:
+      return static_cast<uint32_t>(2 * Int4Scales(floats) + (floats + 1) / 2);
   }
   return 0;
 }

@@ -9,13 +9,13 @@
 
 namespace millrace::inline exchange {
 
-// All names, for errors.
-inline constexpr const char* kCodecNames = "float32, bfloat16, int8, sparse, topk, random";
+// The codecs that diffs can have.
+inline constexpr const char* kCodecNames = "float32, bfloat16, int8, int4, sparse, topk, random";
 
 // The codecs that positions can have.
-inline constexpr const char* kPositionCodecNames = "float32, bfloat16, int8";
+inline constexpr const char* kPositionCodecNames = "float32, bfloat16, int8, int4";
 
-// The codec of this name, without its parameter; none if there is no such codec.
+// The codec of this name for diffs, without its parameter; none if there is no such codec.
 std::optional<CodecConfig> CodecNamed(const std::string& name);
 // The codec of this name for positions; none if there is no such codec.
 std::optional<Codec> PositionCodecNamed(const std::string& name);
@@ -33,8 +33,8 @@ inline bool HasShare(const CodecConfig& codec) {
 bool IsThreshold(double threshold);
 bool IsShare(double share);
 
-// Reads float32, bfloat16, int8, sparse:THRESHOLD, topk:SHARE or random:SHARE. None for another
-// text.
+// Reads float32, bfloat16, int8, int4, sparse:THRESHOLD, topk:SHARE or random:SHARE. None for
+// another text.
 std::optional<CodecConfig> ParseCodec(const std::string& text);
 
 }  // namespace millrace::inline exchange

@@ -51,6 +51,13 @@ HWY_INLINE Floats Encode(D d, Int8Encoder* to, Floats selected, int64_t i) {
   return hn::Mul(hn::Set(d, to->codec.scale), hn::Sub(sum, rounds)).raw;
 }
 
+// All lanes are of one block.
+template <class D, typename Floats>
+HWY_INLINE Floats Encode(D, Int4Rounder* to, Floats selected, int64_t i) {
+  static_assert(kInt4Block % hn::MaxLanes(D()) == 0);
+  return Int4Codec{to->scales[i / kInt4Block]}.Round(selected);
+}
+
 // The present lanes of v, in order, of eight or more. With GCC 12, Compress() of Highway 1.0.3
 // copies its table for eight lanes in each call.
 template <class D>

@@ -27,6 +27,23 @@ uint8_t CheckSparse(Target target, const std::byte* in, uint32_t bytes, int64_t 
   return CheckFloats(target, in + bitmap, present);
 }
 
+uint8_t CheckInt4(const std::byte* in, int64_t count) {
+  for (int64_t block = 0; block < Int4Scales(count); ++block) {
+    uint16_t half;
+    std::memcpy(&half, in + 2 * block, 2);
+    if (!Int4ScaleIsSafe(Bfloat16Value(half))) return kNonFinite;
+  }
+  return 0;
+}
+
+// Writes a block with its scale.
+void WriteInt4(const float* block, int64_t begin, int64_t count, float scale, std::byte* out) {
+  const uint16_t half = Bfloat16Half(scale);
+  std::memcpy(out + begin / kInt4Block * 2, &half, 2);
+  WriteInt4Block(block, std::min(kInt4Block, count - begin), scale,
+                 out + 2 * Int4Scales(count) + begin / 2);
+}
+
 template <typename Target>
 uint8_t Check(Target target, Codec codec, const std::byte* in, int64_t count) {
   switch (codec) {
@@ -36,6 +53,8 @@ uint8_t Check(Target target, Codec codec, const std::byte* in, int64_t count) {
       return AllFinite(target, Bfloat16Payload(in), count) ? 0 : kNonFinite;
     case Codec::kInt8:
       return Int8ScaleIsSafe(Int8Payload(in).scale) ? 0 : kNonFinite;
+    case Codec::kInt4:
+      return CheckInt4(in, count);
     case Codec::kSparse:
       break;
   }
@@ -60,6 +79,10 @@ int64_t Encode(Target target, Codec codec, const float* d, int64_t count, float 
     std::memcpy(out, &scale, sizeof(scale));
     Int8Encoder encoder{out + kInt8ScaleBytes, {scale}};
     EncodeDiff(target, d, count, &encoder);
+  } else if (codec == Codec::kInt4) {
+    for (int64_t i = 0; i < count; i += kInt4Block) {
+      WriteInt4(d + i, i, count, Int4ScaleOf(d + i, std::min(kInt4Block, count - i)), out);
+    }
   } else {
     std::memcpy(out, d, 4 * count);
   }
@@ -68,6 +91,7 @@ int64_t Encode(Target target, Codec codec, const float* d, int64_t count, float 
 
 int32_t Overflow(Codec codec) {
   if (codec == Codec::kBfloat16) return Bfloat16Codec::overflow();
+  if (codec == Codec::kInt4) return Int4Codec::overflow();
   return codec == Codec::kInt8 ? Int8Codec::overflow() : Float32Codec::overflow();
 }
 
@@ -80,27 +104,48 @@ constexpr float kMinLevels = 2;
 // Small weights of a group up to this number may be chance, where most weights are 0.
 constexpr int kMaxLostByChance = 1;
 
-// Whether, in some group of neighbours, more than half of the weights that are not 0 are below
-// kMinLevels, and more than kMaxLostByChance. Weights of one distribution practically never are: of
-// Gaussian ones with a maximum of 4 standard deviations one in twenty is. A group of the statistics
-// or biases of a layer beside one with larger weights is, and so are all weights beside a single
-// large one.
+// Whether more than half of the weights of a group that are not 0 are below `small`, and more than
+// kMaxLostByChance.
+bool IsLost(const float* group, int64_t size, float small) {
+  int present = 0, lost = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    const int32_t magnitude = Magnitude(group[i]);
+    present += magnitude != 0;
+    lost += magnitude != 0 && magnitude < Magnitude(small);
+  }
+  return lost > kMaxLostByChance && 2 * lost > present;
+}
+
+// Whether int8 loses some group of neighbours. Of weights of one distribution it practically never
+// does: of Gaussian ones with a maximum of 4 standard deviations one in twenty is below kMinLevels.
+// A group of the statistics or biases of a layer beside one with larger weights is lost, and so are
+// all weights beside a single large one.
 bool IsMixed(const float* weights, int64_t count, float scale) {
-  const int32_t small = Magnitude(kMinLevels * scale);
   for (int64_t begin = 0; begin < count; begin += kGroup) {
     const int64_t end = std::min(begin + kGroup, count);
     // A short last group is judged with weights before it.
     const float* const group = weights + std::max<int64_t>(end - kGroup, 0);
-    const auto size = std::min(kGroup, count);
-    int present = 0, lost = 0;
-    for (int64_t i = 0; i < size; ++i) {
-      const int32_t magnitude = Magnitude(group[i]);
-      present += magnitude != 0;
-      lost += magnitude != 0 && magnitude < small;
-    }
-    if (lost > kMaxLostByChance && 2 * lost > present) return true;
+    if (IsLost(group, std::min(kGroup, count), kMinLevels * scale)) return true;
   }
   return false;
+}
+
+int32_t MaxMagnitude(const float* weights, int64_t count) {
+  int32_t largest = 0;
+  for (int64_t i = 0; i < count; ++i) largest = std::max(largest, Magnitude(weights[i]));
+  return largest;
+}
+
+// Writes weights below overflow as kInt4. Returns false if most of a block would become 0: of
+// Gaussian weights one in ten does.
+bool EncodeInt4(const float* weights, int64_t count, std::byte* out) {
+  for (int64_t i = 0; i < count; i += kInt4Block) {
+    const int64_t size = std::min(kInt4Block, count - i);
+    const float scale = Int4Scale(FromBits<float>(MaxMagnitude(weights + i, size)));
+    if (IsLost(weights + i, size, scale / 2)) return false;
+    WriteInt4(weights + i, i, count, scale, out);
+  }
+  return true;
 }
 
 }  // namespace
@@ -129,8 +174,11 @@ uint8_t CheckPayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t c
 
 Encoded EncodeWeights(Codec codec, const float* weights, int64_t count, std::byte* out, Simd simd) {
   CHECK(codec != Codec::kSparse);
-  int32_t largest = 0;
-  for (int64_t i = 0; i < count; ++i) largest = std::max(largest, Magnitude(weights[i]));
+  const int32_t largest = MaxMagnitude(weights, count);
+  if (codec == Codec::kInt4 && largest < Overflow(codec)) {
+    if (EncodeInt4(weights, count, out)) return {codec, MinPayloadBytes(codec, count)};
+    codec = Codec::kBfloat16;
+  }
   const float scale = Int8Scale(FromBits<float>(largest));
   if (codec == Codec::kInt8 && IsMixed(weights, count, scale)) codec = Codec::kBfloat16;
   if (largest >= Overflow(codec)) codec = Codec::kFloat32;
@@ -140,6 +188,10 @@ Encoded EncodeWeights(Codec codec, const float* weights, int64_t count, std::byt
 
 void DecodeWeights(Codec codec, const std::byte* in, int64_t count, float* weights, Simd simd) {
   CHECK(codec != Codec::kSparse);
+  if (codec == Codec::kInt4) {
+    for (int64_t i = 0; i < count; ++i) weights[i] = Int4Value(in, count, i);
+    return;
+  }
   VisitTarget(simd, [&](auto target) {
     if (codec == Codec::kBfloat16) {
       DecodeAll(target, Bfloat16Payload(in), count, weights);

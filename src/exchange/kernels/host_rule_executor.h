@@ -231,6 +231,11 @@ class HostRuleExecutor : public ChunkExecutor {
           HogwildExchangeLargestSelected(target, rule, chunk, position, Int8Codec{})));
       std::memcpy(op->out, &op->scale, sizeof(op->scale));
       move(Int8Encoder{op->out + kInt8ScaleBytes, {op->scale}});
+    } else if (op->codec == Codec::kInt4) {
+      HogwildExchangeMagnitudes(target, rule, chunk, position);
+      FindInt4Scales(chunk);
+      move(Int4Rounder{scratch_.get(), {}});
+      if (op->out_bytes != 0) Encode(chunk, op);
     } else if (!Choose(target, rule, chunk, position, seed)) {
       MoveOnly<Pending::kCleared>(target, chunk, position, op);
     } else {
@@ -249,6 +254,18 @@ class HostRuleExecutor : public ChunkExecutor {
       } else {
         finish(move(ChosenEncoder(out, std::min(room, dense), chunk.count, chunk.pending)));
       }
+    }
+  }
+
+  // Writes the scales of the blocks to the scratch. `pending` has magnitudes.
+  void FindInt4Scales(const ChunkSpan& chunk) {
+    for (int64_t begin = 0; begin < chunk.count; begin += kInt4Block) {
+      float largest = 0;
+      for (int64_t i = begin; i < std::min(begin + kInt4Block, chunk.count); ++i) {
+        const bool counts = Magnitude(chunk.pending[i]) < Int4Codec::overflow();
+        if (counts) largest = std::max(largest, chunk.pending[i]);
+      }
+      scratch_[begin / kInt4Block] = Int4Scale(largest);
     }
   }
 
@@ -356,6 +373,10 @@ class HostRuleExecutor : public ChunkExecutor {
     if (op->codec == Codec::kBfloat16) return merge(Bfloat16Payload(op->in));
     if (op->codec == Codec::kInt8) return merge(Int8Payload(op->in));
     if (op->codec == Codec::kFloat32) return merge(Float32Payload(op->in));
+    if (op->codec == Codec::kInt4) {
+      DecodeWeights(Codec::kInt4, op->in, chunk.count, scratch_.get(), simd_);
+      return merge(Float32Payload(reinterpret_cast<const std::byte*>(scratch_.get())));
+    }
     if constexpr (Rule::kZeroChangesNothing) {
       const SparsePayload diff(op->in, op->in_bytes, chunk.count);
       HogwildExchangeMergeSparse(target, Merging(rule_, op->share), chunk, diff, op->staleness);
@@ -372,7 +393,7 @@ class HostRuleExecutor : public ChunkExecutor {
   const int state_floats_;
   const Simd simd_;
   OpLock lock_;
-  const std::unique_ptr<float[]> scratch_;  // holds a decoded sparse diff
+  const std::unique_ptr<float[]> scratch_;  // holds a decoded diff, or the scales of int4
   std::vector<uint32_t> rounds_;            // by chunk: takes with a random choice
 };
 

@@ -94,6 +94,11 @@ struct Int8Encoder {
   std::byte* out;  // behind the scale
   Int8Codec codec;
 };
+// Rounds, and writes nothing.
+struct Int4Rounder {
+  const float* scales;  // of the blocks
+  Int4Codec codec;
+};
 // Writes nothing behind `room` bytes, but counts what would be there.
 struct SparseEncoder {
   SparseEncoder(std::byte* to, int64_t room_bytes, int64_t count, float threshold)

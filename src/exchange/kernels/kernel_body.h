@@ -22,20 +22,11 @@
 #include "base/host_device.h"
 #include "exchange/kernels/alignment.h"
 #include "exchange/kernels/kernel_op.h"
+#include "exchange/kernels/kernel_stage.h"
 #include "exchange/kernels/rules/merge_rule.h"
 #include "exchange/kernels/sparse_choice.h"
 
 namespace millrace::inline exchange {
-
-// Population count of a bitmap word.
-MILLRACE_HOST_DEVICE uint32_t CountBits(uint32_t x) {
-  x = x - ((x >> 1) & 0x55555555u);
-  x = (x & 0x33333333u) + ((x >> 2) & 0x33333333u);
-  return (((x + (x >> 4)) & 0x0f0f0f0fu) * 0x01010101u) >> 24;
-}
-
-// A word of memory that is also accessed as other types.
-typedef uint32_t KernelWord __attribute__((may_alias));
 
 // Wraps FromBits: nvcc 13.0 fails with an internal error if FromBits is called with an argument
 // that depends on template parameters.
@@ -44,10 +35,10 @@ MILLRACE_HOST_DEVICE float FloatOfMagnitude(int32_t magnitude) {
 }
 
 template <typename Team, typename Rule>
-class KernelBody {
+class KernelBody : KernelStage<Team> {
  public:
   MILLRACE_HOST_DEVICE KernelBody(const KernelBatch& batch, const Rule& rule, Team& team)
-      : batch_(batch), rule_(rule), team_(team) {}
+      : KernelStage<Team>(team), batch_(batch), rule_(rule) {}
 
   // The part of block `block` of the batch's blocks(): every blocks()-th chain.
   MILLRACE_HOST_DEVICE void RunBlock(uint32_t block, uint32_t blocks) {
@@ -55,6 +46,15 @@ class KernelBody {
   }
 
  private:
+  using KernelStage<Team>::Bits;
+  using KernelStage<Team>::CheckPayload;
+  using KernelStage<Team>::Encode;
+  using KernelStage<Team>::Offsets;
+  using KernelStage<Team>::Payload;
+  using KernelStage<Team>::Staged;
+  using KernelStage<Team>::StagesPosition;
+  using KernelStage<Team>::team_;
+
   enum Flag : uint32_t { kTaken = 1, kRemains = 2 };
   enum class Pending { kTaken, kCleared, kHeld };
 
@@ -140,83 +140,6 @@ class KernelBody {
     return *static_cast<const volatile float*>(w);
   }
 
-  // ---- Stage: a payload, or a diff as floats; behind it a bitmap and offsets.
-
-  MILLRACE_HOST_DEVICE std::byte* Payload() const { return team_.stage(); }
-  MILLRACE_HOST_DEVICE float* Staged() const { return reinterpret_cast<float*>(team_.stage()); }
-  MILLRACE_HOST_DEVICE KernelWord* Bits(const KernelOp& op) const {
-    return reinterpret_cast<KernelWord*>(team_.stage() + StageWordsAt(op.count));
-  }
-  MILLRACE_HOST_DEVICE KernelWord* Offsets(const KernelOp& op) const { return Bits(op) + words_; }
-
-  MILLRACE_HOST_DEVICE void StageIn(const KernelOp& op) {
-    const auto* from = reinterpret_cast<const KernelWord*>(op.in);
-    auto* to = reinterpret_cast<KernelWord*>(Payload());
-    const uint32_t words = op.in_bytes / 4, rest = op.in_bytes % 4;
-    team_.ForEach(words + rest, [=, in = op.in, stage = Payload()](int64_t i) {
-      if (i < words) {
-        to[i] = from[i];
-      } else {
-        const uint32_t at = 4 * words + static_cast<uint32_t>(i - words);
-        stage[at] = in[at];
-      }
-    });
-  }
-
-  // ---- Checks.
-
-  MILLRACE_HOST_DEVICE bool AllFinite(const float* values, uint32_t count) {
-    return team_.Max(count, [=](int64_t i) { return Magnitude(values[i]); }) < kInfinityBits;
-  }
-
-  MILLRACE_HOST_DEVICE bool StagesPosition(KernelOp& op) {
-    op.result = CheckPayload(op, Codec::kFloat32);
-    if (op.result != 0) op.out_bytes = 0;
-    return op.result == 0;
-  }
-
-  // Copies the payload to the stage and validates it. Returns 0, kMalformed or kNonFinite.
-  MILLRACE_HOST_DEVICE uint8_t CheckPayload(const KernelOp& op, Codec codec) {
-    const uint32_t least = MinPayloadBytes(codec, op.count);
-    const bool sparse = codec == Codec::kSparse;
-    if (sparse ? op.in_bytes < least || op.in_bytes > least + 4 * op.count
-               : op.in_bytes != least || codec > Codec::kSparse) {
-      return kMalformed;
-    }
-    StageIn(op);
-    switch (codec) {
-      case Codec::kFloat32:
-        return AllFinite(Staged(), op.count) ? 0 : kNonFinite;
-      case Codec::kBfloat16: {
-        const auto* halves = reinterpret_cast<const uint16_t*>(Payload());
-        const int32_t largest =
-            team_.Max(op.count, [=](int64_t i) { return Magnitude(Bfloat16Value(halves[i])); });
-        return largest < kInfinityBits ? 0 : kNonFinite;
-      }
-      case Codec::kInt8:
-        return Int8ScaleIsSafe(*Staged()) ? 0 : kNonFinite;
-      case Codec::kSparse:
-        return CheckSparse(op);
-    }
-    return kMalformed;
-  }
-
-  MILLRACE_HOST_DEVICE uint8_t CheckSparse(const KernelOp& op) {
-    const auto* bitmap = reinterpret_cast<const KernelWord*>(Payload());
-    KernelWord* const bits = Bits(op);
-    const uint32_t present = team_.Scan(
-        words_,
-        [=](int64_t i) {
-          bits[i] = bitmap[i];
-          return CountBits(bitmap[i]);
-        },
-        Offsets(op));
-    const uint32_t odd = op.count % 32;
-    if (odd != 0 && bits[words_ - 1] >> odd != 0) return kMalformed;
-    if (op.in_bytes != 4 * (words_ + present)) return kMalformed;
-    return AllFinite(Staged() + words_, present) ? 0 : kNonFinite;
-  }
-
   // ---- Worker operations.
 
   // The selected value for progress u: 0 if it has no finite d.
@@ -275,6 +198,9 @@ class KernelBody {
     } else if (op.codec == Codec::kInt8) {
       op.scale = Int8Scale(LargestSelected(op, position, Int8Codec::overflow()));
       Move<Pending::kTaken>(op, Int8Codec{op.scale}, position);
+    } else if (op.codec == Codec::kInt4) {
+      FindInt4Scales(op, position);
+      Move<Pending::kTaken>(op, Int4Blocks{reinterpret_cast<const float*>(Bits(op))}, position);
     } else if (batch_.codec.choice != SparseChoice::kThreshold) {
       if (!Choose(op, position) && kChangesUnsent<Rule>) return MoveOnly(op, position);
       Move<Pending::kTaken>(op, ChosenCodec{Bits(op)}, position);
@@ -287,6 +213,27 @@ class KernelBody {
       }
       Move<Pending::kTaken>(op, SparseCodec{threshold}, position);
     }
+  }
+
+  // Writes the scale of each block to Bits(), as a float.
+  MILLRACE_HOST_DEVICE void FindInt4Scales(const KernelOp& op, const float* position) {
+    const float *const w = w_, *const base = base_;
+    auto* const scales = reinterpret_cast<float*>(Bits(op));
+    const Rule rule = rule_;
+    const States states = StatesOf();
+    const float share = op.share;
+    const int64_t count = op.count;
+    team_.ForEach(Int4Scales(count), [=](int64_t block) {
+      const int64_t begin = kInt4Block * block;
+      float largest = 0;
+      for (int64_t i = begin; i < begin + kInt4Block && i < count; ++i) {
+        const float u = MovedProgress(rule, Live(w + i), base[i], position[i], states, i);
+        const float size =
+            FloatOfMagnitude(Magnitude(Selected(rule, share, u, Int4Codec::overflow())));
+        largest = largest < size ? size : largest;
+      }
+      scales[block] = Int4Scale(largest);
+    });
   }
 
   // Takes no diff; nothing is pending.
@@ -349,6 +296,11 @@ class KernelBody {
         Offsets(op));
   }
 
+  // Int4Codec with the scales of all blocks.
+  struct Int4Blocks {
+    const float* scales;
+    static MILLRACE_HOST_DEVICE constexpr int32_t overflow() { return Int4Codec::overflow(); }
+  };
   // A sparse diff of the elements that have a bit.
   struct ChosenCodec {
     const KernelWord* bits;
@@ -357,6 +309,9 @@ class KernelBody {
   template <typename ElementCodec>
   static MILLRACE_HOST_DEVICE float RoundOne(const ElementCodec& codec, float selected, int64_t) {
     return codec.Round(selected);
+  }
+  static MILLRACE_HOST_DEVICE float RoundOne(const Int4Blocks& codec, float selected, int64_t i) {
+    return Int4Codec{codec.scales[i / kInt4Block]}.Round(selected);
   }
   static MILLRACE_HOST_DEVICE float RoundOne(const ChosenCodec& codec, float selected, int64_t i) {
     return codec.bits[i / 32] >> i % 32 & 1 ? selected : 0.0f;
@@ -404,62 +359,6 @@ class KernelBody {
     Encode(op);
   }
 
-  // Encodes the diffs on the stage as op.codec into op.out, which may be null for float32.
-  MILLRACE_HOST_DEVICE void Encode(KernelOp& op) {
-    op.out_codec = op.codec;
-    op.out_bytes = MinPayloadBytes(op.codec, op.count);
-    const float* const d = Staged();
-    std::byte* const out = op.out;
-    if (op.codec == Codec::kBfloat16) {
-      auto* const halves = reinterpret_cast<uint16_t*>(out);
-      team_.ForEach(op.count, [=](int64_t i) { halves[i] = Bfloat16Half(d[i]); });
-    } else if (op.codec == Codec::kInt8) {
-      const Int8Codec codec{op.scale};
-      auto* const levels = reinterpret_cast<int8_t*>(out + kInt8ScaleBytes);
-      team_.Once([=] { *reinterpret_cast<float*>(out) = codec.scale; });
-      team_.ForEach(op.count,
-                    [=](int64_t i) { levels[i] = static_cast<int8_t>(codec.Level(d[i])); });
-    } else if (op.codec == Codec::kFloat32 || !EncodeSparse(op)) {
-      op.out_codec = Codec::kFloat32;
-      op.out_bytes = out == nullptr ? 0 : MinPayloadBytes(Codec::kFloat32, op.count);
-      if (out == nullptr) return;
-      auto* const floats = reinterpret_cast<float*>(out);
-      team_.ForEach(op.count, [=](int64_t i) { floats[i] = d[i]; });
-    }
-  }
-
-  // Returns false if the sparse payload would not be shorter than a dense one.
-  MILLRACE_HOST_DEVICE bool EncodeSparse(KernelOp& op) {
-    const float* const d = Staged();
-    KernelWord *const bits = Bits(op), *const offsets = Offsets(op);
-    const uint32_t count = op.count, words = words_;
-    const uint32_t present = team_.Scan(
-        words,
-        [=](int64_t word) {
-          uint32_t found = 0;
-          // Each lane starts at a different element, to avoid shared-memory bank conflicts.
-          for (uint32_t step = 0; step < 32; ++step) {
-            const auto bit = (step + static_cast<uint32_t>(word)) % 32;
-            const int64_t i = 32 * word + bit;
-            if (i < count && d[i] != 0) found |= 1u << bit;
-          }
-          bits[word] = found;
-          return CountBits(found);
-        },
-        offsets);
-    const uint32_t bytes = 4 * (words + present);
-    if (bytes >= 4 * count) return false;
-    auto* const bitmap = reinterpret_cast<KernelWord*>(op.out);
-    auto* const values = reinterpret_cast<float*>(op.out) + words;
-    team_.ForEach(words, [=](int64_t word) { bitmap[word] = bits[word]; });
-    team_.ForEach(count, [=](int64_t i) {
-      const uint32_t word = bits[i / 32], bit = 1u << i % 32;
-      if (word & bit) values[offsets[i / 32] + CountBits(word & (bit - 1))] = d[i];
-    });
-    op.out_bytes = bytes;
-    return true;
-  }
-
   // ---- Master operations and others.
 
   MILLRACE_HOST_DEVICE void Merge(KernelOp& op) {
@@ -481,6 +380,9 @@ class KernelBody {
         });
       case Codec::kSparse:
         return MergeSparse(op);
+      case Codec::kInt4:
+        return MergeEach(
+            op, [=, count = int64_t{op.count}](int64_t i) { return Int4Value(payload, count, i); });
     }
   }
 
@@ -618,7 +520,6 @@ class KernelBody {
 
   const KernelBatch& batch_;
   const Rule& rule_;
-  Team& team_;
   // Arrays of the current operation's chunk.
   float *w_ = nullptr, *base_ = nullptr, *pending_ = nullptr, *state_ = nullptr;
   uint32_t words_ = 0;

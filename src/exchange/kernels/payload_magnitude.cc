@@ -41,6 +41,8 @@ float SampledMagnitude(Codec codec, std::span<const std::byte> payload, int64_t 
       return MeanOf(floats, [in](int64_t i) {
         return At<float>(in, 0) * static_cast<float>(At<int8_t>(in + kInt8ScaleBytes, i));
       });
+    case Codec::kInt4:
+      return MeanOf(floats, [=](int64_t i) { return Int4Value(in, floats, i); });
     case Codec::kSparse: {
       const uint32_t bitmap = SparseBitmapBytes(floats);
       const int64_t present = (static_cast<int64_t>(payload.size()) - bitmap) / 4;

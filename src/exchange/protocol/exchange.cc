@@ -57,7 +57,7 @@ const ExchangeConfig& Checked(const ExchangeConfig& config) {
                 ", expected more than 0 and at most 1 for the ", CodecName(config.codec), " codec");
   }
   if (config.position_codec == Codec::kSparse) {
-    throw Error("exchange: position_codec is sparse, expected float32, bfloat16 or int8");
+    throw Error("exchange: position_codec is sparse, expected one of ", kPositionCodecNames);
   }
   if (config.direct && config.position_codec != Codec::kFloat32) {
     throw Error("exchange: position_codec is ", CodecName({.codec = config.position_codec}),

@@ -92,7 +92,7 @@ DropReason DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
   if (Get<uint8_t>(p, kAtVersion) != kFrameVersion) return DropReason::kVersion;
   const uint8_t type = Get<uint8_t>(p, kAtType), codec = Get<uint8_t>(p, kAtCodec);
   const uint8_t flags = Get<uint8_t>(p, kAtFlags);
-  if (!KnownType(type) || codec > static_cast<uint8_t>(Codec::kSparse) || (flags & ~kFlags) != 0) {
+  if (!KnownType(type) || codec > static_cast<uint8_t>(Codec::kInt4) || (flags & ~kFlags) != 0) {
     return DropReason::kField;
   }
   FrameHeader& h = frame->header;
