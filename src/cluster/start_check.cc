@@ -80,7 +80,7 @@ std::string Advice(const ExpectedSegment& segment, const ExpectedSolvers& solver
   if (segment.scales_rate && solvers.rate_factor(members, iterations) <= 1) {
     return StrCat(
         begin, "exchanges are too rare for a larger learning rate; on such links codec ",
-        "\"int8\", position_codec \"int8\" and the merge rule \"outer\" hold the accuracy ",
+        "\"int4\", position_codec \"int4\" and the merge rule \"outer\" hold the accuracy ",
         "best (docs/learning.md)");
   }
   if (segment.rule != "additive" || !segment.damping) return "";

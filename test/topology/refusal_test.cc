@@ -213,12 +213,12 @@ TEST(TopologyRefusal, WantsOneListenerInOnePlace) {
 
 TEST(TopologyRefusal, KnowsCodecsAndTheirThreshold) {
   EXPECT_EQ(UdpError("codec: 'fp16'"),
-            "codec: \"fp16\" given, expected one of float32, bfloat16, int8, "
+            "codec: \"fp16\" given, expected one of float32, bfloat16, int8, int4, "
             "sparse, topk, random");
   for (const char* bad : {"fp16", "sparse", "topk", ""}) {
     EXPECT_EQ(
         UdpError(StrCat("position_codec: '", bad, "'")),
-        StrCat("position_codec: \"", bad, "\" given, expected one of float32, bfloat16, int8"));
+        StrCat("position_codec: \"", bad, "\" given, expected one of float32, bfloat16, int8, int4"));
   }
   EXPECT_EQ(UdpError("codec: 'int8' threshold: 1"),
             "threshold: given, but codec is \"int8\"; expected it with \"sparse\" only");
