@@ -95,19 +95,20 @@ struct Bfloat16Codec {
   }
 };
 
+// What values are divided by: infinity for a scale of 0, so that every q is 0.
+MILLRACE_HOST_DEVICE float DivisorOf(float scale) { return scale > 0 ? scale : __builtin_inff(); }
+
 // d = scale * q, where q is u / scale rounded to the nearest integer, ties to even, and clamped to
 // +-127. Idempotent: applied to d, it yields d and the same q.
 struct Int8Codec {
   float scale = 0;  // >= 0; Int8Scale()
   static MILLRACE_HOST_DEVICE constexpr int32_t overflow() { return kInt8OverflowBits; }
-  // Infinity for a scale of 0, so that every q is 0.
-  MILLRACE_HOST_DEVICE float divisor() const { return scale > 0 ? scale : __builtin_inff(); }
   // 1.5 * 2^23: adding it rounds to an integer, because no mantissa bits remain for a fraction.
   static constexpr float kRounds = 12582912;
   // q as a float.
   template <typename T>
   MILLRACE_HOST_DEVICE T Level(T u) const {
-    T q = u / divisor();
+    T q = u / DivisorOf(scale);
     q = q > kInt8Levels ? T{} + kInt8Levels : q;
     q = q < -kInt8Levels ? T{} - kInt8Levels : q;
     return (q + kRounds) - kRounds;
@@ -125,7 +126,7 @@ struct Int4Codec {
   static MILLRACE_HOST_DEVICE constexpr int32_t overflow() { return kInt4OverflowBits; }
   template <typename T>
   MILLRACE_HOST_DEVICE T Round(T u) const {
-    T q = u / Int8Codec{scale}.divisor();
+    T q = u / DivisorOf(scale);
     q = q > kInt4Levels ? T{} + kInt4Levels : q;
     q = q < -kInt4Levels ? T{} - kInt4Levels : q;
     return scale * ((q + Int8Codec::kRounds) - Int8Codec::kRounds);
@@ -163,9 +164,9 @@ MILLRACE_HOST_DEVICE float Int4Scale(float largest) {
   return FromBits<float>(static_cast<int32_t>((static_cast<uint32_t>(bits) + 0xffff) & 0xffff0000));
 }
 
-// The scale of a block of kInt4 of which each of the `count` values is a multiple of up to 7 of one
-// scale: one of which they are. The block may have been rounded with another one, of a value that a
-// solver has changed since.
+// A scale for a block of `count` values that Int4Codec has rounded: one of which all of them are
+// multiples. That with which they were rounded may have no multiple of 7 here, because a solver has
+// changed the largest value after the scale was found.
 MILLRACE_HOST_DEVICE float Int4ScaleOf(const float* d, int64_t count) {
   int32_t most = 0;
   for (int64_t i = 0; i < count; ++i) most = most < Magnitude(d[i]) ? Magnitude(d[i]) : most;
@@ -182,7 +183,7 @@ MILLRACE_HOST_DEVICE float Int4ScaleOf(const float* d, int64_t count) {
 // Writes a block of values that have this scale: q of each, two to a byte.
 MILLRACE_HOST_DEVICE void WriteInt4Block(const float* d, int64_t count, float scale,
                                          std::byte* levels) {
-  const float divisor = Int8Codec{scale}.divisor();
+  const float divisor = DivisorOf(scale);
   for (int64_t i = 0; i < count; i += 2) {
     const auto level = [=](int64_t at) {
       return at < count ? static_cast<int32_t>(Int4Codec{1}.Round(d[at] / divisor)) & 15 : 0;

@@ -22,18 +22,12 @@ constexpr NamedCodec kCodecs[] = {{"float32", Codec::kFloat32, SparseChoice::kTh
                                   {"topk", Codec::kSparse, SparseChoice::kTop},
                                   {"random", Codec::kSparse, SparseChoice::kRandom}};
 
-// Null if there is no such codec.
-const NamedCodec* Find(const std::string& name) {
-  const auto* const found = std::find_if(std::begin(kCodecs), std::end(kCodecs),
-                                         [&](const NamedCodec& each) { return each.name == name; });
-  return found == std::end(kCodecs) ? nullptr : found;
-}
-
 }  // namespace
 
 std::optional<CodecConfig> CodecNamed(const std::string& name) {
-  const NamedCodec* const found = Find(name);
-  if (found == nullptr) return std::nullopt;
+  const auto* const found = std::find_if(std::begin(kCodecs), std::end(kCodecs),
+                                         [&](const NamedCodec& each) { return each.name == name; });
+  if (found == std::end(kCodecs)) return std::nullopt;
   CodecConfig codec;
   codec.codec = found->codec;
   codec.choice = found->choice;
@@ -41,9 +35,9 @@ std::optional<CodecConfig> CodecNamed(const std::string& name) {
 }
 
 std::optional<Codec> PositionCodecNamed(const std::string& name) {
-  const NamedCodec* const found = Find(name);
-  if (found == nullptr || found->codec == Codec::kSparse) return std::nullopt;
-  return found->codec;
+  const std::optional<CodecConfig> codec = CodecNamed(name);
+  if (!codec || codec->codec == Codec::kSparse) return std::nullopt;
+  return codec->codec;
 }
 
 std::string CodecName(const CodecConfig& codec) {

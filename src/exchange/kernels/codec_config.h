@@ -9,13 +9,13 @@
 
 namespace millrace::inline exchange {
 
-// The codecs that diffs can have.
+// All names, for errors.
 inline constexpr const char* kCodecNames = "float32, bfloat16, int8, int4, sparse, topk, random";
 
 // The codecs that positions can have.
 inline constexpr const char* kPositionCodecNames = "float32, bfloat16, int8, int4";
 
-// The codec of this name for diffs, without its parameter; none if there is no such codec.
+// The codec of this name, without its parameter; none if there is no such codec.
 std::optional<CodecConfig> CodecNamed(const std::string& name);
 // The codec of this name for positions; none if there is no such codec.
 std::optional<Codec> PositionCodecNamed(const std::string& name);

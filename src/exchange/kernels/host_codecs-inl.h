@@ -43,7 +43,7 @@ template <class D, typename Floats>
 HWY_INLINE Floats Encode(D d, Int8Encoder* to, Floats selected, int64_t i) {
   const hn::Rebind<uint8_t, D> d8;
   const auto rounds = hn::Set(d, Int8Codec::kRounds);
-  const auto q = hn::Div(hn::Vec<D>{selected}, hn::Set(d, to->codec.divisor()));
+  const auto q = hn::Div(hn::Vec<D>{selected}, hn::Set(d, DivisorOf(to->codec.scale)));
   const auto sum =
       hn::Add(rounds, hn::Max(hn::Min(q, hn::Set(d, kInt8Levels)), hn::Set(d, -kInt8Levels)));
   hn::StoreU(hn::TruncateTo(d8, hn::BitCast(hn::RebindToUnsigned<D>(), sum)), d8,
