@@ -58,8 +58,8 @@ struct NetSegmentConfig {
   MetricsRegistry* registry = nullptr;
 };
 
-// Maximum floats of a chunk in frames of `max_frame_bytes`, with int4 a multiple of
-// 16. 0 if a chunk of one float or a heartbeat does not fit.
+// Maximum floats of a chunk in frames of `max_frame_bytes`; a multiple of 16 where diffs or positions
+// are int4. 0 if a chunk of one float or a heartbeat does not fit.
 int64_t ChunkFloatsFor(size_t max_frame_bytes, const ExchangeConfig& config);
 
 // State shared between the segment's thread and the rest of the node. Thread-safe.

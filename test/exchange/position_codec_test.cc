@@ -167,10 +167,11 @@ TEST_P(PositionCodec, RefusesPositionsThatAreNotFiniteOrOfAnotherLength) {
   EXPECT_EQ(x.exchange(1).stats().positions_taken, taken);
 }
 
-Codec Int8OrOther(const std::vector<float>& weights) {
+// The codec with which weights are sent that should have this one.
+Codec Sent(Codec codec, const std::vector<float>& weights) {
   std::vector<std::byte> out(4 * weights.size());
   const auto count = static_cast<int64_t>(weights.size());
-  return EncodeWeights(Codec::kInt8, weights.data(), count, out.data(), BestSimd()).codec;
+  return EncodeWeights(codec, weights.data(), count, out.data(), BestSimd()).codec;
 }
 
 TEST(EncodeWeights, SendsWeightsOfOneDistributionAsInt8) {
@@ -182,20 +183,14 @@ TEST(EncodeWeights, SendsWeightsOfOneDistributionAsInt8) {
       gaussian.push_back(0.03f * rng.Gaussian());
       sparse.push_back(i % 20 == 0 ? rng.Gaussian() : 0.0f);
     }
-    EXPECT_EQ(Int8OrOther(uniform), Codec::kInt8) << count;
-    EXPECT_EQ(Int8OrOther(sparse), Codec::kInt8) << count;
+    EXPECT_EQ(Sent(Codec::kInt8, uniform), Codec::kInt8) << count;
+    EXPECT_EQ(Sent(Codec::kInt8, sparse), Codec::kInt8) << count;
     // One of a few weights may be much larger than the others.
     if (count > 16) {
-      EXPECT_EQ(Int8OrOther(gaussian), Codec::kInt8) << count;
+      EXPECT_EQ(Sent(Codec::kInt8, gaussian), Codec::kInt8) << count;
     }
-    EXPECT_EQ(Int8OrOther(std::vector<float>(count)), Codec::kInt8) << count;
+    EXPECT_EQ(Sent(Codec::kInt8, std::vector<float>(count)), Codec::kInt8) << count;
   }
-}
-
-Codec Int4OrOther(const std::vector<float>& weights) {
-  std::vector<std::byte> out(4 * weights.size());
-  const auto count = static_cast<int64_t>(weights.size());
-  return EncodeWeights(Codec::kInt4, weights.data(), count, out.data(), BestSimd()).codec;
 }
 
 TEST(EncodeWeights, SendsWeightsAsInt4UnlessMostOfABlockWouldBeZero) {
@@ -209,11 +204,11 @@ TEST(EncodeWeights, SendsWeightsAsInt4UnlessMostOfABlockWouldBeZero) {
   parameters[352] = 1000;
   std::fill_n(parameters.begin() + 353, 15, 0.0f);
   outlier[500] = 100;
-  EXPECT_EQ(Int4OrOther(plain), Codec::kInt4);
-  EXPECT_EQ(Int4OrOther(parameters), Codec::kInt4);
-  EXPECT_EQ(Int4OrOther(std::vector<float>(100)), Codec::kInt4);
-  EXPECT_EQ(Int4OrOther(outlier), Codec::kBfloat16);
-  EXPECT_EQ(Int4OrOther({1000, 1, 1}), Codec::kBfloat16);
+  EXPECT_EQ(Sent(Codec::kInt4, plain), Codec::kInt4);
+  EXPECT_EQ(Sent(Codec::kInt4, parameters), Codec::kInt4);
+  EXPECT_EQ(Sent(Codec::kInt4, std::vector<float>(100)), Codec::kInt4);
+  EXPECT_EQ(Sent(Codec::kInt4, outlier), Codec::kBfloat16);
+  EXPECT_EQ(Sent(Codec::kInt4, {1000, 1, 1}), Codec::kBfloat16);
 }
 
 TEST(EncodeWeights, SendsWeightsOfMixedMagnitudeAsBfloat16) {
@@ -224,11 +219,11 @@ TEST(EncodeWeights, SendsWeightsOfMixedMagnitudeAsBfloat16) {
   outlier[500] = 100;
   for (int i = 0; i < 20; ++i) biases[303 + i] *= 1e-3f;
   for (int i = 990; i < 1000; ++i) tail[i] *= 1e-3f;
-  EXPECT_EQ(Int8OrOther(plain), Codec::kInt8);
-  EXPECT_EQ(Int8OrOther(outlier), Codec::kBfloat16);
-  EXPECT_EQ(Int8OrOther(biases), Codec::kBfloat16);
-  EXPECT_EQ(Int8OrOther(tail), Codec::kBfloat16);
-  EXPECT_EQ(Int8OrOther({1000, 1, 1}), Codec::kBfloat16);
+  EXPECT_EQ(Sent(Codec::kInt8, plain), Codec::kInt8);
+  EXPECT_EQ(Sent(Codec::kInt8, outlier), Codec::kBfloat16);
+  EXPECT_EQ(Sent(Codec::kInt8, biases), Codec::kBfloat16);
+  EXPECT_EQ(Sent(Codec::kInt8, tail), Codec::kBfloat16);
+  EXPECT_EQ(Sent(Codec::kInt8, {1000, 1, 1}), Codec::kBfloat16);
 }
 
 }  // namespace

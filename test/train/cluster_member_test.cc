@@ -54,64 +54,66 @@ TEST(ClusterMember, ExchangesTheUpdatesOfAProgramsOwnLoopExactlyOnce) {
   }
 }
 
-TEST(ClusterMember, MergesACopyThatTheProgramTrains) {
-  TempDir folder;
-  const std::string topology = TwoNodes(folder / "", "damping: false");
-  auto arrays = std::make_unique<std::array<Array, 2>>();
-  ClusterMember a({.topology = topology, .node = "a"}, (*arrays)[0].weights);
-  a.Join();
-  std::vector<float> own(10000), base(10000);
-  own[9999] = 0.1f;  // exact where nobody else writes
-  a.Merge(own, base);
-  EXPECT_EQ((*arrays)[0].weights[9999], 0.1f);
-  EXPECT_EQ(base, own);
-  ClusterMember b({.topology = topology, .node = "b"}, (*arrays)[1].weights);
+// A copy of the weights that a node's program trains, beside a node b that may join.
+class TrainedCopy : public testing::Test {
+ protected:
+  TrainedCopy() { a_.Join(); }
+
+  TempDir folder_;
+  const std::string topology_ = TwoNodes(folder_ / "", "damping: false");
+  const std::unique_ptr<std::array<Array, 2>> arrays_ = std::make_unique<std::array<Array, 2>>();
+  ClusterMember a_{{.topology = topology_, .node = "a"}, (*arrays_)[0].weights};
+  std::vector<float> own_ = std::vector<float>(10000), base_ = own_;
+};
+
+TEST_F(TrainedCopy, IsMerged) {
+  own_[9999] = 0.1f;  // exact where nobody else writes
+  a_.Merge(own_, base_);
+  EXPECT_EQ((*arrays_)[0].weights[9999], 0.1f);
+  EXPECT_EQ(base_, own_);
+  ClusterMember b({.topology = topology_, .node = "b"}, (*arrays_)[1].weights);
   b.Join();
   b.Update([](size_t offset, std::span<float> part) {
     if (offset == 0) part[3] += 4;
   });
-  EXPECT_TRUE(Eventually([&] { return a.iterations() == 2 && (*arrays)[0].weights[3] == 4; }));
-  own[3] += 1;
-  a.Merge(own, base);
-  EXPECT_EQ(own[3], 5);
-  EXPECT_EQ(base, own);
-  EXPECT_EQ(a.iterations(), 3);
+  EXPECT_TRUE(Eventually([&] { return a_.iterations() == 2 && (*arrays_)[0].weights[3] == 4; }));
+  own_[3] += 1;
+  a_.Merge(own_, base_);
+  EXPECT_EQ(own_[3], 5);
+  EXPECT_EQ(base_, own_);
+  EXPECT_EQ(a_.iterations(), 3);
   b.Leave();
-  const std::vector<float> before = base;
-  own[7] = INFINITY;
-  EXPECT_CONTAINS(ErrorOf([&] { a.Merge(own, base); }), "ClusterMember::Merge: element 7 is inf");
-  EXPECT_EQ(base, before);
-  EXPECT_EQ((*arrays)[0].weights[7], 0);
+  const std::vector<float> before = base_;
+  own_[7] = INFINITY;
+  EXPECT_CONTAINS(ErrorOf([&] { a_.Merge(own_, base_); }),
+                  "ClusterMember::Merge: element 7 is inf");
+  EXPECT_EQ(base_, before);
+  EXPECT_EQ((*arrays_)[0].weights[7], 0);
 }
 
-TEST(ClusterMember, KeepsIterationsOfANodeAloneForALaterMerge) {
-  TempDir folder;
-  const std::string topology = TwoNodes(folder / "", "damping: false");
-  auto arrays = std::make_unique<std::array<Array, 2>>();
-  ClusterMember a({.topology = topology, .node = "a"}, (*arrays)[0].weights);
-  a.Join();
-  std::vector<float> own(10000), base(10000);
+TEST_F(TrainedCopy, KeepsIterationsOfANodeAloneForALaterMerge) {
   int64_t steps = 0;
   const auto step = [&] {
-    own[5] = static_cast<float>(++steps);
-    const bool kept = a.CountAlone();
-    if (!kept) a.Merge(own, base);
-    EXPECT_EQ(a.iterations(), steps);
-    EXPECT_EQ((*arrays)[0].weights[5] == own[5], !kept);
+    own_[5] = static_cast<float>(++steps);
+    const bool kept = a_.CountAlone();
+    if (!kept) a_.Merge(own_, base_);
+    EXPECT_EQ(a_.iterations(), steps);
+    EXPECT_EQ((*arrays_)[0].weights[5] == own_[5], !kept);
     return kept;
   };
   EXPECT_FALSE(step());  // before the first Merge
   EXPECT_TRUE(Eventually(step));
-  a.Merge(own, base, 0);
-  EXPECT_EQ(a.iterations(), steps);
-  EXPECT_EQ((*arrays)[0].weights[5], own[5]);
+  a_.Merge(own_, base_, 0);
+  EXPECT_EQ(a_.iterations(), steps);
+  EXPECT_EQ((*arrays_)[0].weights[5], own_[5]);
   // Not for long.
   EXPECT_TRUE(Eventually([&] { return !step(); }));
-  ClusterMember b({.topology = topology, .node = "b"}, (*arrays)[1].weights);
+  ClusterMember b({.topology = topology_, .node = "b"}, (*arrays_)[1].weights);
   b.Join();
+  ASSERT_TRUE(Eventually([&] { return a_.nodes() == 2; }));
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(step());
   EXPECT_TRUE(
-      Eventually([&] { return (*arrays)[1].weights[5] == own[5] && b.iterations() == steps; }));
+      Eventually([&] { return (*arrays_)[1].weights[5] == own_[5] && b.iterations() == steps; }));
 }
 
 // Segments know what they take of the time of the thread that trains, from which they are paced.

@@ -75,6 +75,16 @@ MILLRACE_HOST_DEVICE BitsOf<T> Magnitude(T x) {
   return ToBits(x) & kMagnitudeBits;
 }
 
+// The largest magnitude of `count` values; 0 if there is none.
+MILLRACE_HOST_DEVICE int32_t MaxMagnitude(const float* values, int64_t count) {
+  int32_t largest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t magnitude = Magnitude(values[i]);
+    if (magnitude > largest) largest = magnitude;
+  }
+  return largest;
+}
+
 // Each codec's Round() maps a finite u to d, the value that is sent. A u with a magnitude of at
 // least overflow() has no finite d and is not sent.
 struct Float32Codec {
@@ -168,9 +178,7 @@ MILLRACE_HOST_DEVICE float Int4Scale(float largest) {
 // multiples. That with which they were rounded may have no multiple of 7 here, because a solver has
 // changed the largest value after the scale was found.
 MILLRACE_HOST_DEVICE float Int4ScaleOf(const float* d, int64_t count) {
-  int32_t most = 0;
-  for (int64_t i = 0; i < count; ++i) most = most < Magnitude(d[i]) ? Magnitude(d[i]) : most;
-  const float largest = FromBits<float>(most);
+  const float largest = FromBits<float>(MaxMagnitude(d, count));
   for (int level = 7; level > 1; --level) {
     const Int4Codec codec{largest / static_cast<float>(level)};
     bool fits = (ToBits(codec.scale) & 0xffff) == 0;

@@ -107,11 +107,12 @@ constexpr int kMaxLostByChance = 1;
 // Whether more than half of the weights of a group that are not 0 are below `small`, and more than
 // kMaxLostByChance.
 bool IsLost(const float* group, int64_t size, float small) {
+  const int32_t limit = Magnitude(small);
   int present = 0, lost = 0;
   for (int64_t i = 0; i < size; ++i) {
     const int32_t magnitude = Magnitude(group[i]);
     present += magnitude != 0;
-    lost += magnitude != 0 && magnitude < Magnitude(small);
+    lost += magnitude != 0 && magnitude < limit;
   }
   return lost > kMaxLostByChance && 2 * lost > present;
 }
@@ -128,12 +129,6 @@ bool IsMixed(const float* weights, int64_t count, float scale) {
     if (IsLost(group, std::min(kGroup, count), kMinLevels * scale)) return true;
   }
   return false;
-}
-
-int32_t MaxMagnitude(const float* weights, int64_t count) {
-  int32_t largest = 0;
-  for (int64_t i = 0; i < count; ++i) largest = std::max(largest, Magnitude(weights[i]));
-  return largest;
 }
 
 // Writes weights below overflow as kInt4. Returns false if most of a block would become 0: of

@@ -15,13 +15,13 @@ struct Encoded {
   uint32_t bytes;  // bytes written
 };
 
-// Encodes `count` > 0 diffs d, which the codec has rounded; for kInt8, for kInt8, with `scale`.
-// `out` has `room` bytes; MaxPayloadBytes() is always enough.
+// Encodes `count` > 0 diffs d, which the codec has rounded; for kInt8, with `scale`. `out` has
+// `room` bytes; MaxPayloadBytes() is always enough.
 Encoded EncodePayload(Codec codec, const float* d, int64_t count, float scale, std::byte* out,
                       uint32_t room, Simd simd);
 
-// Validates the payload of a diff of `count` elements. Returns 0, kMalformed or kNonFinite. Reads
-// at most `bytes` bytes.
+// Validates a payload of `count` elements. Returns 0, kMalformed or kNonFinite. Reads at most
+// `bytes` bytes.
 uint8_t CheckPayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t count, Simd simd);
 
 // Encodes `count` > 0 weights as `codec`, which is not kSparse. Weights of mixed magnitude, most of

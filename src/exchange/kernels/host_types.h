@@ -97,7 +97,7 @@ struct Int8Encoder {
 // Rounds, and writes nothing.
 struct Int4Rounder {
   const float* scales;  // of the blocks
-  Int4Codec codec;
+  Int4Codec codec;      // for overflow(), which does not depend on a scale
 };
 // Writes nothing behind `room` bytes, but counts what would be there.
 struct SparseEncoder {
