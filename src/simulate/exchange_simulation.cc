@@ -4,10 +4,9 @@
 #include <utility>
 
 #include "exchange/protocol/ownership.h"
-#include "proto/part_values.h"
 #include "segment/net_segment.h"
 #include "simulate/simulation_core.h"
-#include "solver/strategy_registry.h"
+#include "strategy/strategy_plans.h"
 
 namespace millrace::inline simulate {
 namespace {
@@ -38,15 +37,13 @@ class ExchangeSimulation : public SimulationCore {
   Exchange& exchange(int w) const { return worker(w).exchange(); }
 
   std::unique_ptr<SimulatedStrategy> StrategyOf(const WorkerWeights& weights) {
-    const caffe::StrategyParameter& strategy = config().param.strategy();
-    if (strategy.type() == "local") {
-      return std::make_unique<SimulatedLocal>(weights, schedule(), MergerConfigOf(strategy),
-                                              several());
+    const StrategyPlan& plan = *config().strategy;
+    if (const auto* const local = dynamic_cast<const LocalPlan*>(&plan)) {
+      return std::make_unique<SimulatedLocal>(weights, schedule(), local->Merger(), several());
     }
-    const PartValues values = ChooseStrategy(strategy).values;
+    const auto& hogwild = dynamic_cast<const HogwildPlan&>(plan);
     return std::make_unique<DeferredStrategy>(weights, schedule(), several(),
-                                              static_cast<float>(values.at("delay_compensation")),
-                                              config().param.iter_size());
+                                              hogwild.delay_compensation, hogwild.passes);
   }
 
   ExchangeConfig ExchangeOf(uint16_t index, const MergeRuleDescriptor& rule) const {

@@ -10,9 +10,8 @@
 #include <utility>
 
 #include "simulate/simulation_core.h"
-#include "strategy/noloco.h"
 #include "strategy/push_sum.h"
-#include "strategy/sync_conditions.h"
+#include "strategy/strategy_plans.h"
 
 namespace millrace::inline simulate {
 namespace {
@@ -21,9 +20,10 @@ constexpr uint64_t kPeerStream = 1002;
 
 class GossipSimulation : public SimulationCore {
  public:
-  GossipSimulation(const SolverConfig& solver, const SimulationOptions& given)
+  GossipSimulation(const SolverConfig& solver, const SimulationOptions& given,
+                   const GossipPlan& plan)
       : SimulationCore(solver, given),
-        rule_(NoLoCoOf(solver.param.strategy())),
+        rule_(plan.rule),
         chunk_floats_((given.mtu - kIpUdpBytes - static_cast<int>(sizeof(Head))) /
                       static_cast<int>(sizeof(float)) / (rule_ ? 2 : 1)) {
     MakeWorkers([&](WorkerConfig* worker) {
@@ -33,8 +33,7 @@ class GossipSimulation : public SimulationCore {
     });
     const size_t chunks = (weights().size() + chunk_floats_ - 1) / chunk_floats_;
     for (int w = 0; w < workers(); ++w) {
-      peers_.push_back(
-          {SyncConditions(solver.param.strategy()), std::vector<double>(chunks, 1.0), weights()});
+      peers_.push_back({plan.conditions.Make(), std::vector<double>(chunks, 1.0), weights()});
       if (!rule_) continue;
       peers_.back().slow = weights();
       peers_.back().velocity.resize(weights().size());
@@ -209,7 +208,8 @@ class GossipSimulation : public SimulationCore {
 
 std::unique_ptr<SimulationCore> MakeGossipSimulation(const SolverConfig& config,
                                                      const SimulationOptions& options) {
-  return std::make_unique<GossipSimulation>(config, options);
+  return std::make_unique<GossipSimulation>(config, options,
+                                            dynamic_cast<const GossipPlan&>(*config.strategy));
 }
 
 }  // namespace millrace::inline simulate

@@ -11,9 +11,8 @@
 
 #include "device/kernel.h"
 #include "simulate/simulation_core.h"
-#include "solver/strategy_registry.h"
 #include "strategy/merge_kernels.h"
-#include "strategy/synchronous_merge.h"
+#include "strategy/strategy_plans.h"
 #include "train/divide_batch.h"
 
 namespace millrace::inline simulate {
@@ -21,10 +20,11 @@ namespace {
 
 class SynchronousSimulation : public SimulationCore {
  public:
-  SynchronousSimulation(const SolverConfig& solver, const SimulationOptions& given)
+  SynchronousSimulation(const SolverConfig& solver, const SimulationOptions& given,
+                        const AllreducePlan& plan)
       : SimulationCore(solver, given),
-        merge_(SynchronousMergeOf(solver.param, given.workers)),
-        averages_(ChooseStrategy(solver.param.strategy()).values.at("average") != 0),
+        merge_(plan.MergeOf(given.workers)),
+        averages_(plan.averages),
         ready_ns_(given.workers, 0) {
     if (merge_ && given.snapshot_every % merge_->every != 0) {
       RefuseOption("snapshot_every", static_cast<double>(given.snapshot_every),
@@ -181,10 +181,11 @@ class SynchronousSimulation : public SimulationCore {
 
 std::unique_ptr<SimulationCore> MakeSynchronousSimulation(const SolverConfig& config,
                                                           const SimulationOptions& options) {
+  const auto& plan = dynamic_cast<const AllreducePlan&>(*config.strategy);
   SolverConfig divided = config;
-  if (DividesBatch(divided)) DivideBatch(options.workers, &divided.train);
+  if (plan.synchronous->divides_batch) DivideBatch(options.workers, &divided.train);
   try {
-    return std::make_unique<SynchronousSimulation>(divided, options);
+    return std::make_unique<SynchronousSimulation>(divided, options, plan);
   } catch (const FieldError& error) {
     throw Located(config.source, error);
   }

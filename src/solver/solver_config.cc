@@ -26,7 +26,7 @@
 #include "proto/upgrade_solver.h"
 #include "solver/lr_policy.h"
 #include "solver/stop_conditions.h"
-#include "solver/strategy_registry.h"
+#include "solver/strategy_plan.h"
 #include "solver/update_rule.h"
 
 namespace millrace::inline solver {
@@ -315,7 +315,7 @@ SolverConfig ParseSolverConfig(const std::string& text, const std::string& name,
     ResolveType(&config.param);
     CheckNumbers(config.param);
     UpdateRuleRegistry::Get().Check(config.param);
-    CheckStrategy(config.param);
+    config.strategy = PlanStrategy(config.param);
     CheckSampler(config.param);
     ReadTrainNet(files, &config);
     ReadTestNets(files, &config);

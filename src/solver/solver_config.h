@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,14 @@ struct SolverNet {
   int test_iter = 0;      // batches per test; 0 for the train net
 };
 
+class StrategyPlan;
+
 struct SolverConfig {
   // As written, except that `type` is set (from solver_type in old files), snapshot_prefix is set
   // and complete, and no interval is negative.
   caffe::SolverParameter param;
   SourceMap source;
+  std::shared_ptr<const StrategyPlan> strategy;  // of param.strategy; never null
   SolverNet train;
   // In Caffe's order: test_net_param, test_net, then net_param or net for the remaining test_iter
   // entries.

@@ -1,6 +1,6 @@
 // How the solvers of a run share weights. A solver computes gradients (solver.h); its strategy
 // decides which iteration it computes, which weights its net reads, and how a gradient changes
-// them. The strategies are in strategy/, by name in strategy_registry.h.
+// them. The strategies are in strategy/, by name in strategy_plan.h.
 #ifndef MILLRACE_SOLVER_STRATEGY_H_
 #define MILLRACE_SOLVER_STRATEGY_H_
 
@@ -76,7 +76,7 @@ class Strategy {
   // as they are. Called between iterations.
   virtual void Publish() {}
   // Adds what a snapshot holds of this solver besides the run's weights and its history: the state
-  // of its merge rule (StrategyEntry::rule_with_state). Called between iterations.
+  // of its merge rule (StrategyPlan::rule_with_state). Called between iterations.
   virtual void ExportState(SolverPart* part) const { (void)part; }
   // What the solver needs in addition if all solvers step together; null if they do not.
   virtual SynchronousStep* synchronous() { return nullptr; }

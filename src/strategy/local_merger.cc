@@ -70,22 +70,16 @@ void LocalMerger::Flush(const MergeTime& now) {
   Merge(now);
 }
 
-std::string RuleWithStateOf(const MergerConfig& config) {
-  const bool elastic = config.rule == MergerConfig::Rule::kElastic;
-  if (!elastic && !config.conditions.have_state()) return "";
-  return StrCat("local ", elastic ? "easgd" : "with conditions that learn");
-}
-
 void LocalMerger::ExportState(SolverPart* part) const {
   config_.conditions.Export(part);
   // With the other rules, the weights are the shared ones.
-  if (config_.rule != MergerConfig::Rule::kElastic) return;
+  if (config_.rule != MergeSettings::Rule::kElastic) return;
   AddArray("weights", {weights(), static_cast<size_t>(size_)}, part);
 }
 
 void LocalMerger::RestoreState(const StateReader& stored) {
   config_.conditions.Restore(stored);
-  if (config_.rule != MergerConfig::Rule::kElastic) return;
+  if (config_.rule != MergeSettings::Rule::kElastic) return;
   const std::span<const float> own = stored.Array("weights", static_cast<size_t>(size_));
   std::copy(own.begin(), own.end(), weights());
   std::copy(own.begin(), own.end(), base_.get<float>());
@@ -93,7 +87,7 @@ void LocalMerger::RestoreState(const StateReader& stored) {
 }
 
 void LocalMerger::Merge(const MergeTime& now) {
-  if (config_.rule == MergerConfig::Rule::kElastic) {
+  if (config_.rule == MergeSettings::Rule::kElastic) {
     ReadDevice();
     blocks_([&](int64_t begin, int64_t count) {
       HogwildUpdateElastic(static_cast<float>(config_.pull), count, shared_ + begin,
@@ -112,7 +106,7 @@ void LocalMerger::Push(const MergeTime& now) {
   ReadDevice();
   since_push_ = 0;
   float share = 1;
-  if (config_.rule == MergerConfig::Rule::kAverage) {
+  if (config_.rule == MergeSettings::Rule::kAverage) {
     // Solvers that have ended have given their share.
     solvers_ = std::max(solvers_, now.solvers);
     share = static_cast<float>(config_.share > 0 ? config_.share : 1.0 / solvers_);

@@ -12,18 +12,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 
 #include "millrace/memory_space.h"
-#include "proto/caffe.pb.h"
 #include "strategy/sync_conditions.h"
 
 namespace millrace::inline strategy {
 
-struct MergerConfig {
+struct MergeSettings {
   enum class Rule { kAdditive, kAverage, kElastic };
 
-  SyncConditions conditions;
   // Periods in iterations of the solver, besides the conditions; 0: none. For kAdditive.
   int64_t fetch = 0, push = 0;
   Rule rule = Rule::kAdditive;
@@ -31,10 +28,9 @@ struct MergerConfig {
   double pull = 0;   // kElastic
 };
 
-// The fields of a solver file. Throws FieldError.
-MergerConfig MergerConfigOf(const caffe::StrategyParameter& strategy);
-// StrategyEntry::rule_with_state of the strategy local.
-std::string RuleWithStateOf(const MergerConfig& config);
+struct MergerConfig : MergeSettings {
+  SyncConditions conditions;
+};
 
 // A moment of the run, as a solver sees it.
 struct MergeTime {
@@ -80,7 +76,7 @@ class LocalMerger {
   int64_t unmerged() const { return since_push_; }
   // Whether the progress of all solvers adds up, so that momentum has to look ahead as in Hogwild.
   // The other rules take the mean of solvers that each see fresh weights.
-  bool is_additive() const { return config_.rule == MergerConfig::Rule::kAdditive; }
+  bool is_additive() const { return config_.rule == MergeSettings::Rule::kAdditive; }
 
   // After Flush: what distinguishes the solver from one that begins with the shared weights.
   void ExportState(SolverPart* part) const;

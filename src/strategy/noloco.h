@@ -34,10 +34,6 @@ struct NoLoCo {
   }
 };
 
-// The rule of a strategy "gossip" in a solver file; none: its solvers take the mean. Throws
-// FieldError.
-std::optional<NoLoCo> NoLoCoOf(const caffe::StrategyParameter& strategy);
-
 }  // namespace millrace::inline strategy
 
 #endif  // MILLRACE_STRATEGY_NOLOCO_H_

@@ -19,18 +19,24 @@ SyncConditionRegistry& SyncConditionsByName() {
   return registry;
 }
 
-SyncConditions::SyncConditions(const caffe::StrategyParameter& strategy) {
+SyncConditionList::SyncConditionList(const caffe::StrategyParameter& strategy) {
   const SyncConditionRegistry& registry = SyncConditionsByName();
   for (int i = 0; i < strategy.sync_condition_size(); ++i) {
     const caffe::PartParameter& each = strategy.sync_condition(i);
     const std::string field = StrCat("strategy.sync_condition[", i, "]");
-    const auto [entry, values] = registry.Choose(field, each.type(), ValuesOf(each.param()));
+    chosen_.push_back(registry.Choose(field, each.type(), ValuesOf(each.param())));
     try {
-      Add(entry.make(values));
+      chosen_.back().entry.make(chosen_.back().values);
     } catch (const Error& error) {
       throw FieldError(field, error.what());
     }
   }
+}
+
+SyncConditions SyncConditionList::Make() const {
+  SyncConditions made;
+  for (const auto& [entry, values] : chosen_) made.Add(entry.make(values));
+  return made;
 }
 
 bool SyncConditions::ReadsWeights() const {

@@ -24,11 +24,6 @@ SyncConditionRegistry& SyncConditionsByName();
 // Several conditions: any of them fires.
 class SyncConditions {
  public:
-  SyncConditions() = default;
-  // The conditions that `strategy` names. Throws FieldError, relative to the solver file, if one is
-  // unknown or its parameters are wrong.
-  explicit SyncConditions(const caffe::StrategyParameter& strategy);
-
   void Add(std::unique_ptr<SyncCondition> condition) {
     conditions_.push_back(std::move(condition));
   }
@@ -45,6 +40,20 @@ class SyncConditions {
 
  private:
   std::vector<std::unique_ptr<SyncCondition>> conditions_;
+};
+
+// The conditions that a solver file names. They learn from what one solver does, so each solver
+// makes its own. Thread-safe.
+class SyncConditionList {
+ public:
+  // Throws FieldError, relative to the solver file, if one is unknown or its parameters are wrong.
+  explicit SyncConditionList(const caffe::StrategyParameter& strategy);
+
+  bool empty() const { return chosen_.empty(); }
+  SyncConditions Make() const;
+
+ private:
+  std::vector<SyncConditionRegistry::Choice> chosen_;
 };
 
 }  // namespace millrace::inline strategy

@@ -40,11 +40,6 @@ struct SynchronousMergeConfig {
   bool nesterov = false;         // kOuter
 };
 
-// The merge rule of a solver file with the strategy allreduce, for so many solvers of the run; none
-// if it sums gradients. Throws FieldError.
-std::optional<SynchronousMergeConfig> SynchronousMergeOf(const caffe::SolverParameter& param,
-                                                         int solvers);
-
 // Moves `center` by `sum`, the sum g of the differences of all `solvers`, as work of `queue`.
 // `velocity`: v, for kOuter; else null. The arrays are in memory of the queue's device, have
 // `count` elements, and do not overlap.

@@ -7,8 +7,6 @@
 
 #include "base/text/parse_number.h"
 #include "nn/net_param.h"
-#include "proto/part_values.h"
-#include "solver/strategy_registry.h"
 
 namespace millrace::inline train {
 namespace {
@@ -48,12 +46,6 @@ int DivideIn(int solvers, Message* layer) {
 }
 
 }  // namespace
-
-bool DividesBatch(const SolverConfig& config) {
-  const PartValues values = ChooseStrategy(config.param.strategy()).values;
-  const auto divides = values.find("divide_batch");
-  return divides != values.end() && divides->second != 0;
-}
 
 void DivideBatch(int solvers, SolverNet* net) {
   int found = 0;

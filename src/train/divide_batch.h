@@ -6,9 +6,6 @@
 
 namespace millrace::inline train {
 
-// Whether the strategy has parameter divide_batch, and it is set.
-bool DividesBatch(const SolverConfig& config);
-
 // Divides every batch_size of the layers of `net` in its state by `solvers`. Throws Error with file
 // and line for one that is not divisible, or if there is none.
 void DivideBatch(int solvers, SolverNet* net);

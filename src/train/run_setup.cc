@@ -8,7 +8,6 @@
 
 #include "base/text/units.h"
 #include "solver/solver.h"
-#include "solver/strategy_registry.h"
 #include "train/choose_gpus.h"
 #include "train/cluster/connect_ranks.h"
 #include "train/divide_batch.h"
@@ -79,7 +78,7 @@ RunSetup::RunSetup(SolverConfig solver, const TrainOptions& given,
     : config(std::move(solver)),
       shown(shown_net),
       node_config(shown ? FindHostNodeConfig(given) : FindNodeConfig(given)),
-      synchronous(IsSynchronous(config)),
+      synchronous(config.strategy->synchronous.has_value()),
       processes(Connect(given, synchronous, shown.has_value(), &config, connected)),
       options(Resolved(given, config, node_config.get(), processes)),
       rate_scale(RateScale::WarmupOf(config.param.max_iter())),
@@ -89,7 +88,9 @@ RunSetup::RunSetup(SolverConfig solver, const TrainOptions& given,
   omp_set_num_threads(1);
   LogNotices(config);
   if (!shown || gpus() > 0) LogDevices(options.gpus);
-  if (DividesBatch(config)) DivideBatch(solvers_of_run(), &config.train);
+  if (synchronous && config.strategy->synchronous->divides_batch) {
+    DivideBatch(solvers_of_run(), &config.train);
+  }
   if (!shown) RemoveStaleFiles();
   if (!options.snapshot.empty()) Resume();
   data = std::make_unique<DataService>(DataOptions{.seed = config.seed,
@@ -121,7 +122,7 @@ void RunSetup::RemoveStaleFiles() const {
 
 std::string RunSetup::part_name() const {
   if (node_config) return node_config->plan.name;
-  if (is_first_rank() || shown || !config.param.strategy().has_merge_rule()) return "";
+  if (is_first_rank() || shown || !config.strategy->synchronous->merges_weights) return "";
   return StrCat("rank", processes->rank());
 }
 
@@ -154,7 +155,7 @@ void RunSetup::CheckMemory() const {
         *node_config,
         StrCat("but no solver of this run is there: expected host, or --gpu=", memory.ordinal));
   }
-  if (!LinksDevices(config.param)) {
+  if (!config.strategy->links_devices) {
     throw MemoryError(*node_config,
                       StrCat("but the strategy ", config.param.strategy().type(),
                              " merges the weights of solvers in host memory: expected host"));

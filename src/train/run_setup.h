@@ -15,7 +15,7 @@
 #include "solver/lr_policy.h"
 #include "solver/snapshot.h"
 #include "solver/solver_config.h"
-#include "solver/strategy_registry.h"
+#include "solver/strategy_plan.h"
 #include "train/cluster/cluster_session.h"
 #include "train/options.h"
 #include "weights/device_weights.h"
@@ -71,7 +71,7 @@ class RunSetup {
   SolverConfig config;
   const std::optional<ShownNet> shown;
   const std::unique_ptr<NodeConfig> node_config;  // null: no cluster
-  const bool synchronous;                         // an iteration is a step of all solvers
+  const bool synchronous;                         // StrategyPlan::synchronous
   Processes* const processes;                     // null: this process is alone
   const TrainOptions options;                     // with defaults filled in
   RateScale rate_scale;                           // of a cluster

@@ -7,7 +7,7 @@
 #include <boost/thread/exceptions.hpp>
 #include <utility>
 
-#include "solver/strategy_registry.h"
+#include "solver/strategy_plan.h"
 #include "train/train_nets.h"
 
 namespace millrace::inline train {
@@ -265,7 +265,7 @@ Snapshot SolverWorker::StartSnapshot(const BuiltNet& net, int64_t iteration, boo
   snapshot.seed = run_.config.seed;
   if (with_model) HogwildReadModel(net, with_diff, weights, &snapshot.model);
   snapshot.streams = run_.data.Positions("train");
-  snapshot.run = StartRunState(run_.config.param, run_.snapshots.solvers(), run_.weights.size());
+  snapshot.run = run_.config.strategy->StartRunState(run_.snapshots.solvers(), run_.weights.size());
   return snapshot;
 }
 

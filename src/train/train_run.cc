@@ -12,7 +12,7 @@
 #include "base/threads/thread.h"
 #include "collective/processes.h"
 #include "metrics/tensorboard_writer.h"
-#include "solver/strategy_registry.h"
+#include "solver/strategy_plan.h"
 #include "train/cluster/cluster_training.h"
 #include "train/cluster/connect_ranks.h"
 #include "train/device_links.h"
@@ -38,7 +38,7 @@ class TrainRun {
         commands_(options.control, &setup_.clock),
         stop_(&commands_),
         errors_([this] { stop_.stop = true; }),
-        snapshots_(SolversWithHistory(setup_.config.param, setup_.solvers())),
+        snapshots_(setup_.config.strategy->SolversWithHistory(setup_.solvers())),
         writer_(setup_.config.param.snapshot_prefix(), setup_.part_name(), &setup_.clock,
                 [this](int64_t iteration, const std::string& state) {
                   if (cluster_ && cluster_->duty()) cluster_->duty()->OnWritten(iteration);
@@ -97,7 +97,7 @@ class TrainRun {
     shared.iteration_seconds = counters_->iteration_seconds();
 
     const bool on_gpus = !setup_.options.gpus.empty();
-    if (on_gpus && LinksDevices(setup_.config.param)) LinkGpus(registry);
+    if (on_gpus && setup_.config.strategy->links_devices) LinkGpus(registry);
     stop_conditions_.Start();
     if (!cluster_ && tester_->Due(iterations.claimed())) tester_->Keep(iterations.claimed());
     std::vector<std::unique_ptr<SolverWorker>> workers;

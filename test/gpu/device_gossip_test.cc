@@ -125,8 +125,8 @@ TEST(DeviceGossipTest, CopiesWeightsOnlyToAverageAndForConditionsThatReadThem) {
     std::vector<PairAveraging*> strategies;
     std::vector<std::unique_ptr<AddingSolver>> solvers;
     for (int i = 0; i < 2; ++i) {
-      auto strategy = std::make_unique<PairAveraging>(&team, i, SyncConditions(solver.strategy()),
-                                                      &clock, &replicas[i]);
+      auto strategy = std::make_unique<PairAveraging>(
+          &team, i, SyncConditionList(solver.strategy()).Make(), &clock, &replicas[i]);
       strategies.push_back(strategy.get());
       solvers.push_back(std::make_unique<AddingSolver>(std::move(strategy), kSize, 1.0f));
     }

@@ -1,5 +1,5 @@
 // strategy { type: "local" } with solvers on GPUs, and delay compensation there.
-#include "strategy/local.h"
+#include "strategy/strategy_plans.h"
 
 #include <google/protobuf/text_format.h>
 
@@ -167,7 +167,8 @@ TEST(DeviceLocalTest, CopiesWeightsOnlyForMergesAndForConditionsThatReadThem) {
     std::vector<float> shared = {1, 2, 3};
     Counted device({0, 0, 0});
     LocalMerger merger(
-        shared.data(), 3, MergerConfigOf(LocalFor(1, fields).strategy()),
+        shared.data(), 3,
+        dynamic_cast<const LocalPlan&>(*PlanStrategy(LocalFor(1, fields))).Merger(),
         [](const auto& work) { work(0, 3); }, &device);
     merger.Begin({});
     EXPECT_EQ(device.weights_, shared);

@@ -1,6 +1,6 @@
 // Runs with the strategy gossip: solvers that average their weights in pairs.
 #include "proto/parse.h"
-#include "solver/strategy_registry.h"
+#include "solver/strategy_plan.h"
 #include "test/train/train_support.h"
 
 namespace millrace::test {

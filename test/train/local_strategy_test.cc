@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/rng.h"
-#include "solver/strategy_registry.h"
+#include "solver/strategy_plan.h"
 #include "test/support/fake_clock.h"
 #include "test/support/strategy_parts.h"
 #include "test/train/train_support.h"

@@ -13,7 +13,7 @@ namespace {
 SyncConditions Conditions(const std::string& text) {
   caffe::StrategyParameter strategy;
   ParseText(text, "strategy", &strategy, nullptr);
-  return SyncConditions(strategy);
+  return SyncConditionList(strategy).Make();
 }
 
 // The iterations at which the conditions fire, of `count`, while others complete `others`

@@ -9,13 +9,10 @@
 #include <string>
 
 #include "base/fnv1a.h"
-#include "solver/strategy_registry.h"
+#include "solver/strategy_plan.h"
 
 namespace millrace::inline train {
 namespace {
-
-// Peer timeout of a strategy without the parameter.
-constexpr double kPeerTimeoutSeconds = 60;
 
 std::string HostName() {
   char name[256] = "";
@@ -52,7 +49,7 @@ void LeaveToFirstRank(SolverConfig* config) {
   caffe::SolverParameter& param = config->param;
   param.set_display(0);
   // With a merge rule, every rank saves the state of its own solvers.
-  if (!param.strategy().has_merge_rule()) {
+  if (!config->strategy->synchronous->merges_weights) {
     param.set_snapshot(0);
     param.set_snapshot_after_train(false);
   }
@@ -65,18 +62,11 @@ void LeaveToFirstRank(SolverConfig* config) {
 
 }  // namespace
 
-bool IsSynchronous(const SolverConfig& config) {
-  return Strategies().Find("strategy", config.param.strategy().type()).synchronous;
-}
-
 void ConnectRanks(const TrainOptions& options, bool first_rank_saves, SolverConfig* config,
                   std::unique_ptr<Processes>* processes) {
   const auto launch = FindLaunch([](const char* variable) { return std::getenv(variable); });
   if (!launch || options.in_cluster() || !options.shm.empty()) return;
-  const PartValues values = ChooseStrategy(config->param.strategy()).values;
-  const auto peer_timeout = values.find("peer_timeout");
-  *processes = ConnectProcesses(
-      *launch, peer_timeout == values.end() ? kPeerTimeoutSeconds : peer_timeout->second);
+  *processes = ConnectProcesses(*launch, config->strategy->synchronous->peer_timeout);
   ShareConfig(processes->get(), config);
   const int rank = (*processes)->rank();
   LOG(INFO) << "Rank " << rank << " of " << (*processes)->size() << ", process " << getpid()

@@ -10,9 +10,6 @@
 
 namespace millrace::inline train {
 
-// Whether an iteration of the run is one step of all its solvers.
-bool IsSynchronous(const SolverConfig& config);
-
 // Connects the processes that a launcher has started together, for a synchronous strategy; leaves
 // `processes` null if this process is alone, or if `options` have a topology or shared memory to
 // combine processes. `config` gets the seed of rank 0. With `first_rank_saves`, it loses on other

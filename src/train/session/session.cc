@@ -14,7 +14,7 @@
 #include "solver/moving_average.h"
 #include "solver/solver.h"
 #include "solver/stop_conditions.h"
-#include "solver/strategy_registry.h"
+#include "solver/strategy_plan.h"
 #include "train/cluster/node_runner.h"
 #include "train/evaluation/evaluator.h"
 #include "train/net_view.h"
@@ -164,8 +164,8 @@ class SolverSession : public Session {
       save(setup_->weights->data());
     }
     snapshot.streams = setup_->data->Positions("train");
-    const int histories = SolversWithHistory(setup_->config.param, solvers_.count());
-    snapshot.run = StartRunState(setup_->config.param, histories, setup_->weights->size());
+    const int histories = setup_->config.strategy->SolversWithHistory(solvers_.count());
+    snapshot.run = setup_->config.strategy->StartRunState(histories, setup_->weights->size());
     snapshot.histories.resize(histories);
     snapshot.parts.resize(histories);
     solvers_.ForEach([&](SessionSolver* each) {
@@ -330,7 +330,7 @@ class SolverSession : public Session {
 
   // Throws Error if `call` would act on weights that are not this session's alone.
   void RefuseOthers(const char* call) {
-    if (!node_ && !processes_ && LinksDevices(setup_->config.param) &&
+    if (!node_ && !processes_ && setup_->config.strategy->links_devices &&
         host_weights() == setup_->weights->data()) {
       return;
     }

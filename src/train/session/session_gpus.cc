@@ -6,7 +6,7 @@
 namespace millrace::inline train {
 
 SessionGpus::SessionGpus(RunSetup* setup)
-    : setup_(*setup), linked_(setup->gpus() > 0 && LinksDevices(setup->config.param)) {}
+    : setup_(*setup), linked_(setup->gpus() > 0 && setup->config.strategy->links_devices) {}
 
 void SessionGpus::Link(Cluster* cluster) {
   if (!linked_ || links_) return;

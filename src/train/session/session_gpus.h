@@ -32,7 +32,7 @@ class SessionGpus {
   void Await(bool (DeviceLinks::*holds)() const) const;
 
   RunSetup& setup_;
-  const bool linked_;  // StrategyEntry::links_devices
+  const bool linked_;  // StrategyPlan::links_devices
   ErrorSink errors_;
   std::unique_ptr<DeviceLinks> links_;  // null: the replicas are not linked now
 };

@@ -4,15 +4,15 @@
 #include <vector>
 
 #include "base/error.h"
+#include "solver/strategy_plan.h"
 #include "train/choose_gpus.h"
-#include "train/cluster/connect_ranks.h"
 
 namespace millrace::inline train {
 
 namespace {
 
 void CheckEnd(const SessionOptions& options, bool in_cluster, const SolverConfig& config) {
-  if (options.past_max_iter && (in_cluster || IsSynchronous(config))) {
+  if (options.past_max_iter && (in_cluster || config.strategy->synchronous)) {
     throw Error("SessionOptions.past_max_iter: expected no cluster, and strategy hogwild");
   }
   if (in_cluster && config.param.stop_condition_size() > 0) {

@@ -6,11 +6,10 @@
 #include <vector>
 
 #include "proto/part_values.h"
-#include "solver/strategy_registry.h"
 #include "strategy/allreduce.h"
 #include "strategy/device_allreduce.h"
 #include "strategy/device_merge.h"
-#include "strategy/synchronous_merge.h"
+#include "strategy/strategy_plans.h"
 
 namespace millrace::inline strategy {
 namespace {
@@ -69,14 +68,12 @@ const PartRegistry<AllreduceRule>& AllreduceRules() {
   return rules;
 }
 
-// Settings of a strategy with a merge rule. Throws FieldError.
-SynchronousMergeConfig MergeConfigOf(const caffe::StrategyParameter& strategy,
-                                     const PartValues& parameters) {
-  const caffe::PartParameter& rule = strategy.merge_rule();
+// Throws FieldError.
+SynchronousMergeConfig MergeConfigOf(const caffe::PartParameter& rule, int64_t every) {
   const auto [entry, values] =
       AllreduceRules().Choose("strategy.merge_rule", rule.type(), ValuesOf(rule.param()));
   SynchronousMergeConfig config;
-  config.every = static_cast<int64_t>(parameters.at("every"));
+  config.every = every;
   config.rule = entry.rule;
   if (config.rule == Rule::kElastic) config.pull = static_cast<float>(values.at("pull"));
   if (config.rule == Rule::kOuter) {
@@ -87,64 +84,56 @@ SynchronousMergeConfig MergeConfigOf(const caffe::StrategyParameter& strategy,
   return config;
 }
 
-void CheckAllreduce(const caffe::SolverParameter& param) {
+}  // namespace
+
+AllreducePlan::AllreducePlan(const caffe::SolverParameter& param, const PartValues& values)
+    : averages(values.at("average") != 0),
+      bucket(static_cast<int64_t>(values.at("bucket_kib")) * 1024 /
+             static_cast<int64_t>(sizeof(float))) {
   const caffe::StrategyParameter& strategy = param.strategy();
-  const PartValues parameters = ChooseStrategy(strategy).values;
-  const auto every = static_cast<int64_t>(parameters.at("every"));
+  const auto every = static_cast<int64_t>(values.at("every"));
   if (strategy.sync_condition_size() > 0) {
     throw FieldError("strategy.sync_condition",
                      "solvers of the strategy allreduce merge after the same iterations, expected "
                      "strategy.param every");
   }
+  synchronous = SynchronousSettings{.merges_weights = strategy.has_merge_rule(),
+                                    .divides_batch = values.at("divide_batch") != 0,
+                                    .peer_timeout = values.at("peer_timeout")};
   if (!strategy.has_merge_rule()) {
     if (every == 1) return;
     throw FieldError("strategy.merge_rule", "is missing, expected one, since solvers merge every ",
                      every, " iterations");
   }
-  MergeConfigOf(strategy, parameters);
-  if (parameters.at("average") != 1) {
+  merge = MergeConfigOf(strategy.merge_rule(), every);
+  if (!averages) {
     throw FieldError("strategy.param", "average is for gradients, expected none with a merge rule");
   }
   if (param.snapshot() % every != 0) {
     throw FieldError("snapshot", "is ", param.snapshot(), ", expected a multiple of the ", every,
                      " iterations between merges (strategy.param every)");
   }
+  if (merge->rule != Rule::kOuter && merge->rule != Rule::kElastic) return;
+  rule_with_state = "allreduce " + strategy.merge_rule().type();
 }
 
-std::string RuleWithState(const caffe::SolverParameter& param) {
-  const caffe::StrategyParameter& strategy = param.strategy();
-  if (!strategy.has_merge_rule()) return "";
-  const Rule rule = MergeConfigOf(strategy, ChooseStrategy(strategy).values).rule;
-  if (rule != Rule::kOuter && rule != Rule::kElastic) return "";
-  return "allreduce " + strategy.merge_rule().type();
-}
-
-}  // namespace
-
-std::optional<SynchronousMergeConfig> SynchronousMergeOf(const caffe::SolverParameter& param,
-                                                         int solvers) {
-  const caffe::StrategyParameter& strategy = param.strategy();
-  if (!strategy.has_merge_rule()) return std::nullopt;
-  const SynchronousMergeConfig merge = MergeConfigOf(strategy, ChooseStrategy(strategy).values);
-  if (merge.pull * static_cast<float>(solvers) > 1) {
-    throw FieldError("strategy.merge_rule.param", "pull is ", merge.pull,
+std::optional<SynchronousMergeConfig> AllreducePlan::MergeOf(int solvers) const {
+  if (merge && merge->pull * static_cast<float>(solvers) > 1) {
+    throw FieldError("strategy.merge_rule.param", "pull is ", merge->pull,
                      ", expected at most 1 / number of solvers, ", 1.0 / solvers);
   }
   return merge;
 }
 
-namespace {
-
-StrategyMaker MakeAllreduce(const StrategyContext& context) {
+StrategyMaker AllreducePlan::Make(const StrategyContext& context) const {
   CheckRun(context);
   AllreduceSettings settings;
-  settings.average = context.parameters.at("average") != 0;
-  settings.bucket = static_cast<int64_t>(context.parameters.at("bucket_kib")) * 1024 /
-                    static_cast<int64_t>(sizeof(float));
+  settings.average = averages;
+  settings.bucket = bucket;
   settings.stopped = context.stopped;
   const auto team = std::make_shared<AllreduceTeam>(context.weights, context.solvers,
                                                     context.processes, std::move(settings));
-  const auto merge = SynchronousMergeOf(context.config->param, team->gradients().member(0).size());
+  const auto merge = MergeOf(team->gradients().member(0).size());
   const auto restore = [state = context.state, is_own = context.state_is_own](int index,
                                                                               auto* strategy) {
     if (state.run == nullptr) return;
@@ -174,25 +163,22 @@ StrategyMaker MakeAllreduce(const StrategyContext& context) {
   };
 }
 
+namespace {
+
 const RegisterStrategy allreduce(
-    {.part =
-         {.name = "allreduce",
-          .parameters =
-              {{.name = "average", .default_value = 1, .least = 0, .most = 1, .whole = true},
-               {.name = "bucket_kib",
-                .default_value = 4096,
-                .least = 1,
-                .most = 1 << 20,
-                .whole = true},
-               {.name = "divide_batch", .default_value = 0, .least = 0, .most = 1, .whole = true},
-               {.name = "every", .default_value = 1, .least = 1, .most = 1e9, .whole = true},
-               // Seconds of silence after which a process of mpirun or srun counts as lost.
-               {.name = "peer_timeout", .default_value = 60, .least = 1, .most = 1e6}}},
-     .check = CheckAllreduce,
-     .make = MakeAllreduce,
-     .synchronous = true,
-     .links_devices = false,
-     .rule_with_state = RuleWithState});
+    {{.name = "allreduce",
+      .parameters =
+          {{.name = "average", .default_value = 1, .least = 0, .most = 1, .whole = true},
+           {.name = "bucket_kib",
+            .default_value = 4096,
+            .least = 1,
+            .most = 1 << 20,
+            .whole = true},
+           {.name = "divide_batch", .default_value = 0, .least = 0, .most = 1, .whole = true},
+           {.name = "every", .default_value = 1, .least = 1, .most = 1e9, .whole = true},
+           // Seconds of silence after which a process of mpirun or srun counts as lost.
+           {.name = "peer_timeout", .default_value = 60, .least = 1, .most = 1e6}}},
+     MakePlan<AllreducePlan>});
 
 }  // namespace
 }  // namespace millrace::inline strategy

@@ -4,9 +4,8 @@
 #include <string>
 
 #include "proto/part_values.h"
-#include "solver/strategy_registry.h"
-#include "strategy/noloco.h"
 #include "strategy/pair_averaging.h"
+#include "strategy/strategy_plans.h"
 
 namespace millrace::inline strategy {
 namespace {
@@ -28,9 +27,8 @@ const PartRegistry<GossipRule>& GossipRules() {
   return rules;
 }
 
-}  // namespace
-
-std::optional<NoLoCo> NoLoCoOf(const caffe::StrategyParameter& strategy) {
+// None: solvers take the mean. Throws FieldError.
+std::optional<NoLoCo> RuleOf(const caffe::StrategyParameter& strategy) {
   if (!strategy.has_merge_rule()) return std::nullopt;
   const caffe::PartParameter& rule = strategy.merge_rule();
   const auto [entry, values] =
@@ -41,14 +39,14 @@ std::optional<NoLoCo> NoLoCoOf(const caffe::StrategyParameter& strategy) {
   return NoLoCo{value("momentum"), value("rate"), value("pull")};
 }
 
-namespace {
+}  // namespace
 
-void CheckGossip(const caffe::SolverParameter& param) {
-  SyncConditions conditions(param.strategy());
-  NoLoCoOf(param.strategy());
+GossipPlan::GossipPlan(const caffe::SolverParameter& param, const PartValues& /*values*/)
+    : rule(RuleOf(param.strategy())), conditions(param.strategy()) {
+  rule_with_state = rule ? "gossip noloco" : "gossip";
 }
 
-StrategyMaker MakeGossip(const StrategyContext& context) {
+StrategyMaker GossipPlan::Make(const StrategyContext& context) const {
   const auto refuse = [](const char* what) {
     throw FieldError("strategy.type",
                      "is gossip, whose solvers average their weights in pairs in "
@@ -61,27 +59,19 @@ StrategyMaker MakeGossip(const StrategyContext& context) {
     throw FieldError("strategy.type", "is gossip, which has at most ", PairTeam::kMaxSolvers,
                      " solvers, ", context.solvers, " given");
   }
-  const auto team =
-      std::make_shared<PairTeam>(context.weights, context.solvers, context.config->seed,
-                                 NoLoCoOf(context.config->param.strategy()), context.state);
-  return [context, team](int index) {
-    // Conditions belong to the thread of their solver.
-    auto strategy = std::make_unique<PairAveraging>(
-        team.get(), index, SyncConditions(context.config->param.strategy()), context.clock,
-        context.ReplicaOf(index));
+  const auto team = std::make_shared<PairTeam>(context.weights, context.solvers,
+                                               context.config->seed, rule, context.state);
+  return [this, context, team](int index) {
+    auto strategy = std::make_unique<PairAveraging>(team.get(), index, conditions.Make(),
+                                                    context.clock, context.ReplicaOf(index));
     if (context.state.run != nullptr) strategy->RestoreState(context.state.OfSolver(index));
     return strategy;
   };
 }
 
-const RegisterStrategy gossip({.part = {.name = "gossip"},
-                               .check = CheckGossip,
-                               .make = MakeGossip,
-                               .links_devices = false,
-                               .rule_with_state = [](const caffe::SolverParameter& param) {
-                                 const bool has_rule = param.strategy().has_merge_rule();
-                                 return std::string(has_rule ? "gossip noloco" : "gossip");
-                               }});
+namespace {
+
+const RegisterStrategy gossip({{.name = "gossip"}, MakePlan<GossipPlan>});
 
 }  // namespace
 }  // namespace millrace::inline strategy

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "proto/part_values.h"
-#include "solver/strategy_registry.h"
 #include "strategy/local.h"
+#include "strategy/strategy_plans.h"
 
 namespace millrace::inline strategy {
 namespace {
 
-using Rule = MergerConfig::Rule;
+using Rule = MergeSettings::Rule;
 
 struct LocalRule {
   PartDescriptor part;
@@ -31,30 +31,28 @@ const PartRegistry<LocalRule>& LocalRules() {
   return rules;
 }
 
-}  // namespace
-
-MergerConfig MergerConfigOf(const caffe::StrategyParameter& strategy) {
-  MergerConfig config;
-  config.conditions = SyncConditions(strategy);
-  const PartValues values = ChooseStrategy(strategy).values;
-  config.fetch = static_cast<int64_t>(values.at("fetch"));
-  config.push = static_cast<int64_t>(values.at("push"));
+// Reads the periods and the rule. Throws FieldError.
+MergeSettings MergeSettingsOf(const caffe::StrategyParameter& strategy, const PartValues& values,
+                              bool has_conditions) {
+  MergeSettings settings;
+  settings.fetch = static_cast<int64_t>(values.at("fetch"));
+  settings.push = static_cast<int64_t>(values.at("push"));
   if (strategy.has_merge_rule()) {
     const caffe::PartParameter& rule = strategy.merge_rule();
     const std::string field = "strategy.merge_rule";
     const auto [entry, of_rule] = LocalRules().Choose(field, rule.type(), ValuesOf(rule.param()));
-    config.rule = entry.rule;
-    if (config.rule == Rule::kAverage) config.share = of_rule.at("share");
-    if (config.rule == Rule::kElastic) config.pull = of_rule.at("pull");
+    settings.rule = entry.rule;
+    if (settings.rule == Rule::kAverage) settings.share = of_rule.at("share");
+    if (settings.rule == Rule::kElastic) settings.pull = of_rule.at("pull");
   }
-  if (config.rule != Rule::kAdditive && (config.fetch > 0 || config.push > 0)) {
+  if (settings.rule != Rule::kAdditive && (settings.fetch > 0 || settings.push > 0)) {
     throw FieldError("strategy.param",
                      "fetch and push are for the merge rule additive, expected a "
                      "sync_condition for the merge rule ",
                      strategy.merge_rule().type());
   }
-  if (!config.conditions.empty()) return config;
-  if (config.fetch == 0 && config.push == 0) {
+  if (has_conditions) return settings;
+  if (settings.fetch == 0 && settings.push == 0) {
     throw FieldError("strategy.sync_condition",
                      "is missing, expected when solvers merge: a sync_condition, or the parameters "
                      "fetch and push");
@@ -64,17 +62,22 @@ MergerConfig MergerConfigOf(const caffe::StrategyParameter& strategy) {
     throw FieldError("strategy.param", name,
                      " is missing, expected a period >= 1, or a sync_condition");
   }
-  return config;
+  return settings;
 }
 
-namespace {
+}  // namespace
 
-void CheckLocal(const caffe::SolverParameter& param) { MergerConfigOf(param.strategy()); }
+LocalPlan::LocalPlan(const caffe::SolverParameter& param, const PartValues& values)
+    : conditions(param.strategy()) {
+  merge = MergeSettingsOf(param.strategy(), values, !conditions.empty());
+  const bool elastic = merge.rule == Rule::kElastic;
+  if (!elastic && !conditions.Make().have_state()) return;
+  rule_with_state = StrCat("local ", elastic ? "easgd" : "with conditions that learn");
+}
 
-StrategyMaker MakeLocal(const StrategyContext& context) {
-  return [context](int index) {
-    // Conditions belong to the thread of their solver.
-    LocalConfig config(MergerConfigOf(context.config->param.strategy()));
+StrategyMaker LocalPlan::Make(const StrategyContext& context) const {
+  return [this, context](int index) {
+    LocalConfig config(Merger());
     config.solvers = context.solvers;
     config.clock = context.clock;
     config.has_peers = context.has_peers;
@@ -85,16 +88,13 @@ StrategyMaker MakeLocal(const StrategyContext& context) {
   };
 }
 
+namespace {
+
 const RegisterStrategy local(
-    {.part = {.name = "local",
-              .parameters = {{.name = "fetch", .least = 0, .most = 1e9, .whole = true},
-                             {.name = "push", .least = 0, .most = 1e9, .whole = true}}},
-     .check = CheckLocal,
-     .make = MakeLocal,
-     .links_devices = false,
-     .rule_with_state = [](const caffe::SolverParameter& param) {
-       return RuleWithStateOf(MergerConfigOf(param.strategy()));
-     }});
+    {{.name = "local",
+      .parameters = {{.name = "fetch", .least = 0, .most = 1e9, .whole = true},
+                     {.name = "push", .least = 0, .most = 1e9, .whole = true}}},
+     MakePlan<LocalPlan>});
 
 }  // namespace
 }  // namespace millrace::inline strategy
