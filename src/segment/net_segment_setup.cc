@@ -95,6 +95,7 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
              std::max(config.max_bytes_per_second * kBurstSeconds, 2 * max_wire_bytes_)) {
   replica_device_.device->memory().Fill(memory_.get(), 0, memory_.bytes());
   ExchangeConfig exchange = config.exchange;
+  exchange.bytes_per_second = config.max_bytes_per_second;
   exchange.trailer_bytes = config.filter.key ? kFrameTagBytes : 0;
   exchange.rest_distance = rule_.RestDistance(config.rule.parameters);
   exchange.merges_own = MergeRuleRegistry::Get().MergesOwn(config.rule.name);

@@ -11,7 +11,7 @@
 namespace millrace::inline simulate {
 namespace {
 
-constexpr int64_t kMaxRestNs = 300'000'000'000;  // for forming and for coming to rest
+constexpr int64_t kMaxRestNs = 3'600'000'000'000;  // for forming and for coming to rest
 constexpr size_t kFramesAtOnce = 4;
 
 class ExchangeSimulation : public SimulationCore {
@@ -59,6 +59,7 @@ class ExchangeSimulation : public SimulationCore {
     exchange.merges_own = MergeRuleRegistry::Get().MergesOwn(rule.name);
     exchange.sole_bootstrapper = index == 0;
     if (index != 0) exchange.bootstrap_after_ns = -1;
+    exchange.bytes_per_second = options().network.max_mbps * 1e6 / 8;
     // As on a machine, but with room for delays that no local network has.
     exchange.peer_timeout_ns = std::max(exchange.peer_timeout_ns, 20 * delay_ns);
     exchange.resend_ns = std::max(exchange.resend_ns, 4 * delay_ns);

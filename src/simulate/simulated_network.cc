@@ -45,12 +45,13 @@ void SimulatedNetwork::SendOne(uint16_t from, uint16_t to, std::span<const std::
   bytes_sent_ += bytes;
   // Drawn for every frame, so that loss changes nothing else of the stream.
   const bool lost = rng_.Uniform() < model_.loss;
-  if (lost || to >= receiving_until_ns_.size()) {
+  // The switch passes a frame on while it receives it; frames for one receiver wait for each other.
+  const auto delay = static_cast<int64_t>(model_.delay_ms * 1e6);
+  const bool exists = to < receiving_until_ns_.size();
+  if (lost || !exists || receiving_until_ns_[to] - (sending + delay) > kMaxWaitNs) {
     ++frames_lost_;
     return;
   }
-  // The switch passes a frame on while it receives it; frames for one receiver wait for each other.
-  const auto delay = static_cast<int64_t>(model_.delay_ms * 1e6);
   int64_t& receiving = receiving_until_ns_[to];
   receiving = std::max(sending + delay, receiving + on_link);
   Arrival arrival{receiving, to, {}};

@@ -32,6 +32,9 @@ class SimulatedNetwork {
 
   // Bytes of a packet beside its own: Ethernet (preamble, header, checksum, gap), IP and UDP.
   static constexpr size_t kOverheadBytes = 38 + kIpUdpBytes;
+  // A frame that would wait longer at the switch for other frames to its receiver is lost: the
+  // buffers of switches and routers are finite.
+  static constexpr int64_t kMaxWaitNs = 1'000'000'000;
 
   SimulatedNetwork(const NetworkModel& model, size_t workers, uint64_t seed);
 

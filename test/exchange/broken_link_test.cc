@@ -165,6 +165,27 @@ TEST_F(BrokenLink, OfAThrottledSegmentIsFoundByTheLargeFramesThatAreMissed) {
   EXPECT_EQ(Members(0), (std::set<uint16_t>{0, 1}));
 }
 
+// Full-size heartbeats take a twentieth of the link in all: 1,600 bytes to each of two nodes once
+// in 100 ticks. Else they would be eight in a peer timeout.
+TEST_F(BrokenLink, OfASlowLinkIsLookedForWithFewLargeFrames) {
+  nodes_ = std::make_unique<Cluster>(ClusterOptions{
+      .nodes = 3, .size = 3 * 400, .chunk_floats = 400, .bytes_per_second = 2 * 1600 * 20 * 10});
+  int large = 0;
+  const auto is_large = [](const FrameBytes& frame) { return frame.view().size() >= 1600; };
+  Break([&](uint16_t from, uint16_t to, const FrameBytes& frame) {
+    large += from == 1 && to == 2 && is_large(frame);
+    return false;
+  });
+  nodes().Run(6000);
+  EXPECT_LE(large, 61);
+  EXPECT_GE(large, 50);
+  Break([&](uint16_t from, uint16_t to, const FrameBytes& frame) {
+    return from == 1 && to == 2 && is_large(frame);
+  });
+  nodes().Run((LinkMonitor::kMissed + 2) * 100 + kTimeouts * kPeerTimeoutTicks);
+  EXPECT_EQ(Members(0), (std::set<uint16_t>{0, 1}));
+}
+
 TEST_F(BrokenLink, FromTheCoordinatorToOneNodeEndsInAViewWithoutThatNode) {
   for (const bool large : {false, true}) {
     Start(4);

@@ -18,6 +18,7 @@ ExchangeConfig ConfigOf(const ClusterOptions& options, uint16_t node) {
   config.damping = options.damping;
   config.passes_all_on = options.passes_all_on;
   config.peer_timeout_ns = options.peer_timeout_ticks * kTickNs;
+  config.bytes_per_second = options.bytes_per_second;
   if (!options.examples.empty()) config.examples = options.examples.at(node);
   return config;
 }

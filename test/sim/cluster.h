@@ -24,6 +24,7 @@ struct ClusterOptions {
   LinkFaults faults = {.rate = 256};
   uint64_t seed = 0;
   int64_t peer_timeout_ticks = 60;
+  double bytes_per_second = 0;  // ExchangeConfig::bytes_per_second
   MergeRuleConfig rule = {};
   std::vector<uint32_t> examples = {};  // ExchangeConfig::examples, by node; empty: 0 of each
   bool joined = true;  // the constructor returns when all nodes have joined

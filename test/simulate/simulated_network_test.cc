@@ -37,6 +37,22 @@ TEST(SimulatedNetwork, MakesFramesForOneReceiverWaitForEachOther) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(arrivals[i].at_ns, (i + 1) * kOnLink);
 }
 
+// Two senders fill the buffers of the switch for 0.85 s beyond what their own links take. Of the
+// frames of a third, those are lost that would wait for more than a second.
+TEST(SimulatedNetwork, LosesFramesThatTheSwitchHasNoRoomFor) {
+  SimulatedNetwork network({.max_mbps = 1, .delay_ms = 0}, 4, 1);
+  Arrivals arrivals;
+  constexpr int64_t kOnLink = 8000 * (kBytes + kOverhead);
+  for (uint16_t from = 1; from < 4; ++from) {
+    for (int i = 0; i < 100; ++i) network.Send(from, 0, kFrame, {}, 0, &arrivals);
+  }
+  const int64_t waits = 200 * kOnLink - SimulatedNetwork::kMaxWaitNs;  // the least time of sending
+  const auto lost = static_cast<uint64_t>((waits - 1) / kOnLink);
+  EXPECT_EQ(network.frames_lost(), lost);
+  EXPECT_EQ(arrivals.size(), 300 - lost);
+  EXPECT_EQ(arrivals.back().at_ns, static_cast<int64_t>(300 - lost) * kOnLink);
+}
+
 TEST(SimulatedNetwork, SendsACopyToEachOther) {
   SimulatedNetwork network({}, 4, 1);
   Arrivals arrivals;

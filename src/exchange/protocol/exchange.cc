@@ -376,9 +376,15 @@ void Exchange::SendMembership(int64_t now, size_t budget) {
 // Returns the number of zeros that pad a heartbeat to full size; 0 if a full-size frame went to all
 // nodes recently. Padding exposes links that carry small frames only.
 uint32_t Exchange::PaddingOf(uint32_t payload_bytes, int64_t now) {
-  const int64_t pause =
-      config_.peer_timeout_ns /
-      (context_.throttled ? LinkMonitor::kFullSizeIfThrottled : LinkMonitor::kFullSizePerTimeout);
+  int64_t pause = config_.peer_timeout_ns / (context_.throttled ? LinkMonitor::kFullSizeIfThrottled
+                                                                : LinkMonitor::kFullSizePerTimeout);
+  if (config_.bytes_per_second > 0) {
+    const size_t members = membership_.view().members.size();
+    const auto copies = static_cast<double>(members > 0 ? members : MaxMembers(config_)) - 1;
+    const double seconds = copies * static_cast<double>(context_.full_payload) /
+                           config_.bytes_per_second / LinkMonitor::kFullSizeShare;
+    pause = std::max(pause, static_cast<int64_t>(1e9 * seconds));
+  }
   if (now - context_.full_size_sent_at < pause) return 0;
   context_.SentFullSize(now);
   const auto wanted = static_cast<uint32_t>(context_.full_payload);
