@@ -1,6 +1,7 @@
 #include "collective/shared_memory_group.h"
 
 #include <fcntl.h>
+#include <glog/logging.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -41,6 +43,40 @@ struct Header {
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
+constexpr char kPrefix[] = "millrace.group.";
+
+// Whether the file `name` of shm_open is a group of this user, at least one of whose members has
+// joined and none of which is running: they were killed before the others came.
+bool IsAbandoned(const std::string& name) {
+  const FileDescriptor file(shm_open(name.c_str(), O_RDONLY | O_CLOEXEC, 0));
+  struct stat status {};
+  if (file.get() < 0 || fstat(file.get(), &status) != 0 || status.st_uid != geteuid()) return false;
+  if (status.st_size < static_cast<off_t>(sizeof(Header))) return false;  // being made
+  void* const memory = mmap(nullptr, sizeof(Header), PROT_READ, MAP_SHARED, file.get(), 0);
+  if (memory == MAP_FAILED) return false;
+  bool joined = false, running = false;
+  for (const Header::Member& member : static_cast<const Header*>(memory)->members) {
+    const uint32_t state = member.state;
+    joined |= state >= Header::kJoined;
+    // One that is joining has not yet said which process it is.
+    running |= state == Header::kJoining || (state == Header::kJoined && IsAlive(member.process));
+  }
+  munmap(memory, sizeof(Header));
+  return joined && !running;
+}
+
+// Removes groups that nobody uses any more; else their memory would be lost until the next boot.
+void RemoveAbandoned() {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kPrefix) || !IsAbandoned("/" + name)) continue;
+    if (shm_unlink(("/" + name).c_str()) == 0) {
+      LOG(INFO) << "Removed /dev/shm/" << name << ", whose processes were killed";
+    }
+  }
+}
+
 // Wakes all waiters of another process too.
 void FutexWake(std::atomic<uint32_t>* word) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
@@ -65,7 +101,8 @@ class Group : public Collective {
       throw Error("a group of processes: name ", options.name,
                   ": expected 1 to 64 letters and digits");
     }
-    path_ = "/millrace.group." + options.name;
+    path_ = StrCat("/", kPrefix, options.name);
+    RemoveAbandoned();
     Map();
     try {
       Join(options.seconds, check);

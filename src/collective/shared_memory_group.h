@@ -22,6 +22,7 @@ struct SharedMemoryGroupOptions {
 // what it throws ends the wait. Throws Error if a member does not come, has other options, or has
 // the same rank. Waits of the member throw Error that names another member that has ended. The
 // memory is gone when the last member has ended, even if all of them are killed after they joined.
+// That of members who were killed earlier is removed by the next group on the machine.
 std::unique_ptr<Collective> JoinSharedMemoryGroup(const SharedMemoryGroupOptions& options,
                                                   const std::function<void()>& check = {});
 

@@ -110,6 +110,39 @@ TEST(SharedMemoryGroup, NoticesMembersThatDiffer) {
 }
 
 // Killed and ended members end the waits of the others.
+// A member is killed while it waits for the other. Its memory goes with the next group, and not
+// that of a member that still waits.
+TEST(SharedMemoryGroup, RemovesWhatKilledMembersHaveLeft) {
+  const auto file_of = [](const std::string& name) { return "/dev/shm/millrace.group." + name; };
+  // Returns when the member waits.
+  const auto start = [&](const std::string& name) {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      const auto tell = [&] { EXPECT_EQ(write(ends[1], "x", 1), 1); };
+      JoinSharedMemoryGroup({.name = name, .rank = 0, .size = 2, .floats = 10}, tell);
+      _exit(0);
+    }
+    char byte = 0;
+    EXPECT_EQ(read(ends[0], &byte, 1), 1);
+    for (const int end : ends) close(end);
+    return child;
+  };
+  const std::string killed = NewName(), waiting = NewName();
+  const pid_t first = start(killed), second = start(waiting);
+  kill(first, SIGKILL);
+  waitpid(first, nullptr, 0);
+  EXPECT_TRUE(std::filesystem::exists(file_of(killed)));
+  JoinSharedMemoryGroup({.name = NewName(), .rank = 0, .size = 1, .floats = 10});
+  EXPECT_FALSE(std::filesystem::exists(file_of(killed)));
+  EXPECT_TRUE(std::filesystem::exists(file_of(waiting)));
+  kill(second, SIGKILL);
+  waitpid(second, nullptr, 0);
+  JoinSharedMemoryGroup({.name = NewName(), .rank = 0, .size = 1, .floats = 10});
+  EXPECT_FALSE(std::filesystem::exists(file_of(waiting)));
+}
+
 TEST(SharedMemoryGroup, ThrowsWhenAMemberHasEnded) {
   for (const bool killed : {true, false}) {
     const std::string name = NewName();
