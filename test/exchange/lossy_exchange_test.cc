@@ -1,6 +1,7 @@
 // Exchanges over links that lose a tenth of all frames.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -88,6 +89,31 @@ TEST(LossyExchange, EndsWithinAPeerTimeout) {
       }
     }
   }
+}
+
+// A slow link brings no reply for long. A diff is sent again at growing intervals of up to four
+// times what the link takes for all weights, here 2,000 ticks, and arrives once the link is whole.
+TEST(SlowExchange, SendsTheSameAgainMoreAndMoreSeldom) {
+  constexpr int64_t kChunks = 40, kPauseTicks = 2000;
+  const auto full = std::max<size_t>(40, Membership::MaxPayloadBytes(2));
+  Cluster x({.nodes = 2,
+             .size = 10 * kChunks,
+             .chunk_floats = 10,
+             .faults = {.rate = 256},
+             .seed = 1,
+             .peer_timeout_ticks = kPeerTimeoutTicks,
+             .bytes_per_second = static_cast<double>(4 * kChunks * full) / (kPauseTicks * 1e-3)});
+  x.delivers = [](uint16_t from, uint16_t, const sim::FrameBytes& frame) {
+    return from != 1 || frame.decoded().header.type != FrameType::kDiff;
+  };
+  for (int64_t weight = 0; weight < 10 * kChunks; ++weight) x.Add(1, weight, 1);
+  x.Run(10 * kPauseTicks);
+  const uint64_t diffs = kChunks / 2;  // node 0 masters the other half
+  EXPECT_GE(x.exchange(1).stats().resends, 10 * diffs);
+  EXPECT_LE(x.exchange(1).stats().resends, 20 * diffs);
+  x.delivers = nullptr;
+  x.Run(2 * kPauseTicks);
+  EXPECT_EQ(x[0].weights, std::vector<float>(10 * kChunks, 1));
 }
 
 }  // namespace

@@ -124,6 +124,10 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
   followed_.Reserve(config.max_nodes);
   context_.full_payload = std::max(static_cast<size_t>(4 * context_.floats_of(0)),
                                    Membership::MaxPayloadBytes(MaxMembers(config)));
+  if (config_.bytes_per_second > 0) {
+    const auto bytes = static_cast<double>(table_.size() * context_.full_payload);
+    context_.resend_pause = static_cast<int64_t>(4e9 * bytes / config_.bytes_per_second);
+  }
   executor->RegisterMemory(outbox_.payloads());
 }
 

@@ -106,6 +106,10 @@ struct ExchangeContext {
   // Least payload of a full-size frame, in bytes: that of a full chunk's position, or of the
   // largest heartbeat where chunks are smaller. The same on all nodes.
   size_t full_payload = 0;
+  // Time in which the frames of all chunks take a quarter of the link, ns; 0: its rate is unknown.
+  // Chunks are sent again no more often. Otherwise retransmissions of what only waits for a reply
+  // would fill a slow link and the buffers on the way.
+  int64_t resend_pause = 0;
   // Positions of the batch that did not arrive as float32, by operation; empty until one comes.
   std::vector<float> decoded = {};
   const Simd simd = BestSimd();
@@ -216,9 +220,11 @@ struct ExchangeContext {
   }
   // Time before the first retransmission of a frame, in ns. On a slow link, or with many weights,
   // replies take as long as a sweep. At the end little is under way, so a timeout that was
-  // estimated while all nodes were busy, as much as half a minute, is at most the peer timeout.
+  // estimated while all nodes were busy, as much as half a minute, is at most the peer timeout, or
+  // on a slow link resend_pause.
   int64_t RetransmitTimeout(const RetransmitTimer& trip) const {
-    const int64_t limit = (at_end ? 1 : kMaxPeerTimeouts) * config.peer_timeout_ns;
+    const int64_t limit =
+        std::max((at_end ? 1 : kMaxPeerTimeouts) * config.peer_timeout_ns, resend_pause);
     return std::min(trip.Timeout(config.resend_ns), limit);
   }
   // Records that the chunk's pending diff was acknowledged. `consecutive`: by the position after
@@ -253,10 +259,12 @@ struct ExchangeContext {
   // Time before item `what`, retransmitted `retries` times already, is sent once more, in ns, with
   // jitter. `least`: the time before the first retransmission. Doubles with each retry, up to 64
   // times `least` and at most max(peer_timeout_ns, least): a peer that was only stalled gets the
-  // frame soon after it resumes.
+  // frame soon after it resumes. On a slow link, from the second one on at least a sixteenth of
+  // resend_pause and at most all of it, where these are longer.
   int64_t RetryAfter(int64_t least, uint8_t retries, uint64_t what) const {
+    if (retries > 0) least = std::max(least, resend_pause / 16);
     const int64_t pause = least << (retries < 6 ? retries : 6);
-    const int64_t most = std::max(config.peer_timeout_ns, least);
+    const int64_t most = std::max({config.peer_timeout_ns, resend_pause, least});
     return Spread(std::min(pause, most), config.node, what << 8 | retries);
   }
 };
