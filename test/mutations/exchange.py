@@ -158,6 +158,8 @@ MUTANTS = [
      LINKS, "LinkMonitor::OnReport", "std::exchange(peer.counts_anew, false) || is_older", "is_older"),
     ("a-node-that-starts-again-has-sent-much", LINKS, "LinkMonitor::OnReport", "|| is_older", ""),
     ("slow-links-carry-many-large-heartbeats", EXCHANGE, "Exchange::PaddingOf", "context_.throttled", "false"),
+    ("large-heartbeats-fill-slow-links", EXCHANGE, "Exchange::PaddingOf", "config_.bytes_per_second > 0", "false"),
+    ("retransmissions-fill-slow-links", CONTEXT, "RetryAfter", "retries > 0", "false"),
     ("never-pads-heartbeats",
      EXCHANGE, "Exchange::PaddingOf", "wanted - std::min(wanted, payload_bytes)", "0 * wanted"),
     ("excludes-at-the-first-report",
