@@ -2,6 +2,7 @@
 #ifndef MILLRACE_BASE_PART_H_
 #define MILLRACE_BASE_PART_H_
 
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <utility>
@@ -32,8 +33,11 @@ PartValues CompleteValues(const std::string& kind, const std::string& field,
 template <typename Entry>
 class PartRegistry {
  public:
-  // `kind`: for messages, such as "sync condition".
-  explicit PartRegistry(std::string kind) : kind_(std::move(kind)) {}
+  // `kind`: for messages, such as "sync condition". Registers `entries`.
+  explicit PartRegistry(std::string kind, std::initializer_list<Entry> entries = {})
+      : kind_(std::move(kind)) {
+    for (const Entry& entry : entries) Register(entry);
+  }
 
   // Keeps the first part of a name. A second one, or a descriptor with a mistake, is reported
   // (base/registration.h).

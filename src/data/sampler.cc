@@ -22,12 +22,8 @@ RegisterSampler::RegisterSampler(PartDescriptor descriptor, SamplerFactory make,
 namespace millrace::inline data {
 
 SamplerRegistry& Samplers() {
-  static SamplerRegistry registry = [] {
-    SamplerRegistry made("sampler");
-    made.Register({.part = {.name = "shard"}});
-    made.Register({.part = {.name = "same"}, .same_for_all = true});
-    return made;
-  }();
+  static SamplerRegistry registry(
+      "sampler", {{.part = {.name = "shard"}}, {.part = {.name = "same"}, .same_for_all = true}});
   return registry;
 }
 

@@ -6,7 +6,6 @@
 #include "exchange/protocol/ownership.h"
 #include "segment/net_segment.h"
 #include "simulate/simulation_core.h"
-#include "strategy/strategy_plans.h"
 
 namespace millrace::inline simulate {
 namespace {

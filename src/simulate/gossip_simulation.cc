@@ -11,7 +11,6 @@
 
 #include "simulate/simulation_core.h"
 #include "strategy/push_sum.h"
-#include "strategy/strategy_plans.h"
 
 namespace millrace::inline simulate {
 namespace {
@@ -207,9 +206,9 @@ class GossipSimulation : public SimulationCore {
 }  // namespace
 
 std::unique_ptr<SimulationCore> MakeGossipSimulation(const SolverConfig& config,
-                                                     const SimulationOptions& options) {
-  return std::make_unique<GossipSimulation>(config, options,
-                                            dynamic_cast<const GossipPlan&>(*config.strategy));
+                                                     const SimulationOptions& options,
+                                                     const GossipPlan& plan) {
+  return std::make_unique<GossipSimulation>(config, options, plan);
 }
 
 }  // namespace millrace::inline simulate

@@ -3,7 +3,6 @@
 #include <glog/logging.h>
 
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "base/error.h"
@@ -91,26 +90,25 @@ SimulationOptions WithRule(SimulationOptions options) {
   return options;
 }
 
-using Maker = std::unique_ptr<SimulationCore> (*)(const SolverConfig&, const SimulationOptions&);
-
 std::unique_ptr<SimulationCore> MakeCore(const SolverConfig& config,
                                          const SimulationOptions& options) {
   const std::string& type = config.param.strategy().type();
-  const std::map<std::string, Maker> makers = {{"hogwild", MakeExchangeSimulation},
-                                               {"local", MakeExchangeSimulation},
-                                               {"allreduce", MakeSynchronousSimulation},
-                                               {"gossip", MakeGossipSimulation}};
-  const auto found = makers.find(type);
-  if (found == makers.end()) {
-    throw Located(config.source,
-                  FieldError("strategy.type", "is ", type,
-                             ", a simulation has hogwild, local, allreduce and gossip"));
+  const StrategyPlan* const plan = config.strategy.get();
+  if (const auto* const allreduce = dynamic_cast<const AllreducePlan*>(plan)) {
+    CheckWithoutExchange(options, type, false);
+    return MakeSynchronousSimulation(config, options, *allreduce);
   }
-  if (found->second != MakeExchangeSimulation) {
-    CheckWithoutExchange(options, type, type == "gossip");
-    return found->second(config, options);
+  if (const auto* const gossip = dynamic_cast<const GossipPlan*>(plan)) {
+    CheckWithoutExchange(options, type, true);
+    return MakeGossipSimulation(config, options, *gossip);
   }
-  return found->second(config, WithRule(options));
+  if (dynamic_cast<const LocalPlan*>(plan) != nullptr ||
+      dynamic_cast<const HogwildPlan*>(plan) != nullptr) {
+    return MakeExchangeSimulation(config, WithRule(options));
+  }
+  throw Located(config.source,
+                FieldError("strategy.type", "is ", type,
+                           ", a simulation has hogwild, local, allreduce and gossip"));
 }
 
 }  // namespace

@@ -33,6 +33,7 @@
 #include "solver/moving_average.h"
 #include "solver/snapshot.h"
 #include "solver/stop_conditions.h"
+#include "strategy/strategy_plans.h"
 
 namespace millrace::inline simulate {
 
@@ -198,12 +199,13 @@ class SimulationCore {
 // Strategies hogwild and local: each worker is a node of a cluster.
 std::unique_ptr<SimulationCore> MakeExchangeSimulation(const SolverConfig& config,
                                                        const SimulationOptions& options);
-// Strategy allreduce.
+// `plan`: that of `config`.
 std::unique_ptr<SimulationCore> MakeSynchronousSimulation(const SolverConfig& config,
-                                                          const SimulationOptions& options);
-// Strategy gossip.
+                                                          const SimulationOptions& options,
+                                                          const AllreducePlan& plan);
 std::unique_ptr<SimulationCore> MakeGossipSimulation(const SolverConfig& config,
-                                                     const SimulationOptions& options);
+                                                     const SimulationOptions& options,
+                                                     const GossipPlan& plan);
 
 // Throws Error: an option is out of range.
 [[noreturn]] void RefuseOption(const std::string& field, double value, const std::string& expected);

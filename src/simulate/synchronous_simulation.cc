@@ -12,7 +12,6 @@
 #include "device/kernel.h"
 #include "simulate/simulation_core.h"
 #include "strategy/merge_kernels.h"
-#include "strategy/strategy_plans.h"
 #include "train/divide_batch.h"
 
 namespace millrace::inline simulate {
@@ -180,8 +179,8 @@ class SynchronousSimulation : public SimulationCore {
 }  // namespace
 
 std::unique_ptr<SimulationCore> MakeSynchronousSimulation(const SolverConfig& config,
-                                                          const SimulationOptions& options) {
-  const auto& plan = dynamic_cast<const AllreducePlan&>(*config.strategy);
+                                                          const SimulationOptions& options,
+                                                          const AllreducePlan& plan) {
   SolverConfig divided = config;
   if (plan.synchronous->divides_batch) DivideBatch(options.workers, &divided.train);
   try {

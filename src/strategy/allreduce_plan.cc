@@ -49,22 +49,19 @@ struct AllreduceRule {
 };
 
 const PartRegistry<AllreduceRule>& AllreduceRules() {
-  static const PartRegistry<AllreduceRule> rules = [] {
-    PartRegistry<AllreduceRule> made("merge rule of the strategy allreduce");
-    made.Register({{.name = "additive"}, Rule::kAdditive});
-    made.Register({{.name = "average"}, Rule::kAverage});
-    made.Register({{.name = "easgd",
-                    .parameters = {{.name = "pull", .least = 1e-6, .most = 1, .required = true}}},
-                   Rule::kElastic});
-    made.Register(
-        {{.name = "outer",
-          .parameters =
-              {{.name = "rate", .default_value = 0.7, .least = 1e-6, .most = 10},
-               {.name = "momentum", .default_value = 0.9, .least = 0, .most = 0.999},
-               {.name = "nesterov", .default_value = 1, .least = 0, .most = 1, .whole = true}}},
-         Rule::kOuter});
-    return made;
-  }();
+  static const PartRegistry<AllreduceRule> rules(
+      "merge rule of the strategy allreduce",
+      {{{.name = "additive"}, Rule::kAdditive},
+       {{.name = "average"}, Rule::kAverage},
+       {{.name = "easgd",
+         .parameters = {{.name = "pull", .least = 1e-6, .most = 1, .required = true}}},
+        Rule::kElastic},
+       {{.name = "outer",
+         .parameters =
+             {{.name = "rate", .default_value = 0.7, .least = 1e-6, .most = 10},
+              {.name = "momentum", .default_value = 0.9, .least = 0, .most = 0.999},
+              {.name = "nesterov", .default_value = 1, .least = 0, .most = 1, .whole = true}}},
+        Rule::kOuter}});
   return rules;
 }
 

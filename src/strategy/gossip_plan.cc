@@ -15,15 +15,12 @@ struct GossipRule {
 };
 
 const PartRegistry<GossipRule>& GossipRules() {
-  static const PartRegistry<GossipRule> rules = [] {
-    PartRegistry<GossipRule> made("merge rule of the strategy gossip");
-    made.Register(
-        {{.name = "noloco",
-          .parameters = {{.name = "momentum", .default_value = 0.5, .least = 0, .most = 0.99},
-                         {.name = "rate", .default_value = 0.7, .least = 0, .most = 2},
-                         {.name = "pull", .default_value = 1, .least = 0.01, .most = 2}}}});
-    return made;
-  }();
+  static const PartRegistry<GossipRule> rules(
+      "merge rule of the strategy gossip",
+      {{{.name = "noloco",
+         .parameters = {{.name = "momentum", .default_value = 0.5, .least = 0, .most = 0.99},
+                        {.name = "rate", .default_value = 0.7, .least = 0, .most = 2},
+                        {.name = "pull", .default_value = 1, .least = 0.01, .most = 2}}}}});
   return rules;
 }
 

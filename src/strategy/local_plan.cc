@@ -18,16 +18,14 @@ struct LocalRule {
 };
 
 const PartRegistry<LocalRule>& LocalRules() {
-  static const PartRegistry<LocalRule> rules = [] {
-    PartRegistry<LocalRule> made("merge rule of the strategy local");
-    made.Register({{.name = "additive"}, Rule::kAdditive});
-    made.Register({{.name = "average", .parameters = {{.name = "share", .least = 0, .most = 1}}},
-                   Rule::kAverage});
-    made.Register({{.name = "easgd",
-                    .parameters = {{.name = "pull", .least = 1e-6, .most = 1, .required = true}}},
-                   Rule::kElastic});
-    return made;
-  }();
+  static const PartRegistry<LocalRule> rules(
+      "merge rule of the strategy local",
+      {{{.name = "additive"}, Rule::kAdditive},
+       {{.name = "average", .parameters = {{.name = "share", .least = 0, .most = 1}}},
+        Rule::kAverage},
+       {{.name = "easgd",
+         .parameters = {{.name = "pull", .least = 1e-6, .most = 1, .required = true}}},
+        Rule::kElastic}});
   return rules;
 }
 
