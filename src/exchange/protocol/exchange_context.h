@@ -107,8 +107,8 @@ struct ExchangeContext {
   // largest heartbeat where chunks are smaller. The same on all nodes.
   size_t full_payload = 0;
   // Time in which the frames of all chunks take a quarter of the link, ns; 0: its rate is unknown.
-  // Chunks are sent again no more often. Otherwise retransmissions of what only waits for a reply
-  // would fill a slow link and the buffers on the way.
+  // The pause before the retries of a frame grows up to this time. Otherwise retransmissions of
+  // what only waits for a reply would fill a slow link and the buffers on the way.
   int64_t resend_pause = 0;
   // Positions of the batch that did not arrive as float32, by operation; empty until one comes.
   std::vector<float> decoded = {};
