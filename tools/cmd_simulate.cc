@@ -38,7 +38,8 @@ DEFINE_string(codec, "",
               "of diffs: float32, bfloat16, int8, int4, sparse:THRESHOLD, topk:SHARE or "
               "random:SHARE; default: as of a segment");
 DEFINE_string(position_codec, "",
-              "of positions: float32, bfloat16 or int8; default: as of a segment");
+              "of positions: float32, bfloat16, int8, int4, topk or topk:SHARE; default: as of a "
+              "segment");
 DEFINE_string(scaling, "linear", "learning rate of workers, as Topology.scaling: linear or none");
 DEFINE_bool(damping, true, "damp stale progress; default: as of a segment");
 DEFINE_int64(snapshot_every, 0,
@@ -96,10 +97,18 @@ CodecConfig CodecOf(const std::string& text) {
       "0, or topk:SHARE or random:SHARE with a share above 0 and at most 1");
 }
 
-Codec PositionCodecOf(const std::string& text) {
-  const std::optional<Codec> codec = PositionCodecNamed(text);
-  if (codec) return *codec;
-  throw Error("--position_codec: \"", text, "\" given, expected one of ", kPositionCodecNames);
+void ReadPositionCodec(const std::string& text, SimulationOptions* options) {
+  if (const std::optional<Codec> codec = PositionCodecNamed(text)) {
+    options->position_codec = *codec;
+    return;
+  }
+  const std::optional<CodecConfig> codec = ParseCodec(text);
+  if (!codec || codec->choice != SparseChoice::kTop) {
+    throw Error("--position_codec: \"", text, "\" given, expected one of ", kPositionCodecNames,
+                " or topk:SHARE, with a share above 0 and at most 1");
+  }
+  options->position_codec = codec->codec;
+  options->position_share = codec->share;
 }
 
 SimulationOptions OptionsFromFlags() {
@@ -119,9 +128,7 @@ SimulationOptions OptionsFromFlags() {
   options.mtu = FLAGS_mtu;
   options.rule = RuleOf(FLAGS_rule);
   if (!FLAGS_codec.empty()) options.codec = CodecOf(FLAGS_codec);
-  if (!FLAGS_position_codec.empty()) {
-    options.position_codec = PositionCodecOf(FLAGS_position_codec);
-  }
+  if (!FLAGS_position_codec.empty()) ReadPositionCodec(FLAGS_position_codec, &options);
   const std::optional<bool> scales = ScalesRate(FLAGS_scaling);
   if (!scales) throw Error("--scaling=", FLAGS_scaling, ": expected ", kScalings);
   options.scales = *scales;

@@ -44,6 +44,27 @@ double MeasuredMegabits(const Topology& topology, const NodePlan& node, const Se
   return 0;
 }
 
+// Bytes of a sparse payload in which `share` of the elements of a chunk are present, of `width`
+// bytes each: by gaps (sparse_gaps.h), or with a bit for each element.
+double SparseBytes(double share, double width, double floats) {
+  return std::min(share * (1 + width), share * width + 1.0 / 8) * floats;
+}
+
+double PositionPayload(const SegmentPlan& segment, double floats) {
+  const ExchangeConfig& exchange = segment.exchange;
+  if (exchange.position_codec != Codec::kSparse) {
+    return MinPayloadBytes(exchange.position_codec, segment.chunk_floats);
+  }
+  return exchange.position_share * 3 * floats;
+}
+
+double DiffPayload(const SegmentPlan& segment, double floats) {
+  const CodecConfig& codec = segment.exchange.codec;
+  if (HasThreshold(codec)) return SparseBytes(kSparsePresent, 4, floats);
+  if (HasShare(codec)) return SparseBytes(codec.share, 4, floats);
+  return MinPayloadBytes(codec.codec, segment.chunk_floats);
+}
+
 }  // namespace
 
 LinkRate RateOf(const Topology& topology, const NodePlan& node, const SegmentPlan& segment) {
@@ -64,13 +85,9 @@ SweepEstimate EstimateSweep(const SegmentPlan& segment, int64_t floats, double m
   const auto chunks = static_cast<double>(floats) / cut;
   const auto peers = static_cast<double>(segment.peers.size());
   const double around = kAroundFrame + static_cast<double>(kFrameHeaderBytes);
-  const double position = around +
-                          MinPayloadBytes(segment.exchange.position_codec, segment.chunk_floats) +
+  const double position = around + PositionPayload(segment, cut) +
                           8 * static_cast<double>(AckWords(segment.exchange.max_nodes));
-  const CodecConfig& codec = segment.exchange.codec;
-  double diff = around + MinPayloadBytes(codec.codec, segment.chunk_floats);
-  if (HasThreshold(codec)) diff += kSparsePresent * 4 * cut;
-  if (HasShare(codec)) diff += codec.share * 4 * cut;
+  const double diff = around + DiffPayload(segment, cut);
   const double own = chunks / (peers + 1), others = chunks - own;
   const TransportDescriptor& transport =
       *TransportRegistry::Get().Find(segment.transport.transport);

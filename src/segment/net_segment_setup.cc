@@ -73,8 +73,10 @@ int64_t ChunkFloatsFor(size_t max_frame_bytes, const ExchangeConfig& config) {
     --floats;
   }
   // Two parameter arrays, which begin at multiples of kInt4Block, do not share a scale.
-  const bool has_scales =
-      config.position_codec == Codec::kInt4 || config.codec.codec == Codec::kInt4;
+  // With kSparse, positions in full are kInt4.
+  const bool has_scales = config.position_codec == Codec::kInt4 ||
+                          config.position_codec == Codec::kSparse ||
+                          config.codec.codec == Codec::kInt4;
   return has_scales && floats > kInt4Block ? floats - floats % kInt4Block : floats;
 }
 

@@ -53,6 +53,7 @@ class ExchangeSimulation : public SimulationCore {
     exchange.max_nodes = static_cast<uint16_t>(std::max(workers(), 2));
     exchange.codec = *options().codec;
     exchange.position_codec = *options().position_codec;
+    exchange.position_share = options().position_share;
     exchange.damping = *options().damping;
     exchange.rest_distance = rule.RestDistance(options().rule.parameters);
     exchange.merges_own = MergeRuleRegistry::Get().MergesOwn(rule.name);
@@ -123,8 +124,9 @@ class ExchangeSimulation : public SimulationCore {
     for (int w = 0; w < workers(); ++w) PollAt(w, 0);
     const auto formed = [&] {
       for (int w = 0; w < workers(); ++w) {
-        // Until a view says so, the chunks of a node that is in sync have other masters.
-        if (!exchange(w).in_sync() ||
+        // Until a view says so, the chunks of a node that is in sync have other masters. On a slow
+        // link the hand-over of its chunks takes longer than a short training.
+        if (!exchange(w).quiescent() ||
             exchange(w).view().synced() != static_cast<size_t>(workers())) {
           return false;
         }

@@ -38,6 +38,7 @@ struct SimulationOptions {
   bool scales_rate = false;
   std::optional<CodecConfig> codec = {};
   std::optional<Codec> position_codec = {};  // ExchangeConfig::position_codec
+  double position_share = kPositionShare;    // ExchangeConfig::position_share
   std::optional<bool> damping = {};          // of stale exchanges
   uint64_t seed = 1;  // of the network and of durations; the solver file has its own
   int threads = 0;    // that compute; 0: one for each core

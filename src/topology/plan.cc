@@ -83,6 +83,7 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   plan.exchange.max_members = static_cast<uint16_t>(segment.nodes.size());
   plan.exchange.codec = segment.codec;
   plan.exchange.position_codec = segment.position_codec;
+  plan.exchange.position_share = segment.position_share;
   plan.exchange.damping = segment.damping;
   plan.exchange.heartbeat_ns = segment.heartbeat_ns;
   plan.exchange.peer_timeout_ns = segment.peer_timeout_ns;

@@ -284,6 +284,16 @@ void SegmentReader::ReadPositionCodec() {
   }
   segment_.position_codec = *codec;
   segment_.names_position_codec = message_->has_position_codec();
+  if (!message_->has_position_share()) return;
+  if (*codec != Codec::kSparse) {
+    throw FieldError(Field("position_share"), "given, but position_codec is \"",
+                     message_->position_codec(), "\"; expected it with \"topk\" only");
+  }
+  if (!IsShare(message_->position_share())) {
+    throw FieldError(Field("position_share"), message_->position_share(),
+                     " given, expected a share above 0 and at most 1");
+  }
+  segment_.position_share = message_->position_share();
 }
 
 void SegmentReader::ReadShare() {

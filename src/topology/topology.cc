@@ -154,7 +154,7 @@ void CheckPositionCodecs(const Topology& topology) {
       if (topology.segments[other].position_codec == Codec::kFloat32) continue;
       if (!IsReached(topology, i, other)) continue;
       throw FieldError(StrCat("segment[", i, "].position_codec"), "\"",
-                       CodecName({.codec = segment.position_codec}), "\" given, but segment \"",
+                       PositionCodecName(segment.position_codec), "\" given, but segment \"",
                        topology.segments[other].name, "\" rounds the same weights, and each would ",
                        "take the other's rounding for progress; expected float32 in one of them");
     }

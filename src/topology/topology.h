@@ -52,6 +52,7 @@ struct TopologySegment {
   std::string adapter;        // "": each node's own
   CodecConfig codec;
   Codec position_codec = Codec::kFloat32;
+  double position_share = kPositionShare;  // with position_codec "topk"
   MergeRuleConfig rule;  // with all its parameters
   // Why it has this rule, if the file names none (exchange/kernels/rules/default_merge_rule.h).
   std::string default_rule = {};

@@ -40,6 +40,9 @@ TEST(StartCheck, SaysWhatRoundedPositionsMayCost) {
             "the run; chunks of mixed magnitude, as with BatchNorm, travel as bfloat16");
   rounded.position_codec = "bfloat16";
   EXPECT_CONTAINS(StartCheck({rounded}).Lines()[1], "by up to 1/256 of each");
+  rounded.position_codec = "topk";
+  EXPECT_CONTAINS(StartCheck({rounded}).Lines()[1],
+                  "leaves out of a position what has changed less");
 }
 
 TEST(StartCheck, CountsTheIterationsOfAnExchangeOnceTheyAreKnown) {

@@ -50,7 +50,10 @@ TEST(ExchangeConfig, IsRefusedInOneLineThatNamesTheField) {
        [](ExchangeConfig* c) {
          c->codec = {Codec::kSparse, kNan};
        }},
-      {"position_codec is sparse", [](ExchangeConfig* c) { c->position_codec = Codec::kSparse; }},
+      {"position_share is 0",
+       [](ExchangeConfig* c) { c->position_codec = Codec::kSparse, c->position_share = 0; }},
+      {"position_codec is topk",
+       [](ExchangeConfig* c) { c->position_codec = Codec::kSparse, c->direct = true; }},
       {"position_codec is int8",
        [](ExchangeConfig* c) { c->position_codec = Codec::kInt8, c->direct = true; }},
       {"resend_ns is 0", [](ExchangeConfig* c) { c->resend_ns = 0; }},

@@ -39,7 +39,7 @@ using sim::kTickNs;
 TEST(Exchange, AllocatesNothingInSteadyState) {
   for (const Codec codec :
        {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kInt4, Codec::kSparse}) {
-    Cluster x({.nodes = 3, .size = 1000, .codec = {codec, 0.5f}});
+    Cluster x({.nodes = 3, .size = 1000, .codec = {codec, 0.5f}, .position_codec = codec});
     int count = 0;
     x.delivers = [&](uint16_t, uint16_t, const FrameBytes&) { return ++count % 7 != 0; };
     x.entering = [] { counting = true; };

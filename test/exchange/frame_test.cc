@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/crc32c.h"
 #include "base/rng.h"
 #include "base/wire_bytes.h"
 #include "test/support/support.h"
@@ -138,7 +139,7 @@ TEST(Frame, SaysWhyItIsDropped) {
   EXPECT_EQ(DecodedWith<uint8_t>(5, 0), DropReason::kField);           // unknown type
   EXPECT_EQ(DecodedWith<uint8_t>(5, 10), DropReason::kField);          // unknown type
   EXPECT_EQ(DecodedWith<uint8_t>(6, 5), DropReason::kField);           // unknown codec
-  EXPECT_EQ(DecodedWith<uint8_t>(7, 4), DropReason::kField);           // unknown flag
+  EXPECT_EQ(DecodedWith<uint8_t>(7, 16), DropReason::kField);          // unknown flag
   EXPECT_EQ(DecodedWith<uint16_t>(30, 12), DropReason::kLength);       // not a multiple of 8
   EXPECT_EQ(DecodedWith<uint16_t>(30, 16 + 40), DropReason::kLength);  // exceeds the frame
   EXPECT_EQ(DecodedWith<uint16_t>(30, 24), DropReason::kChecksum);
@@ -170,6 +171,33 @@ TEST(Frame, RefusesCountsThatNoNodeReaches) {
   h.clock = 0;
   h.number = kMaxPositionNumber + 1;
   EXPECT_EQ(Decoded(Encoded(h, {}, {})), DropReason::kField);
+}
+
+TEST(Frame, HasGapsOnlyInSparsePositionsAndDiffs) {
+  Rng rng(test::Seed(), {10});
+  for (const FrameType type : kTypes) {
+    for (const Codec codec : {Codec::kFloat32, Codec::kSparse}) {
+      for (const SparseForm form : {SparseForm::kGaps, SparseForm::kShortGaps}) {
+        FrameHeader h = AnyHeader(&rng, type, 0, 4);
+        h.payload_unchecked = h.unsettled = false;
+        h.codec = codec;
+        h.sparse_form = form;
+        const bool holds =
+            codec == Codec::kSparse && (type == FrameType::kPosition || type == FrameType::kDiff);
+        FrameView view;
+        const std::vector<std::byte> payload(4);
+        const std::vector<std::byte> bytes = Encoded(h, {}, payload);
+        EXPECT_EQ(DecodeFrame(bytes, &view), holds ? DropReason::kNone : DropReason::kField);
+        EXPECT_TRUE(!holds || view.header.sparse_form == form);
+      }
+    }
+  }
+  FrameHeader h = AnyHeader(&rng, FrameType::kDiff, 0, 0);
+  h.codec = Codec::kSparse;
+  std::vector<std::byte> bytes = Encoded(h, {}, {});
+  bytes[7] = std::byte{8};  // short values without gaps
+  Put<uint32_t>(bytes.data(), 60, Crc32c(std::span(bytes).first(60), {}));
+  EXPECT_EQ(Decoded(bytes), DropReason::kField);
 }
 
 TEST(Frame, LeavesOnlyPositionsUncheckedOrUnsettled) {

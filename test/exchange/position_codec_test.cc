@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "exchange/kernels/codec.h"
 #include "exchange/kernels/host_payload.h"
+#include "exchange/kernels/sparse_gaps.h"
 #include "exchange/protocol/exchange.h"
 #include "test/sim/cluster.h"
 #include "test/support/support.h"
@@ -165,6 +166,178 @@ TEST_P(PositionCodec, RefusesPositionsThatAreNotFiniteOrOfAnotherLength) {
   EXPECT_EQ(drops(DropReason::kField), 2u);
   for (const float w : x[1].weights) EXPECT_EQ(w, 0);
   EXPECT_EQ(x.exchange(1).stats().positions_taken, taken);
+}
+
+// Positions that travel as changes, of one element in five.
+class PositionsAsChanges : public testing::Test {
+ protected:
+  struct Sent {
+    uint16_t to;
+    uint64_t number;
+    bool is_change;
+    size_t bytes;
+  };
+
+  PositionsAsChanges() {
+    x.delivers = [this](uint16_t from, uint16_t to, const FrameBytes& frame) {
+      const FrameView view = frame.decoded();
+      const FrameHeader& h = view.header;
+      if (from != master_ || h.type != FrameType::kPosition || h.chunk != chunk_) return true;
+      const bool is_change = h.codec == Codec::kSparse;
+      EXPECT_EQ(h.sparse_form, is_change ? SparseForm::kShortGaps : SparseForm::kBitmap);
+      sent.push_back({to, h.number, is_change, view.payload.size()});
+      return to != deaf || !is_change;
+    };
+  }
+
+  // Adds 1 to a weight of the chunk at the master, and gives time for its position.
+  void Step(int64_t weight) {
+    x.Add(master_, int64_t{chunk_} * 10 + weight, 1);
+    x.Run(kTicks);
+  }
+  float WeightOf(size_t node, int64_t weight) {
+    return x[node].weights[size_t{chunk_} * 10 + weight];
+  }
+  // Those to the node, since the last call.
+  std::vector<Sent> TakeSent(uint16_t to) {
+    std::vector<Sent> taken;
+    for (const Sent& each : sent) {
+      if (each.to == to) taken.push_back(each);
+    }
+    sent.clear();
+    return taken;
+  }
+
+  static constexpr int kTicks = 12;
+  Cluster x{{.nodes = 3, .position_codec = Codec::kSparse, .position_share = 0.2}};
+  const uint16_t master_ = 0;
+  const uint32_t chunk_ = x.ChunkOf(master_);
+  std::vector<Sent> sent;
+  uint16_t deaf = kNoNode;  // receives no change
+};
+
+TEST_F(PositionsAsChanges, HaveWhatDiffersMostAndLaterTheRest) {
+  Step(0);  // members know the first position
+  TakeSent(1);
+  for (int64_t i = 0; i < 10; ++i) {
+    x.Add(master_, int64_t{chunk_} * 10 + i, static_cast<float>(10 + i));
+  }
+  x.Run(kTicks);
+  std::vector<Sent> positions = TakeSent(1);
+  ASSERT_EQ(positions.size(), 1u);
+  EXPECT_TRUE(positions[0].is_change);
+  EXPECT_EQ(positions[0].bytes, 6u);  // two elements
+  EXPECT_EQ(WeightOf(1, 9), 19);
+  EXPECT_EQ(WeightOf(2, 8), 18);
+  EXPECT_EQ(WeightOf(1, 7), 0);
+  for (int64_t step = 0; step < 4; ++step) {
+    x.Add(master_, int64_t{chunk_} * 10, 1.0f / 64);  // so that the chunk has changed
+    x.Run(kTicks);
+  }
+  positions = TakeSent(1);
+  ASSERT_EQ(positions.size(), 4u);
+  for (const Sent& each : positions) EXPECT_TRUE(each.is_change && each.bytes == 6);
+  for (int64_t i = 1; i < 10; ++i) EXPECT_EQ(WeightOf(2, i), 10 + i);
+  x.Flush();
+  EXPECT_EQ(WeightOf(1, 0), WeightOf(0, 0));
+  EXPECT_EQ(WeightOf(1, 0), 11 + 4.0f / 64);
+}
+
+TEST_F(PositionsAsChanges, AreSentAgainToAMemberThatLacksThemAndThenInFull) {
+  Step(0);
+  TakeSent(1);
+  deaf = 1;
+  x.Add(master_, int64_t{chunk_} * 10 + 3, 1);
+  x.Run(2);
+  const std::vector<Sent> first = TakeSent(1);
+  ASSERT_EQ(first.size(), 1u);
+  x.Add(master_, int64_t{chunk_} * 10 + 4, 1);
+  for (int tick = 0; tick < 2000 && WeightOf(1, 4) == 0; ++tick) x.Run(1);
+  const std::vector<Sent> more = TakeSent(1);
+  ASSERT_EQ(more.size(), 4u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(more[i].is_change);
+    EXPECT_EQ(more[i].number, first[0].number);
+  }
+  EXPECT_FALSE(more[3].is_change);
+  EXPECT_EQ(more[3].number, first[0].number + 1);
+  constexpr double kRounding = 1.0 / 14;
+  for (const size_t node : {1, 2}) {
+    EXPECT_NEAR(WeightOf(node, 3), 1, kRounding);
+    EXPECT_NEAR(WeightOf(node, 4), 1, kRounding);
+  }
+  deaf = kNoNode;
+  Step(5);
+  EXPECT_TRUE(TakeSent(1).back().is_change);
+  EXPECT_NEAR(WeightOf(1, 5), 1, kRounding);
+}
+
+TEST_F(PositionsAsChanges, ThatAreLostOnceChangeTheWeightsOnce) {
+  Step(0);
+  int losses = 0;
+  const auto delivers = x.delivers;
+  x.delivers = [&](uint16_t from, uint16_t to, const FrameBytes& frame) {
+    if (!delivers(from, to, frame)) return false;
+    return sent.empty() || sent.back().to != 1 || !sent.back().is_change || losses++ > 0;
+  };
+  Step(3);
+  for (int tick = 0; tick < 2000 && WeightOf(1, 3) == 0; ++tick) x.Run(1);
+  EXPECT_GT(losses, 1);
+  for (const size_t node : {1, 2}) EXPECT_EQ(WeightOf(node, 3), 1);
+  for (const Sent& each : TakeSent(1)) EXPECT_TRUE(each.is_change || each.number == 1);
+}
+
+TEST_F(PositionsAsChanges, AreRefusedWithoutThePositionBeforeAndInOtherFormats) {
+  Step(0);
+  const uint64_t acks = 0;
+  const auto give = [&](uint64_t ahead, SparseForm form, std::vector<std::byte> payload) {
+    FrameHeader header = x.HeaderOf(master_, kAllNodes, FrameType::kPosition);
+    header.chunk = chunk_;
+    header.number = x.exchange(0).table().chunks[chunk_].number + ahead;
+    header.codec = Codec::kSparse;
+    header.sparse_form = form;
+    header.length = static_cast<uint32_t>(payload.size());
+    x.Give(1, x.Forge(0, header, std::as_bytes(std::span(&acks, 1)), payload));
+  };
+  const auto drops = [&](DropReason reason) { return x.exchange(1).stats().drops[reason]; };
+  const std::vector<std::byte> one = {std::byte{2}, std::byte{0}, std::byte{0x40}};
+  const uint64_t old = drops(DropReason::kOld);
+  give(2, SparseForm::kShortGaps, one);
+  EXPECT_EQ(drops(DropReason::kOld), old + 1);
+  give(1, SparseForm::kGaps, one);
+  give(1, SparseForm::kBitmap, one);
+  EXPECT_EQ(drops(DropReason::kField), 2u);
+  give(1, SparseForm::kShortGaps, {std::byte{10}, std::byte{0}, std::byte{0x40}});
+  EXPECT_EQ(drops(DropReason::kPayload), 1u);
+  EXPECT_EQ(WeightOf(1, 2), 0);
+  give(1, SparseForm::kShortGaps, one);
+  EXPECT_EQ(WeightOf(1, 2), 2);
+}
+
+TEST_F(PositionsAsChanges, OfANewMasterBeginInFull) {
+  Step(3);
+  std::vector<Codec> codecs;  // of the new master's positions
+  x.delivers = [&](uint16_t from, uint16_t to, const FrameBytes& frame) {
+    const FrameHeader h = frame.decoded().header;
+    if (from == master_ || to == master_ || h.type != FrameType::kPosition || h.chunk != chunk_) {
+      return true;
+    }
+    codecs.push_back(h.codec);
+    return true;
+  };
+  x.exchange(0).Leave();
+  for (int i = 0; i < 200 && !x.exchange(0).left(); ++i) x.Tick();
+  ASSERT_TRUE(x.exchange(0).left());
+  const uint16_t now = x.exchange(1).table().chunks[chunk_].owner;
+  x.Add(now, int64_t{chunk_} * 10 + 4, 1);
+  x.Run(100);
+  ASSERT_GE(codecs.size(), 2u);
+  EXPECT_EQ(codecs.front(), Codec::kInt4);
+  EXPECT_EQ(codecs.back(), Codec::kSparse);
+  for (const size_t node : {1, 2}) {
+    EXPECT_NEAR(WeightOf(node, 3), 1, 0.01);
+    EXPECT_NEAR(WeightOf(node, 4), 1, 0.01);
+  }
 }
 
 // The codec with which weights are sent that should have this one.

@@ -10,9 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "base/files/file.h"
 #include "base/wire_bytes.h"
 #include "exchange/kernels/codec.h"
 #include "exchange/kernels/host_executor.h"
+#include "exchange/kernels/sparse_gaps.h"
 #include "exchange/protocol/frame.h"
 #include "exchange/protocol/view.h"
 #include "test/exchange/replica.h"
@@ -76,7 +78,9 @@ uint64_t IntegerAt(const std::vector<std::byte>& bytes, const Field& field) {
 std::map<std::string, uint64_t> AsTheProgramReadsIt(const FrameHeader& h) {
   return {{"type", static_cast<uint64_t>(h.type)},
           {"codec", static_cast<uint64_t>(h.codec)},
-          {"flags", h.payload_unchecked | h.unsettled << 1},
+          {"flags", h.payload_unchecked | h.unsettled << 1 |
+                        (h.sparse_form != SparseForm::kBitmap) << 2 |
+                        (h.sparse_form == SparseForm::kShortGaps) << 3},
           {"run", h.run},
           {"source", h.source},
           {"destination", h.destination},
@@ -217,6 +221,21 @@ TEST(WireDoc, CodecsMakeTheExamplesOfThePage) {
       EXPECT_EQ(out, payload);
     }
   }
+}
+
+TEST(WireDoc, GapsMakeTheExampleOfThePage) {
+  const Cells sparse = Page()["Diff"].rows.back();
+  const auto payload = FromHex(sparse.at(3).substr(1, sparse.at(3).size() - 2));
+  std::vector<std::byte> out(MaxPayloadBytes(3));
+  uint32_t bytes = 0;
+  EXPECT_EQ(WriteGaps(payload, 3, out, &bytes), SparseForm::kShortGaps);
+  out.resize(bytes);
+  const std::string text = ReadFile("docs/wire.md");
+  const std::string before = "The sparse example by gaps, short: `";
+  const size_t begin = text.find(before);
+  ASSERT_NE(begin, std::string::npos);
+  const size_t at = begin + before.size();
+  EXPECT_EQ(out, FromHex(text.substr(at, text.find('`', at) - at)));
 }
 
 TEST(WireDoc, ListEntriesLieAsThePageSays) {

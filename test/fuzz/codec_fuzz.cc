@@ -3,7 +3,7 @@
 // reads outside the payload, because its block has the exact size.)
 //
 // The first bytes of an input choose the operation, the codec, the instruction set and the chunk
-// size; the rest is the payload.
+// size; the rest is the payload. Operations from kGaps on read it by gaps (sparse_gaps.h).
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,12 +11,15 @@
 #include <vector>
 
 #include "exchange/kernels/host_executor.h"
+#include "exchange/kernels/host_payload.h"
+#include "exchange/kernels/sparse_gaps.h"
 #include "test/fuzz/support/fuzz.h"
 
 namespace millrace::fuzz {
 namespace {
 
 constexpr size_t kHead = 4;
+constexpr unsigned char kGaps = 128;
 constexpr float kGuard = 12345.5f;
 constexpr int64_t kAround = 16;  // guard floats before and after each array
 
@@ -62,6 +65,21 @@ std::string Taken(Codec codec, int64_t n) {
   return Input(ChunkOpKind::kMerge, op.out_codec, n, out);
 }
 
+// A payload by gaps becomes one with a bitmap, of which it can be written again, or is refused.
+bool ReadsGaps(const std::byte* payload, size_t bytes, bool is_short, int64_t n) {
+  std::vector<std::byte> sparse(MaxPayloadBytes(n)), again(sparse.size()), room(sparse.size());
+  const uint32_t length = ReadGaps({payload, bytes}, is_short, n, sparse.data());
+  if (length == 0) return true;
+  const uint8_t check = CheckPayload(Codec::kSparse, sparse.data(), length, n, BestSimd());
+  if (check == kMalformed || length > sparse.size()) return false;
+  uint32_t written = 0;
+  const SparseForm form = WriteGaps({sparse.data(), length}, n, room, &written);
+  if (form == SparseForm::kBitmap) return true;
+  const bool is_now_short = form == SparseForm::kShortGaps;
+  return ReadGaps({room.data(), written}, is_now_short, n, again.data()) == length &&
+         std::equal(again.begin(), again.begin() + length, sparse.begin());
+}
+
 Simd AnySimd(char byte) {
   const Simd simd = byte % 3 == 0 ? Simd::kAvx512 : byte % 3 == 1 ? Simd::kAvx2 : Simd::kBaseline;
   return SimdSupported(simd) ? simd : BestSimd();
@@ -78,6 +96,8 @@ std::vector<std::string> Corpus() {
       all.push_back(Input(ChunkOpKind::kExchange, codec, n, std::string(4 * n, '\x3f')));
     }
     all.push_back(Input(ChunkOpKind::kLoad, {}, n, std::string(4 * n, '\x3f')));
+    all.push_back(Input(static_cast<ChunkOpKind>(kGaps), {}, n, "\xff\x03\x40\x3f\x01\x40\x3f"));
+    all.push_back(Input(static_cast<ChunkOpKind>(kGaps + 1), {}, n, std::string(15, '\x07')));
   }
   return all;
 }
@@ -99,6 +119,10 @@ bool Target(const std::string& input) {
   const size_t bytes = input.size() - kHead;
   const std::unique_ptr<char[]> block(new char[bytes]);
   memcpy(block.get(), input.data() + kHead, bytes);
+  const auto operation = static_cast<unsigned char>(input[0]);
+  if (operation >= kGaps) {
+    return ReadsGaps(reinterpret_cast<const std::byte*>(block.get()), bytes, operation % 2 == 0, n);
+  }
   GuardedArrays replica(n);
   const std::vector<float> before = replica.memory;
   std::vector<std::byte> out(MaxPayloadBytes(n));

@@ -27,7 +27,7 @@ OP_LOCK, RANGE_LOCK = "src/exchange/kernels/op_lock.h", "src/base/threads/range_
 
 MUTANTS = [
     # ---- Positions that are rounded, and when they are sent -----------------
-    ("rounds-positions-after-flush", "src/exchange/protocol/master.h", "", "x_.at_end ? Codec::kFloat32 :", ""),
+    ("rounds-positions-after-flush", "src/exchange/protocol/master.h", "", "if (x_.at_end) return Codec::kFloat32;", ""),
     ("one-int8-scale-for-mixed-weights",
      "src/exchange/kernels/host_payload.cc", "IsLost", "kMaxLostByChance && 2 * lost >", ""),
     ("int4-blocks-of-mixed-weights-become-zero",
@@ -38,7 +38,7 @@ MUTANTS = [
      "src/exchange/kernels/codec.h", "Int4Scale", "+ 0xffff", "+ 0"),
     ("leaves-rounded-weights-at-the-end", MASTER, "Master::Flush", "for (Chunk& chunk : x_ ... ;", ""),
     ("decodes-all-positions-of-a-batch-in-one-place",
-     CONTEXT_CC, "ExchangeContext::AddPosition", "batch.size()", "0"),
+     CONTEXT_CC, "ExchangeContext::DecodedPlace", "batch.size()", "0"),
     ("takes-rounded-states-over",
      TAKEOVER, "Takeover::OnTakeoverState", "if (h.codec != Codec::kFloat32) return DropReason::kField;", ""),
     ("reads-a-position-as-of-another-length",
@@ -160,6 +160,13 @@ MUTANTS = [
     ("slow-links-carry-many-large-heartbeats", EXCHANGE, "Exchange::PaddingOf", "context_.throttled", "false"),
     ("large-heartbeats-fill-slow-links", EXCHANGE, "Exchange::PaddingOf", "config_.bytes_per_second > 0", "false"),
     ("retransmissions-fill-slow-links", CONTEXT, "RetryAfter", "retries > 0", "false"),
+    ("applies-a-change-to-another-position",
+     WORKER, "Worker::OnPosition", "h.number != chunk.number + 1", "h.number <= chunk.number"),
+    ("sends-changes-to-members-that-lack-the-last-position",
+     MASTER, "Master::Poll", "changes && !AllHave(chunk, chunk.number)", "false"),
+    ("keeps-changes-of-an-earlier-term",
+     MASTER, "Master::OnView", "!all_stay && x_.changes", "false"),
+    ("sends-a-change-again-without-end", MASTER, "Master::RepeatsChange", "chunk.retries < kMaxChangeRepeats &&", ""),
     ("never-pads-heartbeats",
      EXCHANGE, "Exchange::PaddingOf", "wanted - std::min(wanted, payload_bytes)", "0 * wanted"),
     ("excludes-at-the-first-report",
@@ -380,11 +387,12 @@ MUTANTS = [
     ("clock-goes-on-after-a-reset", EXCHANGE, "Exchange::FollowView", "clock_base_ = progress_;", ""),
 
     # ---- Going on, and coming to rest ---------------------------------------
-    ("last-position-not-repeated", MASTER, "Master::AllAcked", ".acked", ".acked + 1"),
+    ("last-position-not-repeated", MASTER, "Master::AllHave", ".acked", ".acked + 1"),
     ("nothing-is-repeated",
      MASTER, "",
-     "AllAcked(const Chunk& chunk) {", "AllAcked(const Chunk& chunk) { if (chunk.number > 0) return true;"),
-    ("never-all-acked", MASTER, "Master::Poll", "!fresh && AllAcked(chunk)", "false"),
+     "AllHave(const Chunk& chunk, uint64_t number) {",
+     "AllHave(const Chunk& chunk, uint64_t number) { if (chunk.number > 0) return true;"),
+    ("never-all-acked", MASTER, "Master::Poll", "!fresh && AllHave(chunk, chunk.content)", "false"),
     ("worker-sleeps-on", EXCHANGE, "Exchange::WeightsChanged", "worker_.Wake();", ""),
     ("master-sleeps-on", EXCHANGE, "Exchange::WeightsChanged", "master_.Wake();", ""),
     ("merged-without-waking", MASTER, "Master::Finish", "Wake();", ""),

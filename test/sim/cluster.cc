@@ -13,6 +13,7 @@ ExchangeConfig ConfigOf(const ClusterOptions& options, uint16_t node) {
   config.max_nodes = options.nodes;
   config.codec = options.codec;
   config.position_codec = options.position_codec;
+  config.position_share = options.position_share;
   config.slots = options.slots;
   config.direct = options.direct;
   config.damping = options.damping;

@@ -18,6 +18,7 @@ struct ClusterOptions {
   int64_t size = 60, chunk_floats = 10;
   CodecConfig codec = {};
   Codec position_codec = Codec::kFloat32;
+  double position_share = kPositionShare;
   uint32_t slots = 64;
   bool direct = false;
   bool damping = false, passes_all_on = false;
@@ -27,7 +28,7 @@ struct ClusterOptions {
   double bytes_per_second = 0;  // ExchangeConfig::bytes_per_second
   MergeRuleConfig rule = {};
   std::vector<uint32_t> examples = {};  // ExchangeConfig::examples, by node; empty: 0 of each
-  bool joined = true;  // the constructor returns when all nodes have joined
+  bool joined = true;                   // the constructor returns when all nodes have joined
 };
 
 // The configuration of a node of such a cluster.

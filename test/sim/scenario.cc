@@ -147,8 +147,9 @@ void DrawLater(Scenario* s) {
   s->faults.uneven_loss = s->faults.loss > 0 && Chance(uneven, 0.4);
   Rng positions(s->seed, {kPositions});
   if (!s->direct && Chance(positions, 0.3)) {
-    constexpr Codec kRounded[] = {Codec::kBfloat16, Codec::kInt8, Codec::kInt4};
+    constexpr Codec kRounded[] = {Codec::kBfloat16, Codec::kInt8, Codec::kInt4, Codec::kSparse};
     s->position_codec = kRounded[positions.Below(std::size(kRounded))];
+    if (s->position_codec == Codec::kSparse) s->position_share = 0.1 + Real(positions, 0.9);
   }
   Rng more(s->seed, {kMore});
   if (Chance(more, 0.3)) s->pauses = Real(more, 1.0);
@@ -213,8 +214,9 @@ std::string ToText(const Scenario& s) {
   out << "seed=" << s.seed << ",nodes=" << s.nodes << ",late=" << s.late << ",chunks=" << s.chunks
       << ",codec=" << static_cast<int>(s.codec) << ",choice=" << static_cast<int>(s.choice)
       << ",threshold=" << s.threshold << ",share=" << s.share << ",direct=" << s.direct
-      << ",position_codec=" << static_cast<int>(s.position_codec) << ",linger=" << s.linger
-      << ",wild=" << s.wild << ",active=" << s.active << ",busy=" << s.busy << ",slots=" << s.slots
+      << ",position_codec=" << static_cast<int>(s.position_codec)
+      << ",position_share=" << s.position_share << ",linger=" << s.linger << ",wild=" << s.wild
+      << ",active=" << s.active << ",busy=" << s.busy << ",slots=" << s.slots
       << ",throttled=" << s.throttled << ",damping=" << s.damping << ",pauses=" << s.pauses
       << ",view_cost=" << s.view_cost << ",magnitude=" << s.magnitude << ",momentum=" << s.momentum
       << ",merges_own=" << s.merges_own << ",near_limits=" << s.near_limits
@@ -258,6 +260,8 @@ void SetField(Scenario* s, const std::string& name, const std::string& value) {
     in >> codec, s->codec = static_cast<Codec>(codec);
   else if (name == "position_codec")
     in >> codec, s->position_codec = static_cast<Codec>(codec);
+  else if (name == "position_share")
+    in >> s->position_share;
   else if (name == "choice")
     in >> choice, s->choice = static_cast<SparseChoice>(choice);
   else if (name == "threshold")

@@ -42,8 +42,10 @@ struct Scenario {
   SparseChoice choice = SparseChoice::kThreshold;  // of kSparse, as are the next two
   float threshold = 3;
   double share = 1;
-  // kBfloat16, kInt8 and kInt4 round what other nodes see until training ends with Exchange::Flush.
+  // All but kFloat32 round what other nodes see until training ends with Exchange::Flush; kSparse
+  // also leaves out what has changed less.
   Codec position_codec = Codec::kFloat32;
+  double position_share = kPositionShare;
   bool direct = false;   // payloads are sent from the weights themselves, without a copy
   int64_t linger = 0;    // maximum ticks from posting a frame to reading its payload
   double wild = 0;       // probability per tick that a solver writes while it must not train

@@ -116,8 +116,12 @@ TEST_F(Simulate, RefusesBadFlagsInOneLine) {
             "with a threshold above 0, or topk:SHARE or random:SHARE with a share above 0 and at "
             "most 1");
   EXPECT_NE(error("--codec=topk:1.5").find("topk:SHARE"), std::string::npos);
-  EXPECT_EQ(error("--position_codec=topk"),
-            "--position_codec: \"topk\" given, expected one of float32, bfloat16, int8, int4");
+  for (const char* bad : {"random", "topk:0", "topk:1.5", "int8:1", "topk:"}) {
+    EXPECT_EQ(error(StrCat("--position_codec=", bad).c_str()),
+              StrCat("--position_codec: \"", bad,
+                     "\" given, expected one of float32, bfloat16, int8, int4, topk or topk:SHARE, "
+                     "with a share above 0 and at most 1"));
+  }
   const CommandResult refused = Run({"--rule=decayed", "--codec=int8"});
   EXPECT_EQ(refused.status, 1);
   EXPECT_EQ(refused.errors,

@@ -136,6 +136,10 @@ TEST(Plan, TellsTheExchangeItsNumbers) {
   EXPECT_EQ(segment.exchange.codec.codec, Codec::kSparse);
   EXPECT_EQ(segment.exchange.codec.threshold, 0.5f);
   EXPECT_EQ(segment.exchange.position_codec, Codec::kInt8);
+  const SegmentPlan changes =
+      Plan(WithUdp("position_codec: 'topk' position_share: 0.25"), 2).segments[0];
+  EXPECT_EQ(changes.exchange.position_codec, Codec::kSparse);
+  EXPECT_EQ(changes.exchange.position_share, 0.25);
   EXPECT_EQ(segment.exchange.heartbeat_ns, 20'000'000);
   EXPECT_EQ(segment.exchange.peer_timeout_ns, 90'000'000);
   EXPECT_EQ(segment.rule.name, "average");

@@ -215,10 +215,17 @@ TEST(TopologyRefusal, KnowsCodecsAndTheirThreshold) {
   EXPECT_EQ(UdpError("codec: 'fp16'"),
             "codec: \"fp16\" given, expected one of float32, bfloat16, int8, int4, "
             "sparse, topk, random");
-  for (const char* bad : {"fp16", "sparse", "topk", ""}) {
-    EXPECT_EQ(
-        UdpError(StrCat("position_codec: '", bad, "'")),
-        StrCat("position_codec: \"", bad, "\" given, expected one of float32, bfloat16, int8, int4"));
+  for (const char* bad : {"fp16", "sparse", "random", ""}) {
+    EXPECT_EQ(UdpError(StrCat("position_codec: '", bad, "'")),
+              StrCat("position_codec: \"", bad,
+                     "\" given, expected one of float32, bfloat16, int8, int4, topk"));
+  }
+  EXPECT_EQ(
+      UdpError("position_codec: 'int8' position_share: 0.1"),
+      "position_share: given, but position_codec is \"int8\"; expected it with \"topk\" only");
+  for (const char* bad : {"0", "-1", "1.5", "nan"}) {
+    EXPECT_EQ(UdpError(StrCat("position_codec: 'topk' position_share: ", bad)),
+              StrCat("position_share: ", bad, " given, expected a share above 0 and at most 1"));
   }
   EXPECT_EQ(UdpError("codec: 'int8' threshold: 1"),
             "threshold: given, but codec is \"int8\"; expected it with \"sparse\" only");

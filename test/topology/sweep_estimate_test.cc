@@ -65,6 +65,11 @@ TEST(SweepEstimate, KnowsWhatCodecsSave) {
   SegmentPlan both = PlanOf(1, "udp", Codec::kInt8);
   both.exchange.position_codec = Codec::kInt8;
   EXPECT_LT(EstimateSweep(both, 350'000, 0).bytes_out, 0.6 * out(Codec::kInt8));
+  SegmentPlan few = PlanOf(1, "udp", Codec::kSparse);
+  few.exchange.codec = {.codec = Codec::kSparse, .choice = SparseChoice::kTop, .share = 0.02};
+  few.exchange.position_codec = Codec::kSparse;
+  EXPECT_LT(EstimateSweep(few, 350'000, 0).bytes_out,
+            0.4 * EstimateSweep(both, 350'000, 0).bytes_out);
 }
 
 class LinkRateTest : public testing::Test {
@@ -108,7 +113,8 @@ TEST_F(LinkRateTest, IsTheLeastThatIsSaid) {
   EXPECT_EQ(RateOf(topology_, node_, segment_).megabits, 200);
 }
 
-std::string EstimateError(const Topology& topology, const NodePlan& node, const SegmentPlan& segment) {
+std::string EstimateError(const Topology& topology, const NodePlan& node,
+                          const SegmentPlan& segment) {
   try {
     RateOf(topology, node, segment);
   } catch (const Error& error) {

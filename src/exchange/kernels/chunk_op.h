@@ -44,6 +44,9 @@ struct CodecConfig {
   double share = 0;  // of the elements of a chunk, above 0 and at most 1, otherwise
 };
 
+// ExchangeConfig::position_share of positions that name none.
+inline constexpr double kPositionShare = 0.03;
+
 // Arrays of one replica, all in one memory space. The creator owns them; they must outlive the
 // executor. Each array but rule_state has `size` floats in the layout of the weights. Chunk i is
 // the range [i * chunk_floats, min((i + 1) * chunk_floats, size)).

@@ -36,8 +36,13 @@ std::optional<CodecConfig> CodecNamed(const std::string& name) {
 
 std::optional<Codec> PositionCodecNamed(const std::string& name) {
   const std::optional<CodecConfig> codec = CodecNamed(name);
-  if (!codec || codec->codec == Codec::kSparse) return std::nullopt;
+  const bool other = codec && codec->codec == Codec::kSparse && codec->choice != SparseChoice::kTop;
+  if (!codec || other) return std::nullopt;
   return codec->codec;
+}
+
+std::string PositionCodecName(Codec codec) {
+  return CodecName({.codec = codec, .choice = SparseChoice::kTop});
 }
 
 std::string CodecName(const CodecConfig& codec) {

@@ -13,12 +13,14 @@ namespace millrace::inline exchange {
 inline constexpr const char* kCodecNames = "float32, bfloat16, int8, int4, sparse, topk, random";
 
 // The codecs that positions can have.
-inline constexpr const char* kPositionCodecNames = "float32, bfloat16, int8, int4";
+inline constexpr const char* kPositionCodecNames = "float32, bfloat16, int8, int4, topk";
 
 // The codec of this name, without its parameter; none if there is no such codec.
 std::optional<CodecConfig> CodecNamed(const std::string& name);
-// The codec of this name for positions; none if there is no such codec.
+// The codec of this name for positions, and its name; none if there is no such codec. "topk" is
+// kSparse (ExchangeConfig::position_codec).
 std::optional<Codec> PositionCodecNamed(const std::string& name);
+std::string PositionCodecName(Codec codec);
 // The name of a codec, without its parameter.
 std::string CodecName(const CodecConfig& codec);
 

@@ -56,11 +56,12 @@ const ExchangeConfig& Checked(const ExchangeConfig& config) {
     throw Error("exchange: share is ", config.codec.share,
                 ", expected more than 0 and at most 1 for the ", CodecName(config.codec), " codec");
   }
-  if (config.position_codec == Codec::kSparse) {
-    throw Error("exchange: position_codec is sparse, expected one of ", kPositionCodecNames);
+  if (config.position_codec == Codec::kSparse && !IsShare(config.position_share)) {
+    throw Error("exchange: position_share is ", config.position_share,
+                ", expected more than 0 and at most 1");
   }
   if (config.direct && config.position_codec != Codec::kFloat32) {
-    throw Error("exchange: position_codec is ", CodecName({.codec = config.position_codec}),
+    throw Error("exchange: position_codec is ", PositionCodecName(config.position_codec),
                 ", expected float32 where frames are sent from where they are");
   }
   if (config.direct && config.trailer_bytes > 0) {
@@ -124,6 +125,10 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
   followed_.Reserve(config.max_nodes);
   context_.full_payload = std::max(static_cast<size_t>(4 * context_.floats_of(0)),
                                    Membership::MaxPayloadBytes(MaxMembers(config)));
+  if (config_.position_codec == Codec::kSparse) {
+    context_.changes = std::make_unique<PositionChanges>(context_.arrays, config_.position_share);
+  }
+  context_.Reserve();
   if (config_.bytes_per_second > 0) {
     const auto bytes = static_cast<double>(table_.size() * context_.full_payload);
     context_.resend_pause = static_cast<int64_t>(4e9 * bytes / config_.bytes_per_second);

@@ -19,9 +19,11 @@ struct ExchangeConfig {
   uint16_t max_members = 0;
   uint32_t incarnation = 1;  // larger on each start of this node
   CodecConfig codec;         // for the diffs that this node sends
-  // For the positions that this node sends before Flush: kFloat32, kBfloat16 or kInt8. Other nodes
-  // then have rounded weights of its chunks, and after Flush exact ones.
+  // For the positions that this node sends before Flush. Other nodes then have rounded weights of
+  // its chunks, and after Flush exact ones. kSparse: changes (position_changes.h) of
+  // `position_share` of a chunk's elements, above 0 and at most 1; equal on all nodes.
   Codec position_codec = Codec::kFloat32;
+  double position_share = kPositionShare;
   bool damping = false;  // takes a smaller share of stale progress (damping.h)
   // With damping: takes all progress after Flush. For a node that forwards to this segment the
   // progress that another exchange of the same weights receives.

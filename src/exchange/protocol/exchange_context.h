@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "exchange/protocol/membership.h"
 #include "exchange/protocol/outbox.h"
 #include "exchange/protocol/peer_metrics.h"
+#include "exchange/protocol/position_changes.h"
 #include "exchange/protocol/rtt_estimator.h"
 
 namespace millrace::inline exchange {
@@ -110,8 +113,11 @@ struct ExchangeContext {
   // The pause before the retries of a frame grows up to this time. Otherwise retransmissions of
   // what only waits for a reply would fill a slow link and the buffers on the way.
   int64_t resend_pause = 0;
-  // Positions of the batch that did not arrive as float32, by operation; empty until one comes.
+  // Payloads of the batch that executors get in another form than that in which they arrived, by
+  // operation: positions as float32, sparse diffs with a bitmap. Empty until one comes.
   std::vector<float> decoded = {};
+  std::vector<std::byte> scratch = {};            // a payload
+  std::unique_ptr<PositionChanges> changes = {};  // if positions travel as changes
   const Simd simd = BestSimd();
 
   void SentFullSize(int64_t now) {
@@ -161,8 +167,19 @@ struct ExchangeContext {
     context.acks = frame.acks;
     return {op, context};
   }
-  // The same for a valid position, whose weights the operation gets as float32.
-  OpBatch::Entry AddPosition(Chunk* chunk, const FrameView& frame);
+  // The same for a valid position, whose weights the operation gets as float32. None if the payload
+  // of a change has another format.
+  std::optional<OpBatch::Entry> AddPosition(Chunk* chunk, const FrameView& frame);
+  // The same for a diff, whose present elements the operation gets with a bitmap.
+  std::optional<OpBatch::Entry> AddDiff(Chunk* chunk, const FrameView& frame);
+  // Whether AddDiff would add an operation.
+  bool IsReadable(const FrameView& diff);
+  // Makes the sparse payload in the slot, of header->length bytes, shorter if it can be.
+  void Compact(uint32_t slot, FrameHeader* header);
+  // Allocates what the codecs of this node need. Payloads of another codec allocate when they come.
+  void Reserve();
+  // Memory in `decoded` for the payload of the next operation of the batch.
+  float* DecodedPlace();
   // Makes the slot's payload the output of the operation.
   void WriteTo(uint32_t slot, ChunkOp* op) const {
     op->out = outbox.payload(slot);

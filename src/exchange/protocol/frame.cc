@@ -30,8 +30,31 @@ enum : size_t {
   kAtChecksum = 60,
 };
 
-constexpr uint8_t kFlagPayloadUnchecked = 1, kFlagUnsettled = 2;
-constexpr uint8_t kFlags = kFlagPayloadUnchecked | kFlagUnsettled;
+constexpr uint8_t kFlagPayloadUnchecked = 1, kFlagUnsettled = 2, kFlagGaps = 4, kFlagShort = 8;
+constexpr uint8_t kPositionFlags = kFlagPayloadUnchecked | kFlagUnsettled;
+constexpr uint8_t kFlags = kPositionFlags | kFlagGaps | kFlagShort;
+
+uint8_t FlagsOf(const FrameHeader& h) {
+  const bool is_short = h.sparse_form == SparseForm::kShortGaps;
+  const bool has_gaps = h.sparse_form != SparseForm::kBitmap;
+  return static_cast<uint8_t>((h.payload_unchecked ? kFlagPayloadUnchecked : 0) |
+                              (h.unsettled ? kFlagUnsettled : 0) | (has_gaps ? kFlagGaps : 0) |
+                              (is_short ? kFlagShort : 0));
+}
+
+SparseForm SparseFormOf(uint8_t flags) {
+  if (!(flags & kFlagGaps)) return SparseForm::kBitmap;
+  return flags & kFlagShort ? SparseForm::kShortGaps : SparseForm::kGaps;
+}
+
+// Whether a frame has flags that its type and codec do not use.
+bool IsMisused(uint8_t flags, const FrameHeader& h) {
+  if ((flags & kPositionFlags) && h.type != FrameType::kPosition) return true;
+  const bool is_sparse =
+      h.codec == Codec::kSparse && (h.type == FrameType::kPosition || h.type == FrameType::kDiff);
+  if ((flags & kFlagGaps) && !is_sparse) return true;
+  return (flags & kFlagShort) && !(flags & kFlagGaps);
+}
 
 // Checksum of a frame in one or two pieces. `head` begins with the header.
 uint32_t Checksum(std::span<const std::byte> head, std::span<const std::byte> payload) {
@@ -66,11 +89,9 @@ const char* FrameTypeName(FrameType type) {
 void EncodeFrame(const FrameHeader& h, std::span<const std::byte> acks,
                  std::span<const std::byte> payload, std::span<std::byte> out) {
   std::byte* p = out.data();
-  const auto flags = static_cast<uint8_t>((h.payload_unchecked ? kFlagPayloadUnchecked : 0) |
-                                          (h.unsettled ? kFlagUnsettled : 0));
-  PutWord<kAtMagic, kAtVersion, kAtType, kAtCodec, kAtFlags>(p, kFrameMagic, kFrameVersion,
-                                                             static_cast<uint8_t>(h.type),
-                                                             static_cast<uint8_t>(h.codec), flags);
+  PutWord<kAtMagic, kAtVersion, kAtType, kAtCodec, kAtFlags>(
+      p, kFrameMagic, kFrameVersion, static_cast<uint8_t>(h.type), static_cast<uint8_t>(h.codec),
+      FlagsOf(h));
   Put<uint64_t>(p, kAtRun, h.run);
   PutWord<kAtSource, kAtDestination, kAtIncarnation>(p, h.source, h.destination, h.incarnation);
   PutWord<kAtEpoch, kAtCoordinator, kAtAckBytes>(p, h.view.epoch, h.view.coordinator, h.ack_bytes);
@@ -100,6 +121,7 @@ DropReason DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
   h.codec = static_cast<Codec>(codec);
   h.payload_unchecked = flags & kFlagPayloadUnchecked;
   h.unsettled = flags & kFlagUnsettled;
+  h.sparse_form = SparseFormOf(flags);
   h.run = Get<uint64_t>(p, kAtRun);
   h.source = Get<uint16_t>(p, kAtSource);
   h.destination = Get<uint16_t>(p, kAtDestination);
@@ -120,10 +142,9 @@ DropReason DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
   h.length = static_cast<uint32_t>(frame->payload.size());
   const auto checked = h.payload_unchecked ? head : bytes;
   if (Get<uint32_t>(p, kAtChecksum) != Checksum(checked, {})) return DropReason::kChecksum;
-  const bool misused = flags != 0 && h.type != FrameType::kPosition;
   const bool too_large =
       h.view.epoch > kMaxEpoch || h.clock > kMaxClock || h.number > kMaxPositionNumber;
-  if (h.source >= kMaxNodes || too_large || misused) return DropReason::kField;
+  if (h.source >= kMaxNodes || too_large || IsMisused(flags, h)) return DropReason::kField;
   return DropReason::kNone;
 }
 

@@ -13,12 +13,13 @@
 
 #include "base/drop_reason.h"
 #include "exchange/kernels/chunk_op.h"
+#include "exchange/kernels/sparse_gaps.h"
 #include "millrace/node_id.h"
 
 namespace millrace::inline exchange {
 
 inline constexpr uint32_t kFrameMagic = 0x43524c4d;  // "MLRC"
-inline constexpr uint8_t kFrameVersion = 5;
+inline constexpr uint8_t kFrameVersion = 6;
 inline constexpr size_t kFrameHeaderBytes = 64;
 inline constexpr uint16_t kNoNode = 0xfffe;
 inline constexpr uint32_t kNoChunk = UINT32_MAX;
@@ -63,7 +64,9 @@ struct ViewId {
 
 struct FrameHeader {
   FrameType type = FrameType::kHeartbeat;
-  Codec codec = Codec::kFloat32;   // of the payload
+  // Encoding of the payload. A position with kSparse is the change since the position before.
+  Codec codec = Codec::kFloat32;
+  SparseForm sparse_form = SparseForm::kBitmap;  // with kSparse
   bool payload_unchecked = false;  // positions: the checksum covers all but the payload
   // Positions: a diff that a member sent to an earlier master may be missing
   // (ChunkTable::unsettled).

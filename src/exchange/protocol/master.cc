@@ -17,6 +17,8 @@ constexpr uint8_t kMaxUnanswered = 8;
 // their turn.
 constexpr uint32_t kScan = 1024;
 constexpr int kMaxExamplesRatio = 16;  // see UpdateShares
+// Times that a change is sent again to members that lack it. Then a position in full is sent.
+constexpr uint8_t kMaxChangeRepeats = 3;
 
 }  // namespace
 
@@ -57,6 +59,9 @@ void Master::OnView(const std::vector<uint32_t>& before, std::span<const uint64_
       ends[row * members.size() + place] = ends_[old_row * members_.size() + old_place];
     }
     chunk.row = row;
+    // New members get a position in full at once.
+    const bool all_stay = stays && places.size() == members.size();
+    if (!all_stay && x_.changes) x_.changes->Forget(table.owned[row]);
   }
   ends_ = std::move(ends);
   members_ = std::move(members);
@@ -120,11 +125,13 @@ DropReason Master::OnDiff(const FrameView& frame) {
   Saw(&chunk, &end, h.number);
   if (h.seq != end.applied + 1) return DropReason::kOld;
   if (!x_.IsBeingRead(h.chunk)) {
-    AddMerge(&chunk, frame);
+    if (!AddMerge(&chunk, frame)) return DropReason::kPayload;
   } else if (frame.payload.size() > x_.outbox.payload_bytes()) {
     return DropReason::kPayload;
   } else if (deferred_.full()) {
     return DropReason::kBeingRead;
+  } else if (!x_.IsReadable(frame)) {
+    return DropReason::kPayload;
   } else {
     deferred_.Add(frame);
   }
@@ -132,13 +139,16 @@ DropReason Master::OnDiff(const FrameView& frame) {
   return DropReason::kNone;
 }
 
-void Master::AddMerge(Chunk* chunk, const FrameView& frame) {
+bool Master::AddMerge(Chunk* chunk, const FrameView& frame) {
   const FrameHeader& h = frame.header;
-  ChunkOp& op = x_.AddOp(chunk, OpContext::Purpose::kDiff, frame).op;
+  const std::optional<OpBatch::Entry> entry = x_.AddDiff(chunk, frame);
+  if (!entry) return false;
+  ChunkOp& op = entry->op;
   op.kind = ChunkOpKind::kMerge;
   op.codec = h.codec;
   op.share = MergeShare(h.source);
   op.staleness = static_cast<uint32_t>(chunk->number - std::min(chunk->number, h.number));
+  return true;
 }
 
 bool Master::HasDeferredToMerge() const {
@@ -202,11 +212,17 @@ inline void Master::Saw(Chunk* chunk, WorkerEnd* end, uint64_t number) {
   chunk->unanswered = 0;
 }
 
-bool Master::AllAcked(const Chunk& chunk) {
+bool Master::AllHave(const Chunk& chunk, uint64_t number) {
   const auto& members = x_.membership.view().members;
   return std::all_of(members.begin(), members.end(), [&](const Member& member) {
-    return member.node == x_.config.node || End(chunk, member.node).acked >= chunk.content;
+    return member.node == x_.config.node || End(chunk, member.node).acked >= number;
   });
+}
+
+// Whether the last change is sent once more: members lack nothing but it.
+bool Master::RepeatsChange(const Chunk& chunk, uint32_t index) {
+  return x_.changes->sent_change(index) && chunk.retries < kMaxChangeRepeats &&
+         AllHave(chunk, chunk.number - 1);
 }
 
 uint32_t Master::ActiveWorkers(const Chunk& chunk) {
@@ -253,20 +269,28 @@ void Master::Poll(int64_t now, size_t budget) {
       continue;
     }
     const bool fresh = NeedsPosition(chunk);
-    if (!fresh && AllAcked(chunk)) {
+    if (!fresh && AllHave(chunk, chunk.content)) {
       ++clean_;
       continue;
     }
     clean_ = 0;
     // The next position is made when the previous one has left, with the content of that time.
     if (x_.outbox.Holds(chunk.slot, index)) continue;
-    const bool repeats = !fresh || chunk.unanswered >= kMaxUnanswered;
+    // A change needs the last position, so it waits until all members have that. To go on without
+    // one of them, a position in full would have to be sent.
+    const bool changes = x_.changes && !x_.at_end && x_.changes->has_last(index);
+    const bool waits = changes && !AllHave(chunk, chunk.number);
+    const bool repeats_change = waits && RepeatsChange(chunk, index);
+    const bool repeats = waits || !fresh || chunk.unanswered >= kMaxUnanswered;
     if (IsHeldBack(chunk, index, repeats, times)) continue;
     cycles_[chunk.row].Begin(x_.throttled ? ActiveWorkers(chunk) : 0, now, x_.clock);
     priority_.Sent(chunk.row, now - chunk.sent_at);
-    ++chunk.number;
-    sending_.push_back({.chunk = index, .has_own = chunk.swept != table.version});
-    if (fresh) {
+    sending_.push_back({.chunk = index,
+                        .has_own = chunk.swept != table.version,
+                        .is_change = changes && !waits,
+                        .repeats_change = repeats_change});
+    if (!repeats_change) ++chunk.number;
+    if (fresh && !repeats_change) {
       chunk.content = chunk.number;
       chunk.swept = table.version;
       chunk.dirty = false;
@@ -298,7 +322,7 @@ void Master::SendPositions(int64_t now) {
     header.chunk = next.chunk;
     header.number = x_.table.chunks[next.chunk].number;
     header.length = static_cast<uint32_t>(4 * arrays.floats_of(next.chunk));
-    if (codec() != Codec::kFloat32) EncodePosition(next.slot, &header);
+    if (codec() != Codec::kFloat32) EncodePosition(next, &header);
     if (header.length >= x_.full_payload) x_.SentFullSize(now);
     const auto* const there =
         reinterpret_cast<const std::byte*>(merged + int64_t{next.chunk} * arrays.chunk_floats);
@@ -313,6 +337,7 @@ void Master::MakeContents() {
   for (NextPosition& next : sending_) {
     next.slot = x_.outbox.Take(Outbox::Use::kPosition);
     next.in_place = x_.config.direct;
+    if (next.repeats_change) continue;
     const bool merges = x_.config.merges_own && next.has_own;
     if (next.in_place && !merges) continue;
     ChunkOp& op = ops_.emplace_back();
@@ -349,14 +374,29 @@ void Master::ReadWithoutOwn() {
   Wake();
 }
 
-void Master::EncodePosition(uint32_t slot, FrameHeader* header) {
-  std::byte* const payload = x_.outbox.payload(slot);
+void Master::EncodePosition(const NextPosition& next, FrameHeader* header) {
+  std::byte* const payload = x_.outbox.payload(next.slot);
+  if (next.repeats_change) return WriteChange(x_.changes->last_change(next.chunk), payload, header);
   exact_weights_.resize(x_.arrays.chunk_floats);
   std::memcpy(exact_weights_.data(), payload, header->length);
-  const Encoded encoded =
-      EncodeWeights(codec(), exact_weights_.data(), x_.floats_of(header->chunk), payload, x_.simd);
+  if (next.is_change) {
+    return WriteChange(x_.changes->Make(next.chunk, exact_weights_.data()), payload, header);
+  }
+  const int64_t count = x_.floats_of(header->chunk);
+  const Encoded encoded = EncodeWeights(codec(), exact_weights_.data(), count, payload, x_.simd);
   header->codec = encoded.codec;
   header->length = encoded.bytes;
+  if (!x_.changes) return;
+  DecodeWeights(encoded.codec, payload, count, exact_weights_.data(), x_.simd);
+  x_.changes->SetLast(next.chunk, exact_weights_.data());
+}
+
+void Master::WriteChange(std::span<const std::byte> change, std::byte* payload,
+                         FrameHeader* header) {
+  std::ranges::copy(change, payload);
+  header->codec = Codec::kSparse;
+  header->sparse_form = SparseForm::kShortGaps;
+  header->length = static_cast<uint32_t>(change.size());
 }
 
 }  // namespace millrace::inline exchange

@@ -62,7 +62,9 @@ class Master {
 
   struct NextPosition {
     uint32_t chunk = 0;
-    bool has_own = false;  // this node has made progress since the last position
+    bool has_own = false;         // this node has made progress since the last position
+    bool is_change = false;       // since the last position
+    bool repeats_change = false;  // the last position, which was a change, once more
     uint32_t slot = 0;
     bool in_place = false;  // sent from the replica's arrays
   };
@@ -82,8 +84,11 @@ class Master {
   // Makes the weights of solvers the master's weights of all chunks that this node masters.
   void CountOwnInFull();
   static void Saw(Chunk* chunk, WorkerEnd* end, uint64_t number);
-  void AddMerge(Chunk* chunk, const FrameView& frame);
-  bool AllAcked(const Chunk& chunk);
+  // Returns false if the diff has another format than its header says.
+  bool AddMerge(Chunk* chunk, const FrameView& frame);
+  // Whether all members are known to have taken position `number` or a newer one.
+  bool AllHave(const Chunk& chunk, uint64_t number);
+  bool RepeatsChange(const Chunk& chunk, uint32_t index);
   bool NeedsPosition(const Chunk& chunk) const {
     return chunk.dirty || chunk.swept != x_.table.version;
   }
@@ -93,7 +98,11 @@ class Master {
   bool IsHeldBack(const Chunk& chunk, uint32_t index, bool repeats, const WaitTimes& times);
   // ChunkOp::share of a merge of the member's progress.
   float MergeShare(uint16_t node) const { return shares_[places_[node]]; }
-  Codec codec() const { return x_.at_end ? Codec::kFloat32 : x_.config.position_codec; }
+  // Codec of positions that are no changes.
+  Codec codec() const {
+    if (x_.at_end) return Codec::kFloat32;
+    return x_.changes ? Codec::kInt4 : x_.config.position_codec;
+  }
   // Sends the positions of sending_.
   void SendPositions(int64_t now);
   void MakeContents();
@@ -101,7 +110,9 @@ class Master {
   // The number of workers with a diff of the chunk that was merged lately (DiffCycle::kLately).
   uint32_t ActiveWorkers(const Chunk& chunk);
   // Encodes the weights in the slot, in place, and sets codec and length of the header.
-  void EncodePosition(uint32_t slot, FrameHeader* header);
+  void EncodePosition(const NextPosition& next, FrameHeader* header);
+  static void WriteChange(std::span<const std::byte> change, std::byte* payload,
+                          FrameHeader* header);
 
   ExchangeContext& x_;
   std::vector<uint16_t> members_;  // of the view, ascending

@@ -53,7 +53,14 @@ DropReason Worker::OnPosition(const FrameView& frame) {
     table.ScheduleReply(h.chunk, &Chunk::ack_due);  // the last acknowledgement may have been lost
     return DropReason::kOld;
   }
-  const auto [op, context] = x_.AddPosition(&chunk, frame);
+  // A change says nothing to a node that lacks the position before.
+  const bool is_change = h.codec == Codec::kSparse;
+  if (is_change && (h.number != chunk.number + 1 || !x_.changes->has_last(h.chunk))) {
+    return DropReason::kOld;
+  }
+  const std::optional<OpBatch::Entry> entry = x_.AddPosition(&chunk, frame);
+  if (!entry) return DropReason::kPayload;
+  const auto [op, context] = *entry;
   if (chunk.number == 0) {
     op.kind = ChunkOpKind::kLoad;
     return DropReason::kNone;
@@ -131,6 +138,7 @@ void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
   if (position) {
     const bool of_new_master = chunk.awaiting_master;
     const bool consecutive = context.number == chunk.number + 1;
+    if (x_.changes) x_.changes->SetLast(op.chunk, reinterpret_cast<const float*>(op.in));
     TakenPosition(op.chunk, &chunk, context, now);
     if (op.acknowledged) {
       x_.RecordReply(chunk, consecutive, now);
@@ -191,6 +199,8 @@ inline void Worker::PostDiff(uint32_t index, Chunk* chunk, uint32_t slot, uint32
     const float* from = arrays.pending + int64_t{index} * arrays.chunk_floats;
     header.length = static_cast<uint32_t>(4 * arrays.floats_of(index));
     payload = reinterpret_cast<const std::byte*>(from);
+  } else if (header.codec == Codec::kSparse) {
+    x_.Compact(slot, &header);
   }
   x_.Post(slot, header, {}, {payload, header.length});
 }
