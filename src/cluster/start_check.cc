@@ -79,9 +79,9 @@ std::string Advice(const ExpectedSegment& segment, const ExpectedSolvers& solver
   }
   if (segment.scales_rate && solvers.rate_factor(members, iterations) <= 1) {
     return StrCat(
-        begin, "exchanges are too rare for a larger learning rate; on such links codec ",
-        "\"int4\", position_codec \"int4\" and the merge rule \"outer\" hold the accuracy ",
-        "best (docs/learning.md)");
+        begin, "exchanges are too rare for a larger learning rate; on such links codec and ",
+        "position_codec \"int4\", or \"topk\" where training could send 400 times as much, and ",
+        "the merge rule \"outer\" hold the accuracy best (docs/learning.md)");
   }
   if (segment.rule != "additive" || !segment.damping) return "";
   ExpectedSegment scaled = segment;

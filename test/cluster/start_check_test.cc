@@ -165,6 +165,7 @@ TEST(StartCheck, AdvisesAnOuterOptimizerWhereExchangesAreRare) {
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_CONTAINS(lines[0], "are expected to learn 1 times as soon as one");
   EXPECT_CONTAINS(lines[1], "exchanges are too rare for a larger learning rate");
+  EXPECT_CONTAINS(lines[1], "\"topk\" where training could send 400 times as much");
   EXPECT_CONTAINS(lines[1], "the merge rule \"outer\"");
 }
 

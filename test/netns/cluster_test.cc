@@ -150,6 +150,10 @@ TEST_F(EndOfAClusterOfMachines, PrintsWhatTheSavedModelSaysWithRoundedPositions)
   EXPECT_EQ(TrainAndTestTheModel("codec: \"int8\" position_codec: \"int8\""), 3);
 }
 
+TEST_F(EndOfAClusterOfMachines, PrintsWhatTheSavedModelSaysWithPositionsAsChanges) {
+  EXPECT_EQ(TrainAndTestTheModel("codec: \"topk\" share: 0.1 position_codec: \"topk\""), 3);
+}
+
 TEST_F(EndOfAClusterOfMachines, PrintsWhatTheSavedModelSaysWithSparseDiffs) {
   EXPECT_EQ(TrainAndTestTheModel("codec: \"sparse\" threshold: 0.01"), 3);
 }
