@@ -340,6 +340,32 @@ TEST_F(PositionsAsChanges, OfANewMasterBeginInFull) {
   }
 }
 
+// A node that becomes the master may learn a newer position from another member than the last one
+// that it has taken itself. A change since its own would change the other member twice.
+TEST_F(PositionsAsChanges, OfANewMasterBeginWithThePositionThatItLearns) {
+  // One of the others makes progress all the time. Returns the master after the first one is gone.
+  const auto lose_master = [&](Cluster& cluster, uint16_t busy) {
+    cluster[master_].stopped = true;
+    for (int i = 0; i < 300; ++i) {
+      cluster.Add(busy, int64_t{chunk_} * 10 + 6, 1.0f / 128);
+      cluster.Tick();
+    }
+    return cluster.exchange(1).table().chunks[chunk_].owner;
+  };
+  Cluster same({.nodes = 3, .position_codec = Codec::kSparse, .position_share = 0.2});
+  const uint16_t next = lose_master(same, 1), other = 3 - next;
+  Step(3);
+  deaf = next;
+  x.Add(master_, int64_t{chunk_} * 10 + 4, 1);
+  x.Run(2);
+  ASSERT_EQ(WeightOf(other, 4), 1);
+  ASSERT_EQ(WeightOf(next, 4), 0);
+  ASSERT_EQ(lose_master(x, other), next);
+  // Up to the rounding of positions in full.
+  EXPECT_NEAR(WeightOf(other, 4), 1, 0.4);
+  EXPECT_NEAR(WeightOf(next, 4), 1, 0.4);
+}
+
 // The codec with which weights are sent that should have this one.
 Codec Sent(Codec codec, const std::vector<float>& weights) {
   std::vector<std::byte> out(4 * weights.size());

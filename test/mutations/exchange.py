@@ -164,8 +164,6 @@ MUTANTS = [
      WORKER, "Worker::OnPosition", "h.number != chunk.number + 1", "h.number <= chunk.number"),
     ("sends-changes-to-members-that-lack-the-last-position",
      MASTER, "Master::Poll", "changes && !AllHave(chunk, chunk.number)", "false"),
-    ("keeps-changes-of-an-earlier-term",
-     MASTER, "Master::OnView", "!all_stay && x_.changes", "false"),
     ("sends-a-change-again-without-end", MASTER, "Master::RepeatsChange", "chunk.retries < kMaxChangeRepeats &&", ""),
     ("never-pads-heartbeats",
      EXCHANGE, "Exchange::PaddingOf", "wanted - std::min(wanted, payload_bytes)", "0 * wanted"),

@@ -26,6 +26,9 @@ SparseForm WriteGaps(std::span<const std::byte> sparse, int64_t count, std::span
   const SparsePayload from(sparse.data(), static_cast<uint32_t>(sparse.size()), count);
   const bool is_short =
       std::all_of(from.begin, from.end, [](float value) { return (ToBits(value) & 0xffff) == 0; });
+  *bytes = 0;
+  // With float32, a gap takes as many bytes as eight bits of the bitmap, or more.
+  if (!is_short && from.end - from.begin >= SparseBitmapBytes(count)) return SparseForm::kBitmap;
   GapWriter writer(room.first(std::min(room.size(), sparse.size())), is_short);
   const float* next = from.begin;
   for (int64_t i = 0; i < count; i += 32) {
