@@ -147,10 +147,9 @@ std::vector<std::string> StartCheck::Lines() const {
     if (segment.position_codec == "float32") continue;
     if (segment.position_codec == "topk") {
       lines.push_back(
-          StrCat("Segment ", segment.name,
-                 ": position_codec \"topk\" leaves out of a "
-                 "position what has changed less; other nodes have it later, and all of "
-                 "it at the end of the run"));
+          StrCat("Segment ", segment.name, ": position_codec \"topk\" leaves out of a position ",
+                 "what has changed less; other nodes have it later, and all of it at the end of ",
+                 "the run"));
       continue;
     }
     const bool bfloat16 = segment.position_codec == "bfloat16";

@@ -55,7 +55,8 @@ double PositionPayload(const SegmentPlan& segment, double floats) {
   if (exchange.position_codec != Codec::kSparse) {
     return MinPayloadBytes(exchange.position_codec, segment.chunk_floats);
   }
-  return exchange.position_share * 3 * floats;
+  constexpr double kGapAndBfloat16 = 3;
+  return exchange.position_share * kGapAndBfloat16 * floats;
 }
 
 double DiffPayload(const SegmentPlan& segment, double floats) {

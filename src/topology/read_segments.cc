@@ -33,6 +33,11 @@ std::string WithName(const std::string& text, const std::string& name) {
   return StrCat(text.substr(0, at), "\"", name, "\"", text.substr(std::min(at + 1, text.size())));
 }
 
+double CheckedShare(const std::string& field, double share) {
+  if (IsShare(share)) return share;
+  throw FieldError(field, share, " given, expected a share above 0 and at most 1");
+}
+
 // Reads the segments of a file in order.
 class SegmentReader {
  public:
@@ -289,11 +294,7 @@ void SegmentReader::ReadPositionCodec() {
     throw FieldError(Field("position_share"), "given, but position_codec is \"",
                      message_->position_codec(), "\"; expected it with \"topk\" only");
   }
-  if (!IsShare(message_->position_share())) {
-    throw FieldError(Field("position_share"), message_->position_share(),
-                     " given, expected a share above 0 and at most 1");
-  }
-  segment_.position_share = message_->position_share();
+  segment_.position_share = CheckedShare(Field("position_share"), message_->position_share());
 }
 
 void SegmentReader::ReadShare() {
@@ -306,11 +307,7 @@ void SegmentReader::ReadShare() {
     throw FieldError(Field("share"), "missing, expected a share above 0 and at most 1 for codec \"",
                      message_->codec(), "\"");
   }
-  if (!IsShare(message_->share())) {
-    throw FieldError(Field("share"), message_->share(),
-                     " given, expected a share above 0 and at most 1");
-  }
-  segment_.codec.share = message_->share();
+  segment_.codec.share = CheckedShare(Field("share"), message_->share());
 }
 
 // Expects that the rule has an effect with the codec.

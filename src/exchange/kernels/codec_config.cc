@@ -36,8 +36,8 @@ std::optional<CodecConfig> CodecNamed(const std::string& name) {
 
 std::optional<Codec> PositionCodecNamed(const std::string& name) {
   const std::optional<CodecConfig> codec = CodecNamed(name);
-  const bool other = codec && codec->codec == Codec::kSparse && codec->choice != SparseChoice::kTop;
-  if (!codec || other) return std::nullopt;
+  if (!codec) return std::nullopt;
+  if (codec->codec == Codec::kSparse && codec->choice != SparseChoice::kTop) return std::nullopt;
   return codec->codec;
 }
 
