@@ -8,7 +8,7 @@
 namespace millrace::inline exchange {
 
 void GapWriter::Add(int64_t i, float value) {
-  const size_t width = is_short_ ? 2 : 4;
+  const size_t width = GapValueBytes(is_short_);
   const int64_t gap = i - next_;
   const auto skips = static_cast<size_t>(gap / UINT8_MAX);
   overflows_ |= room_.size() - at_ < skips + 1 + width;

@@ -25,6 +25,13 @@ enum class SparseForm : uint8_t {
   kShortGaps,  // values are bfloat16
 };
 
+constexpr size_t GapValueBytes(bool is_short) { return is_short ? 2 : 4; }
+// The largest payload of `present` elements of `count`, in bytes.
+constexpr size_t MaxGapBytes(int64_t present, int64_t count, bool is_short) {
+  return static_cast<size_t>(present) * (1 + GapValueBytes(is_short)) +
+         static_cast<size_t>(count) / UINT8_MAX;
+}
+
 // Appends present elements by gaps. Writes up to `room` bytes; what does not fit makes it overflow.
 class GapWriter {
  public:
@@ -46,7 +53,7 @@ class GapWriter {
 // is no such payload, after what comes before it.
 template <typename Visit>
 bool ForEachByGap(std::span<const std::byte> payload, bool is_short, int64_t count, Visit visit) {
-  const size_t width = is_short ? 2 : 4;
+  const size_t width = GapValueBytes(is_short);
   size_t at = 0;
   int64_t i = 0;
   while (at < payload.size()) {

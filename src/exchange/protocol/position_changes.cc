@@ -9,14 +9,6 @@
 #include "exchange/kernels/sparse_gaps.h"
 
 namespace millrace::inline exchange {
-namespace {
-
-// Bytes of the longest change: three for each element, and one for each 255 that are absent.
-size_t ChangeRoom(double share, int64_t floats) {
-  return static_cast<size_t>(3 * ChosenCount(share, floats) + floats / UINT8_MAX);
-}
-
-}  // namespace
 
 PositionChanges::PositionChanges(const ReplicaArrays& arrays, double share)
     : arrays_(arrays),
@@ -25,7 +17,7 @@ PositionChanges::PositionChanges(const ReplicaArrays& arrays, double share)
       last_(static_cast<size_t>(arrays.size)),
       has_last_(static_cast<size_t>(arrays.chunks())),
       sent_change_(has_last_.size()),
-      change_room_(ChangeRoom(share, chunk_floats_)),
+      change_room_(MaxGapBytes(ChosenCount(share, chunk_floats_), chunk_floats_, true)),
       changes_(has_last_.size() * change_room_),
       change_bytes_(has_last_.size()),
       difference_(static_cast<size_t>(chunk_floats_)),
