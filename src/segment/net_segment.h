@@ -58,8 +58,8 @@ struct NetSegmentConfig {
   MetricsRegistry* registry = nullptr;
 };
 
-// Maximum floats of a chunk in frames of `max_frame_bytes`; a multiple of 16 where diffs or positions
-// are int4. 0 if a chunk of one float or a heartbeat does not fit.
+// Maximum floats of a chunk in frames of `max_frame_bytes`; a multiple of 16 where diffs or
+// positions are int4. 0 if a chunk of one float or a heartbeat does not fit.
 int64_t ChunkFloatsFor(size_t max_frame_bytes, const ExchangeConfig& config);
 
 // State shared between the segment's thread and the rest of the node. Thread-safe.
@@ -183,7 +183,7 @@ class NetSegment {
   std::string NameOf(NodeId node) const;
   const Exchange& exchange() const { return *exchange_; }
   const FrameFilter& filter() const { return *filter_; }
-  int64_t heartbeat_ns() const { return config_.exchange.heartbeat_ns; }
+  int64_t heartbeat_ns() const { return exchange_->heartbeat_ns(); }
   int64_t peer_timeout_ns() const { return config_.exchange.peer_timeout_ns; }
   // Null if the segment carries no gossip messages.
   const Gossip* gossip() const { return gossip_.get(); }

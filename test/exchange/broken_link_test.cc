@@ -186,6 +186,36 @@ TEST_F(BrokenLink, OfASlowLinkIsLookedForWithFewLargeFrames) {
   EXPECT_EQ(Members(0), (std::set<uint16_t>{0, 1}));
 }
 
+// On a link that carries 20 heartbeats to each of two nodes in `ticks`, heartbeats are so many
+// ticks apart and up to half as many more, but not more than an eighth of the peer timeout.
+TEST_F(BrokenLink, OfAVerySlowLinkIsFoundThoughHeartbeatsAreFewToo) {
+  constexpr int kTimeoutTicks = 800, kLongest = kTimeoutTicks / 8;
+  for (const int ticks : {kLongest / 2, 10 * kLongest}) {
+    SCOPED_TRACE(ticks);
+    const auto bytes = static_cast<double>(kFrameHeaderBytes + 8 + Membership::MaxPayloadBytes(3));
+    nodes_ = std::make_unique<Cluster>(
+        ClusterOptions{.nodes = 3,
+                       .size = 3 * 400,
+                       .chunk_floats = 400,
+                       .peer_timeout_ticks = kTimeoutTicks,
+                       .bytes_per_second = 2 * bytes * 20 * 1000 / static_cast<double>(ticks)});
+    int heartbeats = 0;
+    Break([&](uint16_t from, uint16_t to, const FrameBytes& frame) {
+      heartbeats += from == 1 && to == 2 && frame.decoded().header.type == FrameType::kHeartbeat;
+      return false;
+    });
+    nodes().Run(200);  // joining
+    heartbeats = 0;
+    nodes().Run(6000);
+    const int expected = std::min(ticks, kLongest);
+    EXPECT_LE(heartbeats, 6000 / expected);
+    EXPECT_GE(heartbeats, 6000 / (2 * expected));
+    Break([](uint16_t from, uint16_t to, const FrameBytes&) { return from == 1 && to == 2; });
+    nodes().Run(kTimeouts * kTimeoutTicks);
+    EXPECT_EQ(Members(0), (std::set<uint16_t>{0, 1}));
+  }
+}
+
 TEST_F(BrokenLink, FromTheCoordinatorToOneNodeEndsInAViewWithoutThatNode) {
   for (const bool large : {false, true}) {
     Start(4);

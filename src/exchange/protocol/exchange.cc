@@ -17,14 +17,37 @@ constexpr size_t kRowsAhead = 4;
 // Bytes of the next frame to prefetch. The hardware prefetcher fetches the rest ahead of the
 // checksum.
 constexpr size_t kBytesAhead = 2048;
+// Share of a link of known rate that the heartbeats to all members take at most, and once more
+// those of full size. Otherwise they would leave no room for weights on a slow link, and nodes
+// could not join.
+constexpr double kHeartbeatShare = 0.05;
+// Minimum number of heartbeats in a peer timeout on a slow link.
+constexpr int64_t kHeartbeatsPerTimeout = 8;
 // Slots that takeovers and replies leave for membership messages.
 constexpr size_t kSlotsForMembership = 2;
+
+// Interval at which frames of `bytes` to `copies` nodes take kHeartbeatShare of the link; 0 if its
+// rate is not known.
+int64_t IntervalOnLink(const ExchangeConfig& config, size_t bytes, size_t copies) {
+  if (config.bytes_per_second <= 0) return 0;
+  const double seconds =
+      static_cast<double>(bytes * copies) / (kHeartbeatShare * config.bytes_per_second);
+  return static_cast<int64_t>(1e9 * std::min(seconds, 1e9));
+}
+
+int64_t HeartbeatInterval(const ExchangeConfig& config) {
+  const size_t bytes = kFrameHeaderBytes + 8 * AckWords(config.max_nodes) +
+                       Membership::MaxPayloadBytes(MaxMembers(config));
+  const int64_t interval = IntervalOnLink(config, bytes, MaxMembers(config) - 1U);
+  const int64_t longest = config.peer_timeout_ns / kHeartbeatsPerTimeout;
+  return std::max(config.heartbeat_ns, std::min(interval, longest));
+}
 
 MembershipConfig MembershipPart(const ExchangeConfig& config) {
   return {config.node,
           config.max_nodes,
           config.incarnation,
-          config.heartbeat_ns,
+          HeartbeatInterval(config),
           config.peer_timeout_ns,
           config.bootstrap_after_ns,
           config.sole_bootstrapper,
@@ -135,6 +158,8 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
   }
   executor->RegisterMemory(outbox_.payloads());
 }
+
+int64_t Exchange::heartbeat_ns() const { return HeartbeatInterval(config_); }
 
 void Exchange::SetProgress(uint64_t iterations, uint64_t unmerged) {
   const uint64_t merged =
@@ -385,15 +410,12 @@ void Exchange::SendMembership(int64_t now, size_t budget) {
 // Returns the number of zeros that pad a heartbeat to full size; 0 if a full-size frame went to all
 // nodes recently. Padding exposes links that carry small frames only.
 uint32_t Exchange::PaddingOf(uint32_t payload_bytes, int64_t now) {
-  int64_t pause = config_.peer_timeout_ns / (context_.throttled ? LinkMonitor::kFullSizeIfThrottled
-                                                                : LinkMonitor::kFullSizePerTimeout);
-  if (config_.bytes_per_second > 0) {
-    const size_t members = membership_.view().members.size();
-    const auto copies = static_cast<double>(members > 0 ? members : MaxMembers(config_)) - 1;
-    const double seconds = copies * static_cast<double>(context_.full_payload) /
-                           config_.bytes_per_second / LinkMonitor::kFullSizeShare;
-    pause = std::max(pause, static_cast<int64_t>(1e9 * seconds));
-  }
+  const size_t members = membership_.view().members.size();
+  const size_t copies = (members > 0 ? members : MaxMembers(config_)) - 1;
+  const int64_t pause =
+      std::max(config_.peer_timeout_ns / (context_.throttled ? LinkMonitor::kFullSizeIfThrottled
+                                                             : LinkMonitor::kFullSizePerTimeout),
+               IntervalOnLink(config_, context_.full_payload, copies));
   if (now - context_.full_size_sent_at < pause) return 0;
   context_.SentFullSize(now);
   const auto wanted = static_cast<uint32_t>(context_.full_payload);

@@ -100,6 +100,10 @@ class Exchange {
 
   const View& view() const { return membership_.view(); }
   bool merges_own() const { return config_.merges_own; }  // ExchangeConfig::merges_own
+  // Minimum interval between two heartbeats of this node, in ns: ExchangeConfig::heartbeat_ns, or
+  // more where heartbeats to all members would take more than a twentieth of the node's link, but
+  // then at most an eighth of the peer timeout.
+  int64_t heartbeat_ns() const;
   uint32_t incarnation() const { return membership_.incarnation(); }
   // Iterations of all nodes of the run together.
   uint64_t global_iterations() const { return membership_.global_clock(); }

@@ -41,7 +41,7 @@ struct ExchangeConfig {
   // Bytes that this node's link carries per second, in each direction; 0: unknown, or plenty.
   double bytes_per_second = 0;
 
-  int64_t heartbeat_ns = 100'000'000;
+  int64_t heartbeat_ns = 100'000'000;  // longer on slow links: Exchange::heartbeat_ns
   int64_t peer_timeout_ns = 2'000'000'000;
   int64_t bootstrap_after_ns = 1'000'000'000;  // see MembershipConfig, as for the next two
   bool sole_bootstrapper = false;

@@ -38,12 +38,8 @@ class LinkMonitor {
   static constexpr int64_t kSmallOnlyTimeouts = 3;
   static constexpr uint16_t kMissed = 12;
   // Minimum number of full-size frames that a node sends to all nodes per peer timeout; fewer on a
-  // segment that carries less than the node has to send.
+  // segment that carries less than the node has to send, and on a slow link.
   static constexpr int64_t kFullSizePerTimeout = 8, kFullSizeIfThrottled = 1;
-  // Fewer on a slow link: the full-size heartbeats that this node sends, and those that it
-  // receives, each take at most this share of it. Otherwise they would leave no room for weights,
-  // and nodes could not join.
-  static constexpr double kFullSizeShare = 0.05;
   // Broken links with a common cause are detected one after the other. Members are excluded when
   // the first one has been known for 1 / kEvidencePerTimeout of a peer timeout.
   static constexpr int64_t kEvidencePerTimeout = 2;
