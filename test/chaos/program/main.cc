@@ -3,7 +3,7 @@
 //
 //   MINUTES=30   approximate duration of all runs together
 //   SEED=n       repeats the faults of that seed; default: a new seed each time
-//   ONLY=NAME    one of the runs: udp, packet, udp-key or packet-key
+//   ONLY=NAME    one of the runs: udp, packet, udp-key, packet-key or udp-topk
 //   EXCEPT="..." kinds of faults to leave out, by their names in the last table
 //   PEER=PYTHON  also trains by PyTorch's DistributedDataParallel with that interpreter, under the
 //                faults of the run udp
@@ -39,12 +39,16 @@ namespace {
 struct Mode {
   const char* name;
   const char* transport;
-  bool with_key;
+  const char* segment;  // further fields of the segment
 };
-constexpr std::array<Mode, 4> kModes = {{{"udp", "udp", false},
-                                         {"packet", "packet", false},
-                                         {"udp-key", "udp", true},
-                                         {"packet-key", "packet", true}}};
+constexpr std::array<Mode, 5> kModes = {
+    {{"udp", "udp", ""},
+     {"packet", "packet", ""},
+     {"udp-key", "udp", "key_file: \"key\""},
+     {"packet-key", "packet", "key_file: \"key\""},
+     // Positions as changes, which all members have to receive one after the other.
+     {"udp-topk", "udp",
+      "codec: \"topk\" share: 0.1 position_codec: \"topk\" position_share: 0.1"}}};
 
 // Chance is 0.1. Accuracy may fall below that of the undisturbed run by the cost of the last
 // faults.
@@ -120,7 +124,7 @@ class Chaos {
     const bool known = std::any_of(kModes.begin(), kModes.end(),
                                    [&](const Mode& mode) { return mode.name == only_; });
     if (!only_.empty() && !known) {
-      throw Error("ONLY=", only_, ": expected udp, packet, udp-key or packet-key");
+      throw Error("ONLY=", only_, ": expected udp, packet, udp-key, packet-key or udp-topk");
     }
     // Only this process and its children see file systems that are mounted here.
     if (unshare(CLONE_NEWNS) == 0 &&
@@ -170,7 +174,7 @@ class Chaos {
     options.seed = seed;
     options.nodes = nodes;
     options.transport = mode.transport;
-    options.with_key = mode.with_key;
+    options.segment = mode.segment;
     options.interrupted = &interrupted;
     return options;
   }

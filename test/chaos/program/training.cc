@@ -76,7 +76,7 @@ void Training::WriteFiles() {
   }
   topology += StrCat("segment { name: \"lan\" transport: \"", options_.transport,
                      "\" heartbeat_ms: 50 peer_timeout_ms: 1000 max_mbps: 100 ",
-                     options_.with_key ? "key_file: \"key\"" : "", " }\n");
+                     options_.segment, " }\n");
   const std::string topology_file = write("topology.prototxt", topology);
   chmod(write("key", std::string(64, '7')).c_str(), 0600);
   for (int i = 0; i < options_.nodes; ++i) {

@@ -23,7 +23,7 @@ struct TrainingOptions {
   uint64_t seed = 0;
   int nodes = 3;
   std::string transport = "udp";
-  bool with_key = false;
+  std::string segment;  // further fields of the segment in the topology
   int64_t max_iter = 0;
   int64_t snapshot_interval = 0;
   double rate = 0;  // expected iterations per second on this machine at present
