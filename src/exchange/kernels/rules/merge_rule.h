@@ -1,5 +1,5 @@
 // Merge rules: how diffs are selected by workers and merged by masters. A rule is a header with a
-// small struct (additive_rule.h), registered by name in NAME_rule.cc for the host
+// small struct (additive_rule.h), registered by name in rules_host.cc for the host
 // (register_host_rule.h) and in rules_cuda.cu for GPUs (cuda_rule_kernel.h). Executors take the
 // struct as a template argument. merge_rule_registry.h describes rules without their code.
 //
