@@ -66,23 +66,16 @@ class MergedWeightsTest : public testing::Test {
     b_ = std::make_unique<TrainingNode>(&hub_, 1, *net_, fill_->data(), coalescing);
     EXPECT_TRUE(Eventually([&] { return b_->cluster->begun() && b_->cluster->is_leader(); }));
     EXPECT_TRUE(Eventually([&] { return a_->cluster->in_sync() && a_->cluster->members() == 2; }));
-    // Chunks that b masters count as merged. Each chunk comes to have one master, and the other
-    // node its newest position.
+    // A node at rest has taken over its chunks, and all members have their newest positions. Nobody
+    // writes the tables then, so that this thread may read them.
+    EXPECT_TRUE(Eventually([&] { return StateOf(*b_).settled() && StateOf(*a_).settled(); }));
+    // Chunks that b masters count as merged.
     const auto size = static_cast<size_t>(b_->weights->size());
-    const auto chunks_of = [](const TrainingNode& node) -> const std::vector<Chunk>& {
-      return node.cluster->segments()[0].net->exchange().table().chunks;
-    };
-    const std::vector<Chunk>&chunks = chunks_of(*b_), &others = chunks_of(*a_);
-    EXPECT_TRUE(Eventually([&] {
-      int masters = 0;
-      for (size_t i = 0; i < chunks.size(); ++i) {
-        const bool master = chunks[i].state == ChunkState::kMaster;
-        masters += master;
-        if (master == (others[i].state == ChunkState::kMaster)) return false;
-        if (chunks[i].number != others[i].number) return false;
-      }
-      return masters > 0;
-    }));
+    const std::vector<Chunk>&chunks = ChunksOf(*b_), &others = ChunksOf(*a_);
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      EXPECT_NE(chunks[i].state == ChunkState::kMaster, others[i].state == ChunkState::kMaster);
+      EXPECT_EQ(chunks[i].number, others[i].number);
+    }
     expected_ = WeightBuffer::CreatePrivate(net_->layout());
     int own = 0;
     for (size_t i = 0; i < size; ++i) {
@@ -99,6 +92,12 @@ class MergedWeightsTest : public testing::Test {
     reporter_->Start("net", 0, 8);
   }
 
+  static const SegmentState& StateOf(const TrainingNode& node) {
+    return node.cluster->segments()[0].net->state();
+  }
+  static const std::vector<Chunk>& ChunksOf(const TrainingNode& node) {
+    return node.cluster->segments()[0].net->exchange().table().chunks;
+  }
   std::unique_ptr<Tester> MakeTester(float* weights) {
     test_data_.push_back(std::make_unique<DataService>(DataOptions{.seed = 7}));
     return std::make_unique<Tester>(config_, net_->layout(), weights, test_data_.back().get(),
