@@ -8,7 +8,7 @@ namespace {
 
 class Hogwild : public testing::TestWithParam<int> {};
 
-// Of iterations 80 to 119. One batch of 8 images says little.
+// The mean loss of iterations 80 to 119; that of one batch of 8 images says little.
 double LastLosses(const Outcome& outcome) {
   double last = 0;
   for (const auto& [iteration, loss] : outcome.Losses()) last += iteration >= 80 ? loss / 40 : 0;
