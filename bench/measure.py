@@ -37,6 +37,13 @@ def torch_environment(build):
             "MALLOC_TOP_PAD_": "67108864"}
 
 
+def get_data(data):
+    """Makes the folder `data` of data/ by its program among the examples: "mnist", or "cifar10" from
+    the files in the folder that the variable CIFAR10 names, if it is set."""
+    given = [os.environ["CIFAR10"]] if data == "cifar10" and "CIFAR10" in os.environ else []
+    subprocess.run((f"examples/{data}/get_data", *given), check=True)
+
+
 def output_of(*command):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True,
                           env=ENVIRONMENT).stdout
