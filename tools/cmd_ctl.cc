@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/text/names.h"
-#include "base/text/parse_number.h"
+#include "base/text/parse.h"
 #include "control/cluster_addresses.h"
 #include "control/control_client.h"
 #include "control/run_report.h"

@@ -3,7 +3,7 @@
 #include <glog/logging.h>
 
 #include "base/error.h"
-#include "base/text/parse_number.h"
+#include "base/text/parse.h"
 #include "model/extract_features.h"
 #include "model/loaded_net.h"
 #include "nn/net_text.h"

@@ -6,7 +6,6 @@
 #include "base/files/file.h"
 #include "metrics/figure.h"
 #include "metrics/metrics_writer.h"
-#include "metrics/plot.h"
 #include "tools/command.h"
 #include "tools/flags.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text/parse_number.h"
+#include "base/text/parse.h"
 #include "exchange/kernels/codec_config.h"
 #include "exchange/kernels/rules/default_merge_rule.h"
 #include "metrics/metrics_writer.h"

@@ -3,8 +3,7 @@
 #include <glog/logging.h>
 
 #include "base/error.h"
-#include "proto/upgrade_net.h"
-#include "proto/upgrade_solver.h"
+#include "proto/upgrade.h"
 #include "tools/command.h"
 
 namespace millrace {

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/text/parse_number.h"
+#include "base/text/parse.h"
 #include "tools/command_line.h"
 
 namespace millrace {

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/registration.h"
-#include "base/text/split.h"
+#include "base/text/parse.h"
 #include "capi/load_plugin.h"
 
 DEFINE_string(model, "", "the net: a prototxt file");

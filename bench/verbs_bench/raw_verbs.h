@@ -14,7 +14,6 @@
 #include "bench/verbs_bench/pattern.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/groups.h"
-#include "transport/verbs/handles.h"
 #include "transport/verbs/queue_pair.h"
 
 namespace millrace::bench {

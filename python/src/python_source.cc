@@ -2,7 +2,7 @@
 #include <limits>
 #include <optional>
 
-#include "capi/record.h"
+#include "capi/arrays.h"
 #include "millrace/data_source.h"
 #include "owner.h"
 #include "python_call.h"

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/files/file.h"
 #include "base/text/names.h"
-#include "base/text/split.h"
+#include "base/text/parse.h"
 
 namespace millrace::inline base {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text/format.h"
 #include "base/text/names.h"
-#include "base/text/quoted.h"
 
 namespace millrace {
 namespace {

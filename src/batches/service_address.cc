@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/text/parse_number.h"
+#include "base/text/parse.h"
 #include "transport/network_names.h"
 
 namespace millrace::inline batches {

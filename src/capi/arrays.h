@@ -1,9 +1,12 @@
-// Shapes and blobs as structs of the C API.
+// Shapes, blobs and records as structs of the C API.
 #ifndef MILLRACE_CAPI_ARRAYS_H_
 #define MILLRACE_CAPI_ARRAYS_H_
 
+#include <string>
+
 #include "millrace/blob.h"
 #include "millrace/millrace.h"
+#include "millrace/plugin.h"
 
 namespace millrace::inline capi {
 
@@ -14,6 +17,10 @@ millrace_array ArrayOf(const char* name, const Blob& blob, bool with_data, bool 
 
 // Throws Error naming `function` unless these are lengths of a blob.
 Shape ShapeFrom(const char* function, const int64_t* shape, int axes);
+
+// The bytes of a caffe.Datum with the values of `record`. Throws Error that begins with `where` if
+// they are incomplete.
+std::string DatumOf(const std::string& where, const millrace_record& record);
 
 }  // namespace millrace::inline capi
 

@@ -1,7 +1,6 @@
 // Data sources as tables of functions.
 #include "millrace/data_source.h"
-
-#include "capi/record.h"
+#include "capi/arrays.h"
 #include "capi/tables.h"
 #include "millrace/caffe.pb.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cluster/read_gossip.h"
-#include "proto/run_end.pb.h"
+#include "proto/gossip.pb.h"
 
 namespace millrace::inline cluster {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/text/names.h"
 #include "base/text/utf8.h"
-#include "proto/run_end.pb.h"
+#include "proto/gossip.pb.h"
 
 namespace millrace::inline cluster {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "cluster/read_gossip.h"
-#include "proto/snapshot_written.pb.h"
+#include "proto/gossip.pb.h"
 
 namespace millrace::inline cluster {
 

@@ -34,6 +34,12 @@ struct SweepEstimate {
 // A sparse diff counts as 10 % full.
 SweepEstimate EstimateSweep(const SegmentPlan& segment, int64_t floats, double megabits);
 
+// Speed of the interface through which the plan's transport sends, in Mbit/s, as its driver reports
+// it (ETHTOOL_GSET, which needs no privilege). A veth pair always reports 10,000. Returns 0 if the
+// speed is unknown: loopback, most virtual machines, a link that is down, or an address that no
+// interface has. Never throws.
+uint32_t LinkMegabits(const SegmentPlan& plan);
+
 }  // namespace millrace::inline cluster
 
 #endif  // MILLRACE_CLUSTER_SWEEP_ESTIMATE_H_

@@ -24,7 +24,7 @@
 #include "cluster/cluster_peers.h"
 #include "cluster/read_gossip.h"
 #include "millrace/node_id.h"
-#include "proto/run_end.pb.h"
+#include "proto/gossip.pb.h"
 #include "weights/weight_reader.h"
 
 namespace millrace::inline cluster {

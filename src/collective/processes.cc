@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/module.h"
 #include "base/registration.h"
-#include "base/text/parse_number.h"
+#include "base/text/parse.h"
 
 namespace millrace::inline collective {
 namespace {

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/text/hex.h"
-#include "base/text/parse_number.h"
+#include "base/text/format.h"
+#include "base/text/parse.h"
 #include "segment/auth/key_file.h"
 #include "transport/network_names.h"
 

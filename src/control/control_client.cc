@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
-#include "base/text/unix_time.h"
 #include "control/access.h"
 #include "control/cluster_addresses.h"
 #include "control/run_report.h"

@@ -1,5 +1,3 @@
-#include "millrace/control.h"
-
 #include <glog/logging.h>
 
 #include <algorithm>
@@ -11,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/registration.h"
-#include "base/text/unix_time.h"
 #include "base/threads/queue.h"
 #include "base/threads/thread.h"
 #include "control/access.h"
@@ -21,6 +18,7 @@
 #include "control/control_client.h"
 #include "control/endpoint_file.h"
 #include "control/http_server.h"
+#include "millrace/control.h"
 #include "millrace/run.h"
 
 namespace millrace {

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/files/private_file.h"
 #include "base/process_identity.h"
-#include "base/text/hex.h"
+#include "base/text/format.h"
 #include "control/access.h"
 #include "control/run_report.h"
 #include "proto/control_files.pb.h"

@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 
-#include "control/event_log.h"
 #include "control/http_address.h"
 #include "control/http_message.h"
+#include "control/run_history.h"
 #include "millrace/metrics.h"
 
 namespace millrace::inline control {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
-#include "base/text/unix_time.h"
 #include "control/cluster_addresses.h"
 #include "control/run_metrics.h"
 #include "control/run_report.h"

@@ -8,9 +8,9 @@
 #include <ctime>
 #include <string>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/files/file.h"
-#include "base/posix_clock.h"
 #include "base/process_identity.h"
 #include "millrace/version.h"
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/text/quoted.h"
+#include "base/text/format.h"
 
 namespace millrace::inline data {
 namespace {

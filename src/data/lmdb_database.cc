@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/files/file.h"
-#include "base/text/quoted.h"
+#include "base/text/format.h"
 #include "base/threads/thread.h"
 #include "data/open_once.h"
 #include "millrace/file_descriptor.h"

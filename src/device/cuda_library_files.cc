@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/text/split.h"
+#include "base/text/parse.h"
 
 namespace millrace::inline device {
 namespace {

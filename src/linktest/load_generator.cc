@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/posix_clock.h"
+#include "base/clock.h"
 #include "base/threads/cache_line.h"
 #include "exchange/kernels/kernel_op.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "cluster/link_speed.h"
 #include "cluster/start.h"
+#include "cluster/sweep_estimate.h"
 #include "linktest/bench_phase.h"
 #include "linktest/load_generator.h"
 #include "linktest/reading.h"

@@ -1,7 +1,7 @@
 #include "linktest/reading.h"
 
+#include "base/clock.h"
 #include "base/error.h"
-#include "base/posix_clock.h"
 #include "exchange/protocol/frame.h"
 #include "segment/segment_metrics.h"
 

@@ -61,6 +61,12 @@ struct Figure {
 // literally.
 std::string FigureScript(const Figure& figure, const std::string& path);
 
+// A figure of one or several runs: loss and test accuracy over wall time and over iterations.
+// Returns four charts with the runs overlaid in the order given. Accepts runs without tests, with
+// single points, with numbers that are not finite, and with hundreds of thousands of rows. Throws
+// Error if `runs` is empty or has no points.
+Figure PlotRuns(const std::vector<Run>& runs);
+
 }  // namespace millrace::inline metrics
 
 #endif  // MILLRACE_METRICS_FIGURE_H_

@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <span>
 
+#include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/files/file.h"
-#include "base/text/unix_time.h"
 #include "proto/tensorboard.pb.h"
 
 namespace millrace::inline metrics {

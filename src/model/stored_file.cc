@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/files/hdf5_file.h"
 #include "proto/parse.h"
-#include "proto/upgrade_net.h"
+#include "proto/upgrade.h"
 #include "solver/hdf5_snapshot.h"
 #include "solver/snapshot.h"
 

@@ -1,11 +1,10 @@
-#include "millrace/layer.h"
-
 #include <algorithm>
 
 #include "base/module.h"
 #include "base/registration.h"
+#include "base/text/format.h"
 #include "base/text/names.h"
-#include "base/text/quoted.h"
+#include "millrace/layer.h"
 #include "proto/custom_param.h"
 
 namespace millrace {

@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "nn/filler.h"
-#include "proto/upgrade_net.h"
+#include "proto/upgrade.h"
 
 namespace millrace::inline nn {
 namespace {

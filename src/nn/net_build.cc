@@ -8,7 +8,7 @@
 
 #include "base/text/names.h"
 #include "nn/layers/layer_interfaces.h"
-#include "nn/layout_choice.h"
+#include "nn/layout.h"
 #include "nn/net.h"
 #include "proto/custom_param.h"
 

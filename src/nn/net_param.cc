@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "base/text/quoted.h"
-#include "proto/upgrade_net.h"
+#include "base/text/format.h"
+#include "proto/upgrade.h"
 
 namespace millrace::inline nn {
 

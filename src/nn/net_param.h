@@ -30,7 +30,7 @@ std::string PlaceOf(const SourceMap& source, const PlacedLayer& layer,
 // of its not_stages.
 bool StateMeetsRule(const caffe::NetState& state, const caffe::NetStateRule& rule);
 
-// The layers that `state` includes, of a net in any of Caffe's formats (proto/upgrade_net.h).
+// The layers that `state` includes, of a net in any of Caffe's formats (proto/upgrade.h).
 // Throws Error with the position in the file for contradictory rules and nets that cannot be
 // upgraded. `notices`, if not null, receives a line for each thing that was upgraded or dropped.
 std::vector<PlacedLayer> SelectLayers(const caffe::NetParameter& net, const caffe::NetState& state,

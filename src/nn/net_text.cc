@@ -3,8 +3,8 @@
 #include "base/files/file.h"
 #include "millrace/layer.h"
 #include "nn/net_param.h"
-#include "proto/unknown_fields.h"
-#include "proto/upgrade_net.h"
+#include "proto/parse.h"
+#include "proto/upgrade.h"
 
 namespace millrace::inline nn {
 namespace {

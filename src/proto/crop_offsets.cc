@@ -1,5 +1,3 @@
-#include "proto/crop_offsets.h"
-
 #include <array>
 #include <cmath>
 #include <map>
@@ -7,6 +5,7 @@
 
 #include "base/error.h"
 #include "proto/parse.h"
+#include "proto/upgrade.h"
 
 namespace millrace::inline proto {
 namespace {

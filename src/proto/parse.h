@@ -1,6 +1,6 @@
 // Reading and writing the formats. Errors name the file, the line and the
-// field; text that a message has no field for is refused (unknown_fields.h),
-// but for fields of Caffe's forks that change nothing (ignored_fields.h).
+// field; text that a message has no field for is refused, but for fields of
+// Caffe's forks that change nothing.
 #ifndef MILLRACE_PROTO_PARSE_H_
 #define MILLRACE_PROTO_PARSE_H_
 
@@ -15,6 +15,13 @@ class Message;
 }
 
 namespace millrace::inline proto {
+
+// The error of text that is well-formed, but has fields that its messages lack. Names all of these
+// fields in one line, in the order of the file. The message has been parsed without them.
+class UnknownFields : public Error {
+ public:
+  using Error::Error;
+};
 
 // Remembers on which line of a text file each field stood. Cheap to copy.
 class SourceMap {

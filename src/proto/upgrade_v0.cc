@@ -1,5 +1,3 @@
-#include "proto/upgrade_v0.h"
-
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
@@ -7,7 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/text/quoted.h"
+#include "base/text/format.h"
+#include "proto/upgrade.h"
 
 namespace millrace::inline proto {
 namespace {

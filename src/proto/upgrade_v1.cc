@@ -1,11 +1,10 @@
-#include "proto/upgrade_v1.h"
-
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
 #include <vector>
 
 #include "base/error.h"
+#include "proto/upgrade.h"
 
 namespace millrace::inline proto {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/text/parse_number.h"
+#include "base/text/parse.h"
 #include "transport/network_names.h"
 
 namespace millrace::inline rendezvous {

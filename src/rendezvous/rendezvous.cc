@@ -10,10 +10,9 @@
 #include <map>
 
 #include "base/registration.h"
-#include "base/text/hex.h"
+#include "base/text/format.h"
 #include "base/text/names.h"
-#include "base/text/parse_number.h"
-#include "base/text/split.h"
+#include "base/text/parse.h"
 #include "millrace/file_descriptor.h"
 #include "transport/inet_address.h"
 #include "transport/network_names.h"

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include "base/error.h"
 
 namespace millrace::inline segment {
 namespace {
@@ -92,6 +95,30 @@ int64_t Pace::RestNs(int64_t now_ns, int64_t cpu_ns) {
   level_ns_ = std::max(level_ns_ - static_cast<double>(used), -duty_ * kMaxDebtNs);
   if (level_ns_ >= 0) return 0;
   return std::min(static_cast<int64_t>(-level_ns_ / duty_), kMaxRestNs);
+}
+
+Pacer::Pacer(double bytes_per_second, double burst_bytes)
+    : rate_(bytes_per_second), burst_(burst_bytes), level_(burst_bytes) {
+  // This form of the condition also rejects NaN.
+  if (!(rate_ >= 0 && std::isfinite(rate_))) {
+    throw Error("max_mbps: ", rate_, " bytes/s: expected 0 (no limit) or more");
+  }
+}
+
+double Pacer::Available(int64_t now_ns) {
+  if (!limited()) return std::numeric_limits<double>::infinity();
+  if (started_) {
+    const double seconds = static_cast<double>(now_ns - filled_at_) * 1e-9;
+    level_ = std::min(burst_, level_ + seconds * rate_);
+  }
+  started_ = true;
+  filled_at_ = now_ns;
+  return std::max(level_, 0.0);
+}
+
+int64_t Pacer::ReadyNs(double bytes) const {
+  if (!limited() || level_ >= bytes) return filled_at_;
+  return filled_at_ + static_cast<int64_t>(std::ceil((bytes - level_) / rate_ * 1e9));
 }
 
 }  // namespace millrace::inline segment

@@ -15,10 +15,10 @@
 // `lost`.
 //
 // The duty does not fall so low that exchanges become stale: if more than `stale_iterations`
-// cluster iterations lie between two exchanges of a chunk, or more than `stale_own_iterations` times
-// the number of members, at least four, the duty rises again, whatever the solvers lose. It limits
-// both directions: a resting thread receives nothing, and transports then give no credits to the
-// sending peers.
+// cluster iterations lie between two exchanges of a chunk, or more than `stale_own_iterations`
+// times the number of members, at least four, the duty rises again, whatever the solvers lose. It
+// limits both directions: a resting thread receives nothing, and transports then give no credits to
+// the sending peers.
 //
 // Pure logic: time and counters are arguments. Not thread-safe.
 #ifndef MILLRACE_SEGMENT_PACE_H_
@@ -88,6 +88,31 @@ class Pace {
   // Token bucket: processor time that the thread may use at once, ns; negative if overdrawn.
   double level_ns_ = 0;
   int64_t filled_ns_ = 0, used_ns_ = 0;
+};
+
+// Limits a data rate with a token bucket. It fills at that rate, holds at most one burst, and may
+// be overdrawn.
+//
+// Not thread-safe.
+class Pacer {
+ public:
+  // 0 bytes per second: no limit. Throws Error if the rate is negative or not finite.
+  Pacer(double bytes_per_second, double burst_bytes);
+
+  bool limited() const { return rate_ > 0; }
+  // Bytes that may be taken at `now_ns`, never negative. `now_ns` must not decrease.
+  double Available(int64_t now_ns);
+  // Takes `bytes`, even if fewer are available.
+  void Spend(double bytes) { level_ -= bytes; }
+  // When `bytes` (at most one burst) are available: the time of the last Available call if they are
+  // now.
+  int64_t ReadyNs(double bytes) const;
+
+ private:
+  const double rate_, burst_;
+  double level_;
+  int64_t filled_at_ = 0;
+  bool started_ = false;
 };
 
 }  // namespace millrace::inline segment

@@ -1,8 +1,9 @@
 // Workers that average their weights in pairs (strategy gossip), without a center: GoSGD (Blot et
 // al. 2016) over the simulated network. After an iteration, when its sync condition fires, a worker
 // sends its weights to a peer that it draws, in packets that each have half of the mass of their
-// chunk (strategy/push_sum.h); with a rule, together with its slow weights (strategy/noloco.h), and
-// the receiver alone takes a step. While its link is still sending, it waits for another iteration.
+// chunk (strategy/gossip_rules.h); with a rule, together with its slow weights by the same file's,
+// and the receiver alone takes a step. While its link is still sending, it waits for another
+// iteration.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -10,7 +11,7 @@
 #include <utility>
 
 #include "simulate/simulation_core.h"
-#include "strategy/push_sum.h"
+#include "strategy/gossip_rules.h"
 
 namespace millrace::inline simulate {
 namespace {
@@ -115,7 +116,7 @@ class GossipSimulation : public SimulationCore {
                 &peers_[w].masses[head.chunk], chunk.data());
   }
 
-  // The receiver's part of a merge (strategy/noloco.h).
+  // The receiver's part of a merge (strategy/gossip_rules.h).
   void StepWith(std::span<const float> weights, std::span<const float> slow, std::span<float> own,
                 size_t begin, Peer* peer) const {
     for (size_t i = 0; i < own.size(); ++i) {

@@ -3,7 +3,7 @@
 //
 // They use plain loads and stores, without locks or atomic instructions. If two solvers write the
 // same weight at the same moment, one update may be lost, which Hogwild accepts (Recht, Re, Wright,
-// Niu: "Hogwild!", NIPS 2011). ForLockedBlocks (base/threads/locked_blocks.h) excludes exchanges
+// Niu: "Hogwild!", NIPS 2011). ForLockedBlocks (base/threads/range_lock.h) excludes exchanges
 // meanwhile. The names of functions that access shared weights begin with HogwildUpdate: the thread
 // sanitizer's suppressions match this prefix.
 #ifndef MILLRACE_SOLVER_HOGWILD_UPDATE_H_

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/text/quoted.h"
+#include "base/text/format.h"
 
 namespace millrace::inline solver {
 

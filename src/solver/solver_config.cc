@@ -23,7 +23,7 @@
 #include "nn/net_text.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
-#include "proto/upgrade_solver.h"
+#include "proto/upgrade.h"
 #include "solver/lr_policy.h"
 #include "solver/stop_conditions.h"
 #include "solver/strategy_plan.h"

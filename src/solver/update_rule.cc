@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/registration.h"
-#include "base/threads/locked_blocks.h"
+#include "base/threads/range_lock.h"
 #include "nn/net.h"
 #include "proto/custom_param.h"
 #include "solver/hogwild_update.h"

@@ -6,6 +6,7 @@
 #ifndef MILLRACE_STRATEGY_ALLREDUCE_H_
 #define MILLRACE_STRATEGY_ALLREDUCE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -16,7 +17,6 @@
 #include "collective/thread_group.h"
 #include "solver/strategy.h"
 #include "solver/synchronous_step.h"
-#include "strategy/gradient_buckets.h"
 #include "weights/weight_buffer.h"
 
 namespace millrace::inline strategy {
@@ -96,6 +96,32 @@ class TeamStrategy : public Strategy, public SynchronousStep {
   std::optional<int> slot_;  // in the iteration clock; of the solver that leads
 };
 
+// Divides a flat array of gradients into buckets, which are summed one by one while a backward pass
+// still computes those before them: from the end of the array to its start.
+class GradientBuckets {
+ public:
+  // `size` floats in buckets of `bucket` floats, at least 1; the last one may be smaller. The
+  // buckets depend on these numbers only.
+  GradientBuckets(int64_t size, int64_t bucket) : size_(size), bucket_(bucket), left_(size) {}
+
+  // The elements from `begin` on are complete: calls use(first, count) for each bucket that has
+  // become complete since the last call.
+  template <typename Use>
+  void Complete(int64_t begin, Use use) {
+    while (left_ > 0 && std::max<int64_t>(left_ - bucket_, 0) >= begin) {
+      const int64_t first = std::max<int64_t>(left_ - bucket_, 0);
+      use(first, left_ - first);
+      left_ = first;
+    }
+  }
+  // Begins another pass.
+  void Restart() { left_ = size_; }
+
+ private:
+  const int64_t size_, bucket_;
+  int64_t left_;  // elements before this one are in no complete bucket yet
+};
+
 class AllreduceStrategy : public TeamStrategy {
  public:
   AllreduceStrategy(AllreduceTeam* team, int index);
@@ -112,6 +138,7 @@ class AllreduceStrategy : public TeamStrategy {
  private:
   GradientBuckets buckets_;
 };
+
 
 }  // namespace millrace::inline strategy
 

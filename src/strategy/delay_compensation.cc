@@ -1,7 +1,5 @@
 #include "strategy/delay_compensation.h"
 
-#include "strategy/compensate_kernel.h"
-
 namespace millrace::inline strategy {
 
 void HogwildUpdateCompensate(float lambda, int passes, int64_t count, const float* gradients,

@@ -12,7 +12,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "weights/read_weights.h"
+#include "base/host_device.h"
+#include "weights/copy_weights.h"
 
 namespace millrace::inline strategy {
 
@@ -47,6 +48,27 @@ class DelayCompensation {
   const float lambda_;
   const int passes_;
   std::vector<float> read_;
+};
+
+// The kernel (device/kernel.h).
+// `read`: the weights r at which the gradient was computed; becomes the gradient at the weights.
+// `strength`: lambda / the number of batches whose gradients are summed.
+struct Compensate {
+  float strength = 0;
+  const float* gradients = nullptr;
+  const float* weights = nullptr;
+  float* read = nullptr;
+
+  template <typename Visit>
+  MILLRACE_HOST_DEVICE void Elements(Visit visit) {
+    visit(gradients);
+    visit(weights);
+    visit(read);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+    const float g = gradients[i];
+    read[i] = g + strength * g * g * (weights[i] - read[i]);
+  }
 };
 
 }  // namespace millrace::inline strategy

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "device/kernel.h"
-#include "strategy/compensate_kernel.h"
+#include "strategy/delay_compensation.h"
 
 namespace millrace::inline strategy {
 namespace {

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "strategy/device_strategy.h"
+#include "strategy/strategy_plans.h"
+
 namespace millrace::inline strategy {
 
 HogwildStrategy::HogwildStrategy(WeightBuffer* weights, std::function<bool()> has_peers,
@@ -26,4 +29,36 @@ void HogwildStrategy::Update(float rate, const float* gradients, UpdateRule* rul
   rule->Apply(rate, together, compensation_.Correct(gradients, weights_.data()), weights_.data());
 }
 
+// The default strategy: solvers on CPUs share the host's weights, each GPU has a replica.
+
+HogwildPlan::HogwildPlan(const caffe::SolverParameter& param, const PartValues& values)
+    : delay_compensation(static_cast<float>(values.at("delay_compensation"))),
+      passes(param.iter_size()) {
+  links_devices = true;
+  if (param.strategy().sync_condition_size() > 0) {
+    throw FieldError("strategy.sync_condition", "strategy hogwild has no sync conditions");
+  }
+  if (param.strategy().has_merge_rule()) {
+    throw FieldError("strategy.merge_rule", "strategy hogwild has no merge rule");
+  }
+}
+
+StrategyMaker HogwildPlan::Make(const StrategyContext& context) const {
+  return [context, lambda = delay_compensation,
+          passes = passes](int index) -> std::unique_ptr<Strategy> {
+    if (DeviceWeights* const replica = context.ReplicaOf(index)) {
+      return std::make_unique<DeviceStrategy>(replica, &context.weights->clock(), context.has_peers,
+                                              lambda, passes);
+    }
+    return std::make_unique<HogwildStrategy>(context.weights, context.has_peers, lambda, passes);
+  };
+}
+
+namespace {
+
+const RegisterStrategy hogwild(
+    {{.name = "hogwild", .parameters = {{.name = "delay_compensation", .least = 0, .most = 1e6}}},
+     MakePlan<HogwildPlan>});
+
+}  // namespace
 }  // namespace millrace::inline strategy

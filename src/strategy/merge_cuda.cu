@@ -1,5 +1,5 @@
 #include "device/cuda_kernel.h"
-#include "strategy/compensate_kernel.h"
+#include "strategy/delay_compensation.h"
 #include "strategy/merge_kernels.h"
 
 namespace millrace::inline strategy {

@@ -3,7 +3,7 @@
 // "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML 2018). For solvers i and
 // j,
 //   w_i = w_j = (w_i + w_j) / 2
-// which leaves the mean of all solvers' weights as it is; or by a rule (noloco.h). The run's
+// which leaves the mean of all solvers' weights as it is; or by a rule (gossip_rules.h). The run's
 // weights are this mean after each Flush and Publish.
 //
 // The weights w_i of a solver on a device are in memory of the host, where others average it. The
@@ -23,7 +23,7 @@
 #include "base/threads/range_lock.h"
 #include "millrace/memory_space.h"
 #include "solver/strategy.h"
-#include "strategy/noloco.h"
+#include "strategy/gossip_rules.h"
 #include "strategy/replica_copy.h"
 #include "strategy/sync_conditions.h"
 #include "weights/device_weights.h"
@@ -118,7 +118,8 @@ class PairAveraging : public Strategy, private UpdateBehindPasses {
   bool IsDue();
   // Copies the weights to own_.
   void ReadOwn();
-  // On a device, as HogwildUpdatePush and HogwildUpdateFetch (local_merge.h) with the team's array.
+  // On a device, as HogwildUpdatePush and HogwildUpdateFetch (local_merger.h) with the team's
+  // array.
   void Push();
   void Fetch();
 

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "solver/strategy_plan.h"
+#include "strategy/gossip_rules.h"
 #include "strategy/local_merger.h"
-#include "strategy/noloco.h"
 #include "strategy/sync_conditions.h"
 #include "strategy/synchronous_merge.h"
 

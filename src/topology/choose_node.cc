@@ -1,6 +1,6 @@
 #include "topology/choose_node.h"
 
-#include "base/text/parse_number.h"
+#include "base/text/parse.h"
 #include "topology/read_fields.h"
 
 namespace millrace::inline topology {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/text/split.h"
+#include "base/text/parse.h"
 
 namespace millrace::inline train {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/text/parse_number.h"
+#include "base/text/parse.h"
 #include "nn/net_param.h"
 
 namespace millrace::inline train {

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "base/text/units.h"
+#include "base/text/format.h"
 
 namespace millrace::inline train {
 namespace {

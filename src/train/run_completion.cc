@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/text/units.h"
+#include "base/text/format.h"
 #include "train/evaluation/score_check.h"
 #include "train/run_finalizer.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/clock.h"
 #include "base/error.h"
-#include "base/text/unix_time.h"
 
 namespace millrace::inline train {
 

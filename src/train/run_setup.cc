@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/text/units.h"
+#include "base/text/format.h"
 #include "solver/solver.h"
 #include "train/choose_gpus.h"
 #include "train/cluster/connect_ranks.h"

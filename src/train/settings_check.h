@@ -15,7 +15,7 @@
 #include "millrace/node_id.h"
 #include "nn/net_param.h"
 #include "proto/caffe.pb.h"
-#include "proto/node_settings.pb.h"
+#include "proto/gossip.pb.h"
 
 namespace millrace::inline train {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text/parse_number.h"
+#include "base/text/parse.h"
 #include "millrace/transport_registry.h"
 
 namespace millrace {

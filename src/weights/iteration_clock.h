@@ -17,7 +17,7 @@
 #include <memory>
 #include <optional>
 
-#include "weights/shm_header.h"
+#include "weights/shm_file.h"
 
 namespace millrace::inline weights {
 

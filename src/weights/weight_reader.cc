@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "millrace/device.h"
-#include "weights/read_weights.h"
+#include "weights/copy_weights.h"
 
 namespace millrace::inline weights {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/threads/priority.h"
+#include "base/threads/thread.h"
 
 #include <gtest/gtest.h>
 #include <linux/capability.h>

@@ -1,4 +1,4 @@
-#include "base/text/quoted.h"
+#include "base/text/format.h"
 
 #include <gtest/gtest.h>
 

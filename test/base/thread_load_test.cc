@@ -7,7 +7,7 @@
 #include <optional>
 #include <thread>
 
-#include "base/posix_clock.h"
+#include "base/clock.h"
 #include "test/support/eventually.h"
 #include "test/support/one_processor.h"
 

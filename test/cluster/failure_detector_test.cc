@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "proto/run_end.pb.h"
+#include "proto/gossip.pb.h"
 #include "test/support/cluster_node.h"
 #include "test/support/eventually.h"
 #include "test/support/fake_clock.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "proto/run_end.pb.h"
+#include "proto/gossip.pb.h"
 #include "test/sim/fake_peers.h"
 #include "test/sim/gossip_board.h"
 #include "test/support/support.h"

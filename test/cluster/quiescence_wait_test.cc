@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/node_bits.h"
-#include "proto/run_end.pb.h"
+#include "proto/gossip.pb.h"
 #include "test/sim/fake_peers.h"
 #include "test/sim/gossip_board.h"
 #include "test/support/fake_clock.h"

@@ -1,4 +1,4 @@
-#include "control/event_log.h"
+#include "control/run_history.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 
 #include "data/images/color.h"
 #include "data/images/noise.h"
-#include "data/images/resample.h"
+#include "data/images/resize.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "exchange/kernels/payload_magnitude.h"
+#include "exchange/kernels/host_payload.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,6 @@
 
 #include "base/rng.h"
 #include "exchange/kernels/codec.h"
-#include "exchange/kernels/host_payload.h"
 
 namespace millrace {
 namespace {

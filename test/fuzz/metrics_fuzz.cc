@@ -4,8 +4,8 @@
 #include <google/protobuf/util/message_differencer.h>
 
 #include "base/error.h"
+#include "metrics/figure.h"
 #include "metrics/metrics_writer.h"
-#include "metrics/plot.h"
 #include "test/fuzz/support/fuzz.h"
 
 namespace millrace::fuzz {

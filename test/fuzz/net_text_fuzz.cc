@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "nn/net_param.h"
 #include "proto/parse.h"
-#include "proto/upgrade_net.h"
+#include "proto/upgrade.h"
 #include "test/fuzz/support/fuzz.h"
 
 namespace millrace::fuzz {

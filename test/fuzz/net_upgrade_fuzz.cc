@@ -2,7 +2,7 @@
 // names the file, or upgraded to a net that needs no upgrade, has the same weights, and is written
 // and read again without a change.
 #include "base/error.h"
-#include "proto/upgrade_net.h"
+#include "proto/upgrade.h"
 #include "test/fuzz/support/files.h"
 #include "test/fuzz/support/fuzz.h"
 

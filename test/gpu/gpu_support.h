@@ -23,7 +23,7 @@
 #include "test/support/fake_device.h"
 #include "test/support/support.h"
 #include "train/device_links.h"
-#include "weights/read_weights.h"
+#include "weights/copy_weights.h"
 
 namespace millrace::test {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cluster/link_speed.h"
+#include "cluster/sweep_estimate.h"
 #include "test/linktest/measure_support.h"
 
 namespace millrace {

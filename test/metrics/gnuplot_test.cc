@@ -16,7 +16,6 @@
 
 #include "base/files/file.h"
 #include "base/rng.h"
-#include "metrics/plot.h"
 #include "test/metrics/rows.h"
 #include "test/support/support.h"
 

@@ -1,5 +1,5 @@
 // What figures of runs contain, and which ranges they show.
-#include "metrics/plot.h"
+#include "metrics/figure.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@ LINK, LINKS = "src/cluster/device_link.cc", "src/train/device_links.cc"
 TRAIN, CLUSTER = "src/train/train_run.cc", "src/cluster/cluster.cc"
 TESTER = "src/train/evaluation/tester.cc"
 TOGETHER = "src/strategy/device_allreduce.cc"
-TEAM, MERGE = "src/strategy/device_team.cc", "src/strategy/device_merge.cc"
+DEVICE_ALLREDUCE = "src/strategy/device_allreduce.cc"
 GRAPHS = "src/solver/pass_graphs.cc"
 UPLOAD, BATCHES = "src/nn/layers/data/batch_upload.cc", "src/data/batch_transform.cc"
 PIXELS, CROP = "src/nn/layers/data/pixel_kernels.h", "src/data/transformer.cc"
@@ -127,12 +127,12 @@ MUTANTS = [
     ("a-gpu-tests-the-first-weights", TESTER, "Tester::RefreshLocked", "if (copy_.get() ... ;", ""),
     # ---- GPUs that step together --------------------------------------------
     ("gpus-sum-gradients-before-they-are-there",
-     TEAM, "DeviceTeamStrategy::FollowCompute",
+     DEVICE_ALLREDUCE, "DeviceTeamStrategy::FollowCompute",
      "if (collective_ != nullptr) sums_->Wait(compute_->Record());", ""),
     ("gpus-update-before-the-sums-are-there",
-     TEAM, "DeviceTeamStrategy::WaitForDeviceSums", "!summed.Done()", "false"),
+     DEVICE_ALLREDUCE, "DeviceTeamStrategy::WaitForDeviceSums", "!summed.Done()", "false"),
     ("gpus-that-step-together-begin-with-zeros",
-     TEAM, "DeviceTeam::DeviceTeam", "for (DeviceWeights* replica : replicas_ ... ;", ""),
+     DEVICE_ALLREDUCE, "DeviceTeam::DeviceTeam", "for (DeviceWeights* replica : replicas_ ... ;", ""),
     ("a-snapshot-forgets-batches-of-other-gpus",
      TOGETHER, "DeviceAllreduceStrategy::Complete", "team().gradients().WaitForThreads();", ""),
     ("the-host-gets-weights-before-the-update",
@@ -141,7 +141,7 @@ MUTANTS = [
      "src/strategy/device_allreduce.h", "",
      "int history() const override { return 0; } // all solvers have that of the one that leads", ""),
     ("the-sums-of-a-failed-solver-wait-for-ever",
-     TEAM, "DeviceTeamStrategy::AbortSums", "collective_->Abort();", ""),
+     DEVICE_ALLREDUCE, "DeviceTeamStrategy::AbortSums", "collective_->Abort();", ""),
     ("the-host-is-not-told-the-first-weights",
      "src/train/run_setup.cc", "RunSetup::MakeWeights",
      "if (!fills_on_host()) gpu_weights[0]->CopyToHost(weights->data());", ""),
@@ -151,15 +151,15 @@ MUTANTS = [
      "src/strategy/local_merger.cc", "LocalMerger::WriteDevice",
      "if (device_ != nullptr) device_->Write(weights());", ""),
     ("gpus-move-the-center-before-the-sums-are-there",
-     MERGE, "DeviceMergeStrategy::Merge", "WaitForDeviceSums();", ""),
+     DEVICE_ALLREDUCE, "DeviceMergeStrategy::Merge", "WaitForDeviceSums();", ""),
     ("gpus-merge-and-keep-their-weights",
-     MERGE, "DeviceMergeStrategy::Merge", "if (!has_own_weights()) ... ;", ""),
+     DEVICE_ALLREDUCE, "DeviceMergeStrategy::Merge", "if (!has_own_weights()) ... ;", ""),
     ("gpus-forget-the-velocity",
-     MERGE, "DeviceMergeStrategy::RestoreState", "if (velocity_.bytes() ... ;", ""),
+     DEVICE_ALLREDUCE, "DeviceMergeStrategy::RestoreState", "if (velocity_.bytes() ... ;", ""),
     ("gpus-forget-the-weights-of-their-own",
-     MERGE, "DeviceMergeStrategy::RestoreState", "if (has_own_weights() && ... ;", ""),
+     DEVICE_ALLREDUCE, "DeviceMergeStrategy::RestoreState", "if (has_own_weights() && ... ;", ""),
     ("gpus-merge-differences-of-the-last-iteration",
-     MERGE, "DeviceMergeStrategy::Merge", "FollowCompute();", ""),
+     DEVICE_ALLREDUCE, "DeviceMergeStrategy::Merge", "FollowCompute();", ""),
     # ---- Passes as graphs ---------------------------------------------------
     ("graphs-use-memory-that-has-moved",
      GRAPHS, "PassGraphs::Next", "places != places_ || number != update_", "places_.empty()"),

@@ -7,7 +7,7 @@ REFUSED = "src/segment/handshake/handshake_refused.cc"
 INTRO_FRAME, KEY = "src/segment/handshake/handshake_message.cc", "src/segment/auth/key_file.cc"
 FILTER, AUTH, REPLAY = "src/segment/handshake/frame_filter.cc", "src/segment/auth/frame_auth.cc", "src/segment/auth/replay_window.h"
 GOSSIP, STORE = "src/segment/gossip/gossip.cc", "src/segment/gossip/gossip_store.cc"
-COALESCING, PACER = "src/segment/coalescing.cc", "src/segment/pacer.cc"
+SEGMENT_THREAD, PACE = "src/segment/segment_thread.cc", "src/segment/pace.cc"
 LINK_LOG, METRICS = "src/segment/link_log.cc", "src/segment/segment_metrics.cc"
 MERGED, STALENESS = "src/segment/merged_reader.cc", "src/segment/staleness_watch.cc"
 CLUSTER = "src/cluster/cluster.cc"
@@ -110,11 +110,11 @@ MUTANTS = [
      "if (version <= GossipVersion{incarnations_[node], entries_[entry].entry.version.number} ... ;", ""),
 
     # ---- The segment --------------------------------------------------------
-    ("overdrafts-are-forgiven", PACER, "Pacer::Available", "std::max", "level_ = std::max"),
+    ("overdrafts-are-forgiven", PACE, "Pacer::Available", "std::max", "level_ = std::max"),
     ("a-silence-is-saved-up",
-     PACER, "Pacer::Available", "std::min(burst_, level_ + seconds * rate_)", "level_ + seconds * rate_"),
+     PACE, "Pacer::Available", "std::min(burst_, level_ + seconds * rate_)", "level_ + seconds * rate_"),
     ("counts-several-iterations-as-one",
-     COALESCING, "Coalescing::Ns", "/ static_cast<double>(iterations - counted_)", ""),
+     SEGMENT_THREAD, "Coalescing::Ns", "/ static_cast<double>(iterations - counted_)", ""),
     ("a-repaired-link-is-logged-for-ever", LINK_LOG, "LinkLog::Update", "true;", "false;"),
     ("left-out-for-ever", LINK_LOG, "LinkLog::Update", "to =", "to !"),
     ("drops-at-the-filter-are-one-peers", METRICS, "SegmentMetrics::Publish", "peer.node", "peers_[0]"),

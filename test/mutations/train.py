@@ -228,7 +228,7 @@ MUTANTS = [
     ("a-snapshot-has-one-history-of-solvers-that-merge",
      "src/solver/strategy_plan.cc", "StrategyPlan::SolversWithHistory", "&& !synchronous->merges_weights", ""),
     ("elastic-solvers-continue-at-the-center",
-     "src/strategy/local_plan.cc", "LocalPlan::Make",
+     "src/strategy/local.cc", "LocalPlan::Make",
      "if (context.state.run != nullptr) strategy->RestoreState(context.state.OfSolver(index))",
      "(void)index"),
     ("a-state-of-another-rule-is-taken", "src/solver/run_state.cc", "CheckRunState", "!= rule", ".empty()"),

@@ -7,10 +7,9 @@ SEND, RECEIVE = "src/transport/credited_send.cc", "src/transport/credited_receiv
 RECEIVE_QUEUE, COMPLETION_QUEUE = "src/transport/receive_queue.h", "src/transport/completion_queue.h"
 RING, LOOPBACK = "src/transport/frame_ring.cc", "src/transport/loopback/transport.cc"
 LOOPBACK_END = "src/transport/loopback/endpoint.cc"
-LANE, PLAN, FAULTY = (f"src/transport/faulty/{name}.cc"
-                      for name in ("fault_queue", "fault_plan", "transport"))
+LANE, FAULTY = (f"src/transport/faulty/{name}.cc" for name in ("fault_queue", "transport"))
 UDP_BATCH, UDP_LINK = "src/transport/udp/batch.cc", "src/transport/udp/link.cc"
-UDP_PEERS, CHECKSUMS = "src/transport/inet_peers.cc", "src/transport/udp/checksum_errors.cc"
+INET_ADDRESS, CHECKSUMS = "src/transport/inet_address.cc", "src/transport/udp/checksum_errors.cc"
 PACKET_BATCH, PACKET_WIRE = "src/transport/packet/batch.cc", "src/transport/packet/wire.h"
 
 MUTANTS = [
@@ -74,7 +73,7 @@ MUTANTS = [
      UDP_LINK, "UdpLink::TakeArrival",
      "< arrival.bytes.size(", "< std::min<size_t>(segment, arrival.bytes.size()"),
     ("addresses-of-one-hash-are-strangers",
-     UDP_PEERS, "InetPeers::Find",
+     INET_ADDRESS, "InetPeers::Find",
      "if (addresses_[by_hash_[place]] == address) return by_hash_[place]",
      "return addresses_[by_hash_[place]] == address ? by_hash_[place] : kNone"),
     ("checksum-errors-of-others-are-counted",
@@ -91,7 +90,7 @@ MUTANTS = [
      LOOPBACK, "LoopbackHub::State::Drain", "while (place->ring->Ready()) place->ring->Take(); ... ;", ""),
 
     # ---- Faults -------------------------------------------------------------
-    ("a-fault-shifts-those-behind-it", PLAN, "Decide", "duplicate =", "duplicate = rates.duplicate > 0 &&"),
+    ("a-fault-shifts-those-behind-it", LANE, "Decide", "duplicate =", "duplicate = rates.duplicate > 0 &&"),
     ("a-truncated-frame-keeps-its-length", LANE, "FaultQueue::Take", "held.bytes = decision.length;", ""),
     ("a-reordered-frame-waits-for-its-time",
      LANE, "FaultQueue::Schedule", "taken_ + held->decision.pass_frames", "UINT64_MAX"),

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/text/split.h"
+#include "base/text/parse.h"
 #include "control/etcd/etcd_store.h"
 #include "test/netns/cluster_of_machines.h"
 #include "test/support/etcd_server.h"

@@ -1,4 +1,4 @@
-#include "nn/arena_plan.h"
+#include "nn/blob_memory.h"
 
 #include <algorithm>
 

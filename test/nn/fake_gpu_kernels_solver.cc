@@ -1,7 +1,7 @@
 // The kernels of adaptive update rules and of strategies on the fake device.
 #include "solver/adaptive_rules.h"
 #include "solver/param_rows.h"
-#include "strategy/compensate_kernel.h"
+#include "strategy/delay_compensation.h"
 #include "strategy/merge_kernels.h"
 #include "test/support/fake_gpu.h"
 

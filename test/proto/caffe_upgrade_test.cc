@@ -1,7 +1,6 @@
 // Files in earlier formats, upgraded by Caffe's own tools (test/caffe/fixture/README.md).
 #include "base/files/file.h"
-#include "proto/upgrade_net.h"
-#include "proto/upgrade_solver.h"
+#include "proto/upgrade.h"
 #include "test/support/support.h"
 
 namespace millrace::test {

@@ -2,7 +2,6 @@
 
 #include "base/files/file.h"
 #include "proto/caffe.pb.h"
-#include "proto/unknown_fields.h"
 #include "test/support/support.h"
 
 namespace millrace::test {

@@ -1,5 +1,5 @@
 // What is upgraded whatever the format of the layers, and nets that mix formats.
-#include "proto/upgrade_net.h"
+#include "proto/upgrade.h"
 
 #include "test/proto/upgrade_support.h"
 

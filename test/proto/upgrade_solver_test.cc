@@ -1,4 +1,4 @@
-#include "proto/upgrade_solver.h"
+#include "proto/upgrade.h"
 
 #include "base/error.h"
 #include "proto/parse.h"

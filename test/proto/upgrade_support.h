@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "proto/upgrade_net.h"
+#include "proto/upgrade.h"
 #include "test/support/support.h"
 
 namespace millrace::test {

@@ -1,5 +1,5 @@
 // Nets of 2013.
-#include "proto/upgrade_v0.h"
+#include "proto/upgrade.h"
 
 #include "test/proto/upgrade_support.h"
 

@@ -1,5 +1,5 @@
 // Nets of the time before August 2014.
-#include "proto/upgrade_v1.h"
+#include "proto/upgrade.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>

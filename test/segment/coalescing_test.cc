@@ -1,4 +1,4 @@
-#include "segment/coalescing.h"
+#include "segment/segment_thread.h"
 
 #include <gtest/gtest.h>
 

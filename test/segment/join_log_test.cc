@@ -1,4 +1,4 @@
-#include "segment/join_log.h"
+#include "segment/link_log.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "segment/pacer.h"
+#include "segment/pace.h"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 #include "proto/parse.h"
 #include "solver/update_rule.h"
 #include "test/support/support.h"
+#include "weights/copy_weights.h"
 #include "weights/param_layout.h"
-#include "weights/read_weights.h"
 
 namespace millrace {
 namespace {

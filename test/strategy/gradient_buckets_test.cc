@@ -1,4 +1,4 @@
-#include "strategy/gradient_buckets.h"
+#include "strategy/allreduce.h"
 
 #include <gtest/gtest.h>
 

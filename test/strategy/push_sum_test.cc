@@ -1,5 +1,5 @@
 // Gossip with masses: the weighted mean stays, and weights come together.
-#include "strategy/push_sum.h"
+#include "strategy/gossip_rules.h"
 
 #include <cmath>
 #include <vector>

@@ -1,4 +1,4 @@
-// Launches the exchange's kernels (exchange/kernels/kernel_launcher.h) on a fake device: the same
+// Launches the exchange's kernels (exchange/kernels/stream_executor.h) on a fake device: the same
 // kernel body as a GPU's, run lane after lane.
 #ifndef MILLRACE_TEST_SUPPORT_EMULATED_LAUNCHER_H_
 #define MILLRACE_TEST_SUPPORT_EMULATED_LAUNCHER_H_
@@ -11,8 +11,8 @@
 
 #include "base/rng.h"
 #include "exchange/kernels/kernel_body.h"
-#include "exchange/kernels/kernel_launcher.h"
 #include "exchange/kernels/rules/additive_rule.h"
+#include "exchange/kernels/stream_executor.h"
 #include "test/support/fake_device.h"
 
 namespace millrace::test {

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "base/text/split.h"
+#include "base/text/parse.h"
 #include "test/tools/tools_support.h"
 
 namespace millrace::test {

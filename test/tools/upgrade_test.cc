@@ -1,6 +1,6 @@
 // The commands that rewrite files of Caffe's earlier formats.
 #include "proto/parse.h"
-#include "proto/upgrade_net.h"
+#include "proto/upgrade.h"
 #include "test/tools/tools_support.h"
 
 namespace millrace::test {

@@ -2,7 +2,7 @@
 // without a change elsewhere.
 #include <gtest/gtest.h>
 
-#include "base/text/parse_number.h"
+#include "base/text/parse.h"
 #include "cluster/sweep_estimate.h"
 #include "millrace/transport_registry.h"
 #include "test/topology/topology_support.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/posix_clock.h"
+#include "base/clock.h"
 #include "cluster/cluster.h"
 #include "segment/replica_device.h"
 #include "test/support/cluster_node.h"

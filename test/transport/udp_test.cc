@@ -12,7 +12,7 @@
 #include "test/conformance/udp_cases.h"
 #include "test/support/fake_clock.h"
 #include "test/transport/create_error.h"
-#include "transport/inet_peers.h"
+#include "transport/inet_address.h"
 #include "transport/udp/wire.h"
 
 namespace millrace::test {

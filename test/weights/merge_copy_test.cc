@@ -1,4 +1,4 @@
-#include "weights/merge_copy.h"
+#include "weights/copy_weights.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include "base/files/file.h"
 #include "test/support/support.h"
 #include "test/weights/shm_support.h"
-#include "weights/shm_header.h"
+#include "weights/shm_file.h"
 
 namespace millrace {
 namespace {

@@ -20,7 +20,7 @@
 #include "base/files/file.h"
 #include "base/process_identity.h"
 #include "test/support/support.h"
-#include "weights/shm_header.h"
+#include "weights/shm_file.h"
 #include "weights/weight_buffer.h"
 
 namespace millrace::test {

@@ -16,6 +16,7 @@
 #ifndef MILLRACE_BASE_THREADS_RANGE_LOCK_H_
 #define MILLRACE_BASE_THREADS_RANGE_LOCK_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -125,6 +126,24 @@ class UpdateLock final : public RangeLock::Shared {
 
 // Frees all slots of `owner`. Its process must have died or hold no range.
 void ReleaseRangesOf(RangeLockTable* table, uint32_t owner);
+
+// Calls work(offset, count) for all elements of weights[offset, offset + count). With a lock, it
+// does so in blocks that an exclusive holder need not wait for long, of about a microsecond each,
+// during which `holder` holds their range. Without one, in a single call: concurrent stores by
+// exchanges may then be lost.
+template <typename Work>
+void ForLockedBlocks(RangeLock::Shared* holder, const float* weights, int64_t offset, int64_t count,
+                     Work work) {
+  constexpr int64_t kBlock = 4096;  // floats
+  if (holder == nullptr) return work(offset, count);
+  const int64_t end = offset + count;
+  for (; offset < end; offset += kBlock) {
+    const int64_t block = std::min(kBlock, end - offset);
+    holder->Lock(weights + offset, block);
+    work(offset, block);
+    holder->Unlock();
+  }
+}
 
 }  // namespace millrace::inline base
 

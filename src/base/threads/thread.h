@@ -1,16 +1,15 @@
-// Named thread that can always be stopped. Stop() interrupts the queue or condition on which the
+// A named thread that can always be stopped. Stop() interrupts the queue or condition on which the
 // thread waits (Boost.Thread interruption points) and joins it. An exception that leaves the body
 // goes to the error sink.
 #ifndef MILLRACE_BASE_THREADS_THREAD_H_
 #define MILLRACE_BASE_THREADS_THREAD_H_
 
 #include <atomic>
+#include <boost/thread/thread.hpp>
 #include <cstdint>
 #include <ctime>
 #include <functional>
 #include <string>
-
-#include <boost/thread/thread.hpp>
 
 #include "base/error.h"
 
@@ -44,6 +43,11 @@ class Thread {
 
 // For bodies that compute for long: throws if the thread has been asked to stop.
 inline void InterruptionPoint() { boost::this_thread::interruption_point(); }
+
+// Lowers the nice value of the calling thread by 10, so that it runs soon after a wake-up even when
+// the processors are busy. For threads that do little work per wake-up. Returns false and changes
+// nothing without permission (CAP_SYS_NICE, or a sufficient RLIMIT_NICE).
+bool RunBeforeOthers();
 
 }  // namespace millrace::inline base
 

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/files/file.h"
-#include "base/text/quoted.h"
+#include "base/text/format.h"
 #include "base/text/utf8.h"
 #include "proto/caffe.pb.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/files/file.h"
-#include "base/text/quoted.h"
+#include "base/text/format.h"
 #include "base/text/utf8.h"
 #include "data/images/pixel_reader.h"
 

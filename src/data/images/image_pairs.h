@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/images/image_decoder.h"
-#include "data/images/resample.h"
+#include "data/images/resize.h"
 #include "millrace/data_source.h"
 
 namespace millrace::inline data {

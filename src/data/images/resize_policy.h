@@ -13,7 +13,7 @@
 #include "base/rng.h"
 #include "data/box.h"
 #include "data/images/image_decoder.h"
-#include "data/images/resample.h"
+#include "data/images/resize.h"
 #include "proto/caffe.pb.h"
 
 namespace millrace::inline data {

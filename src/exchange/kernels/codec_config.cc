@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/text/parse_number.h"
+#include "base/text/parse.h"
 
 namespace millrace::inline exchange {
 namespace {

@@ -1,9 +1,13 @@
 #include "exchange/kernels/cuda_launch.h"
 
+#include <memory>
 #include <utility>
 
 #include "base/error.h"
 #include "base/registration.h"
+#include "device/cuda_queue.h"
+#include "exchange/kernels/executor_registry.h"
+#include "exchange/kernels/stream_executor.h"
 
 namespace millrace::inline exchange {
 
@@ -27,4 +31,34 @@ ExchangeLaunch CudaRuleRegistry::Make(const MergeRuleConfig& rule) const {
   return found->second(descriptor.WithDefaults(rule.parameters));
 }
 
+// Executor of a replica in the memory of a GPU.
+namespace {
+
+class CudaLauncher : public KernelLauncher {
+ public:
+  explicit CudaLauncher(const MergeRuleConfig& rule)
+      : launch_(CudaRuleRegistry::Get().Make(rule)) {}
+
+  void Launch(const KernelBatch& batch, Queue& queue) override {
+    CudaQueue& cuda = CudaQueue::Of(queue);
+    cuda.Select();
+    cuda.Check(launch_(batch, cuda.stream()));
+  }
+
+ private:
+  const ExchangeLaunch launch_;
+};
+
+std::unique_ptr<ChunkExecutor> Make(Device& device, const ReplicaArrays& arrays,
+                                    const CodecConfig& codec, const MergeRuleConfig& rule,
+                                    const ExecutorOptions& options) {
+  auto launcher = std::make_unique<CudaLauncher>(rule);
+  MergeRuleRegistry::Get().CheckCodec(rule.name, codec);
+  return std::make_unique<StreamExecutor>(device, std::move(launcher), arrays, codec,
+                                          options.limits, options.order);
+}
+
+const RegisterExecutor cuda_executor(DeviceType::kCuda, Make);
+
+}  // namespace
 }  // namespace millrace::inline exchange

@@ -1,8 +1,9 @@
 // Makers of executors, by the type of the device whose memory holds the replica. Each backend's
-// file registers its own: host_executor.cc, cuda_executor.cc.
+// file registers its own: host_executor.cc, cuda_launch.cc.
 #ifndef MILLRACE_EXCHANGE_KERNELS_EXECUTOR_REGISTRY_H_
 #define MILLRACE_EXCHANGE_KERNELS_EXECUTOR_REGISTRY_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 
@@ -10,10 +11,16 @@
 #include "device/write_order.h"
 #include "exchange/kernels/chunk_op.h"
 #include "exchange/kernels/rules/merge_rule_registry.h"
-#include "exchange/kernels/stream_limits.h"
 #include "millrace/device.h"
 
 namespace millrace::inline exchange {
+
+// Sizes of a stream executor (stream_executor.h).
+struct StreamLimits {
+  uint32_t launch_ops = 256;       // maximum operations per kernel, at least 1
+  uint32_t launches = 4;           // maximum kernels in flight, at least 1
+  uint32_t stage_bytes = 1 << 20;  // staging bytes per kernel; raised to fit one operation
+};
 
 // Each executor uses its own fields.
 struct ExecutorOptions {

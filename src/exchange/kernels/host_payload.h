@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/simd.h"
 #include "exchange/kernels/chunk_op.h"
@@ -36,6 +37,11 @@ void DecodeWeights(Codec codec, const std::byte* in, int64_t count, float* weigh
 
 // Decodes a checked sparse payload into `count` floats.
 void DecodeSparse(const std::byte* in, uint32_t bytes, int64_t count, float* values);
+
+// Estimates the mean of |d| over the `floats` elements of a payload that an executor has accepted.
+// Uses up to 16 evenly spaced elements; for kSparse, the first 16 present elements and the number
+// of present ones. The payload must be in host memory. Takes about 20 ns.
+float SampledMagnitude(Codec codec, std::span<const std::byte> payload, int64_t floats);
 
 }  // namespace millrace::inline exchange
 

@@ -22,11 +22,21 @@
 
 #include "device/write_order.h"
 #include "exchange/kernels/chunk_op.h"
-#include "exchange/kernels/kernel_launcher.h"
-#include "exchange/kernels/stream_limits.h"
+#include "exchange/kernels/executor_registry.h"
+#include "exchange/kernels/kernel_op.h"
 #include "millrace/device.h"
 
 namespace millrace::inline exchange {
+
+// Starts the kernels on a device. cuda_launch.cc implements it for CUDA. Tests use an
+// implementation that runs the same kernel body (kernel_body.h) on the host.
+class KernelLauncher {
+ public:
+  virtual ~KernelLauncher() = default;
+  // Enqueues a kernel for `batch`. Until the kernel has completed, the caller must not change the
+  // memory to which the batch points. Does not allocate. Throws Error as `queue` does.
+  virtual void Launch(const KernelBatch& batch, Queue& queue) = 0;
+};
 
 class StreamExecutor : public ChunkExecutor {
  public:

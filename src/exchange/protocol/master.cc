@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "exchange/kernels/host_payload.h"
-#include "exchange/kernels/payload_magnitude.h"
 
 namespace millrace::inline exchange {
 namespace {

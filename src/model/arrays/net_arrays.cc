@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/text/quoted.h"
+#include "base/text/format.h"
 #include "proto/parse.h"
 #include "solver/hdf5_snapshot.h"
 #include "solver/snapshot.h"

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/files/file.h"
-#include "base/text/parse_number.h"
+#include "base/text/parse.h"
 
 namespace millrace::inline nn {
 namespace {

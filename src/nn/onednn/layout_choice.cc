@@ -1,7 +1,7 @@
-#include "nn/layout_choice.h"
-
 #include <algorithm>
 #include <dnnl.hpp>
+
+#include "nn/layout.h"
 
 namespace millrace::inline nn {
 namespace {

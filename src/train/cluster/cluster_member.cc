@@ -13,8 +13,8 @@
 #include "millrace/cluster.h"
 #include "solver/solver.h"
 #include "train/cluster/node_runner.h"
+#include "weights/copy_weights.h"
 #include "weights/iteration_clock.h"
-#include "weights/merge_copy.h"
 
 namespace millrace {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "cluster/cluster.h"
 #include "millrace/node_id.h"
-#include "proto/test_share.pb.h"
+#include "proto/gossip.pb.h"
 #include "train/evaluation/evaluator.h"
 
 namespace millrace::inline train {

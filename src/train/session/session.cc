@@ -1,6 +1,4 @@
 // The public class Session: solvers on weights of their own.
-#include "millrace/session.h"
-
 #include <glog/logging.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 
 #include "base/registration.h"
 #include "cluster/merged_weights.h"
+#include "millrace/session.h"
 #include "solver/moving_average.h"
 #include "solver/solver.h"
 #include "solver/stop_conditions.h"
@@ -22,7 +21,6 @@
 #include "train/resume.h"
 #include "train/run_counters.h"
 #include "train/run_setup.h"
-#include "train/session/session_gpus.h"
 #include "train/session/session_options.h"
 #include "train/session/session_solvers.h"
 #include "train/train_nets.h"

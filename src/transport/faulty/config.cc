@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text/parse_number.h"
+#include "base/text/parse.h"
 #include "millrace/transport_registry.h"
 #include "transport/faulty/transport.h"
 

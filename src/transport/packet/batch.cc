@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "transport/classify_send_error.h"
+#include "transport/socket_option.h"
 
 namespace millrace::inline transport {
 namespace {

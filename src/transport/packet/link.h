@@ -13,8 +13,8 @@
 #include "millrace/file_descriptor.h"
 #include "transport/datagram_link.h"
 #include "transport/packet/batch.h"
-#include "transport/packet/interface.h"
 #include "transport/packet/ring.h"
+#include "transport/packet/socket.h"
 #include "transport/packet/wire.h"
 
 namespace millrace::inline transport {

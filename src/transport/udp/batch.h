@@ -10,8 +10,8 @@
 #include <array>
 #include <cstdint>
 
-#include "transport/classify_send_error.h"
 #include "transport/datagram_link.h"
+#include "transport/socket_option.h"
 #include "transport/udp/socket.h"
 #include "transport/udp/wire.h"
 

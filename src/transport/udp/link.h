@@ -3,7 +3,7 @@
 #define MILLRACE_TRANSPORT_UDP_LINK_H_
 
 #include "transport/datagram_link.h"
-#include "transport/inet_peers.h"
+#include "transport/inet_address.h"
 #include "transport/udp/batch.h"
 #include "transport/udp/receiver.h"
 #include "transport/udp/socket.h"

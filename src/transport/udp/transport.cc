@@ -7,7 +7,7 @@
 #include "millrace/transport_registry.h"
 #include "transport/check_range.h"
 #include "transport/credited_endpoint.h"
-#include "transport/inet_peers.h"
+#include "transport/inet_address.h"
 #include "transport/udp/link.h"
 #include "transport/udp/wire.h"
 

@@ -6,7 +6,7 @@
 #include "millrace/transport_registry.h"
 #include "transport/check_range.h"
 #include "transport/credited_endpoint.h"
-#include "transport/inet_peers.h"
+#include "transport/inet_address.h"
 #include "transport/verbs/link.h"
 #include "transport/verbs/window.h"
 #include "transport/verbs/wire.h"

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "base/threads/locked_blocks.h"
+#include "base/threads/range_lock.h"
 #include "nn/layers/norm/normalize_kernels.h"
 
 namespace millrace::inline nn {

@@ -1,12 +1,25 @@
-// Text from files in messages of one line.
-#ifndef MILLRACE_BASE_TEXT_QUOTED_H_
-#define MILLRACE_BASE_TEXT_QUOTED_H_
+// Bytes, sizes and names from files in messages. Thread-safe.
+#ifndef MILLRACE_BASE_TEXT_FORMAT_H_
+#define MILLRACE_BASE_TEXT_FORMAT_H_
 
+#include <cstddef>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace millrace::inline base {
+
+// Bytes as hexadecimal text: two small digits for each.
+inline std::string Hex(std::span<const std::byte> bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const std::byte each : bytes) {
+    text += kDigits[std::to_integer<int>(each) >> 4];
+    text += kDigits[std::to_integer<int>(each) & 15];
+  }
+  return text;
+}
 
 // `text` in single quotes. Control characters become "\xNN", so that a message stays one line.
 inline std::string Quoted(std::string_view text) {
@@ -24,6 +37,8 @@ inline std::string Quoted(std::string_view text) {
   return quoted + "'";
 }
 
+inline double MiB(double bytes) { return bytes / (1 << 20); }
+
 }  // namespace millrace::inline base
 
-#endif  // MILLRACE_BASE_TEXT_QUOTED_H_
+#endif  // MILLRACE_BASE_TEXT_FORMAT_H_

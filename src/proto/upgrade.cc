@@ -1,13 +1,11 @@
-#include "proto/upgrade_net.h"
+#include "proto/upgrade.h"
 
 #include <algorithm>
 #include <numeric>
 #include <set>
 #include <utility>
 
-#include "proto/crop_offsets.h"
-#include "proto/upgrade_v0.h"
-#include "proto/upgrade_v1.h"
+#include "base/error.h"
 
 namespace millrace::inline proto {
 namespace {
@@ -136,6 +134,37 @@ NetUpgrade UpgradeNet(const SourceMap& source, NetParameter* net) {
     }
   }
   return upgrade;
+}
+
+using caffe::SolverParameter;
+
+const char* TypeNameOf(SolverParameter::SolverType type) {
+  switch (type) {
+    case SolverParameter::SGD:
+      return "SGD";
+    case SolverParameter::NESTEROV:
+      return "Nesterov";
+    case SolverParameter::ADAGRAD:
+      return "AdaGrad";
+    case SolverParameter::RMSPROP:
+      return "RMSProp";
+    case SolverParameter::ADADELTA:
+      return "AdaDelta";
+    case SolverParameter::ADAM:
+      return "Adam";
+  }
+  return "";  // the parser of a closed enumeration admits no other number
+}
+
+bool UpgradeSolver(SolverParameter* solver) {
+  if (!solver->has_solver_type()) return false;
+  if (solver->has_type()) {
+    throw FieldError("solver_type", SolverParameter::SolverType_Name(solver->solver_type()),
+                     " given beside type: \"", solver->type(), "\", expected one of them");
+  }
+  solver->set_type(TypeNameOf(solver->solver_type()));
+  solver->clear_solver_type();
+  return true;
 }
 
 }  // namespace millrace::inline proto

@@ -1,4 +1,4 @@
-#include "nn/layout_choice.h"
+#include "nn/layout.h"
 
 #include <map>
 
