@@ -13,8 +13,8 @@ class Machines:
 
     rate: of what each sends, as tc writes it; 64 KB and 2 ms of it may wait.
     loss: the share of packets that are lost on arrival. cores: of processor time that each may
-    use, by a quota; machines on one core share it equally in any case. A quota lets memory go cold in
-    each pause, which costs a tenth to all of the time after it. A context manager."""
+    use, by a quota; machines on one core share it equally in any case. After each pause
+    for a quota memory is cold, which costs 1 to 6 ms of processor time. A context manager."""
 
     def __init__(self, nodes="ab", mtu=1500, rate=None, loss=None, cores=None):
         self.prefix = f"millrace-bench-{os.getpid()}"

@@ -74,7 +74,7 @@ NetSegment::Next NetSegment::Work(int64_t now_ns) {
   if (state_.flush_.load(std::memory_order_relaxed)) exchange_->Flush();
   leaving_ = state_.leave_.load(std::memory_order_relaxed);
   if (leaving_) exchange_->Leave();
-  exchange_->SetThrottled(slowed_ || paced_ || busy_);
+  exchange_->SetThrottled(slowed_ || paced_ || busy_, spacing_);
   const uint64_t wire_before = metrics_->wire_bytes();
   const bool more_in = Receive(now_ns);
   const bool more_out = Send(now_ns);
@@ -95,9 +95,10 @@ NetSegment::Next NetSegment::Work(int64_t now_ns) {
   return next;
 }
 
-void NetSegment::SetPace(double duty, double taken) {
+void NetSegment::SetPace(double duty, double taken, int64_t spacing) {
   metrics_->PublishPace(duty, taken);
-  slowed_ = duty < 1;
+  slowed_ = duty < 1 || spacing > 0;
+  spacing_ = spacing;
 }
 
 // A pass while the peers found so far refuse this node's settings: it neither joins them nor

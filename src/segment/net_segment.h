@@ -163,9 +163,9 @@ class NetSegment {
   // Throws Error when the replica's device has failed, and on every later call.
   Next Pass(int64_t now_ns);
   // `duty`: share of a processor that the thread which calls Pass may use. `taken`: share of the
-  // solvers' time that it took. Both are published as metrics. A duty below 1 throttles the
-  // exchange (Exchange::SetThrottled).
-  void SetPace(double duty, double taken);
+  // solvers' time that it took. Both are published as metrics. `spacing`: Pace::spacing(). A duty
+  // below 1, or a spacing, throttles the exchange (Exchange::SetThrottled).
+  void SetPace(double duty, double taken, int64_t spacing);
   // Sweeps over the chunks so far (exchange/protocol/peer_metrics.h).
   double sweeps() const { return exchange_->metrics().sweeps(); }
 
@@ -251,7 +251,8 @@ class NetSegment {
   uint64_t accepted_count_ = 0, reclaimed_ = 0;
   bool busy_ = false, paced_ = false, leaving_ = false;
   uint64_t pass_count_ = 0, full_passes_ = 0;  // as StalenessCounts has them
-  bool slowed_ = false;                        // SetPace was called with a duty below 1
+  bool slowed_ = false;                        // SetPace has throttled the exchange
+  int64_t spacing_ = 0;                        // as SetPace was called
   uint64_t reported_progress_ = 0;             // progress last reported to exchange_
   uint64_t reported_merges_ = 0;               // other segments' merges, last reported to exchange_
 

@@ -20,6 +20,10 @@
 // limits both directions: a resting thread receives nothing, and transports then give no credits to
 // the sending peers.
 //
+// Where members average (`stale_own_iterations` is not 0) and the solvers lose more than `share`
+// for exchanges that are fresh enough, the segment spaces the positions of each chunk: more of them
+// would be fresher than averages need, and cost the solvers time.
+//
 // Pure logic: time and counters are arguments. Not thread-safe.
 #ifndef MILLRACE_SEGMENT_PACE_H_
 #define MILLRACE_SEGMENT_PACE_H_
@@ -75,6 +79,9 @@ class Pace {
   double duty() const { return duty_; }
   // Share of the solvers' time that the segment took recently, smoothed.
   double taken() const { return taken_; }
+  // Iterations of the cluster between two positions of a chunk, at least (Exchange::SetThrottled);
+  // 0: any number.
+  int64_t spacing() const { return spacing_; }
 
  private:
   double Wanted(int64_t elapsed_ns, const PaceCounters& since);
@@ -83,7 +90,8 @@ class Pace {
   int64_t due_ns_ = INT64_MIN, updated_ns_ = 0;
   PaceCounters last_;
   double duty_ = 1, taken_ = 0;
-  double stale_ = 0;   // iterations between exchanges, smoothed
+  double stale_ = 0;  // iterations between exchanges, smoothed
+  int64_t spacing_ = 0;
   int uncounted_ = 0;  // periods; above kUncountedPeriods: TakeUncounted has returned true
   // Token bucket: processor time that the thread may use at once, ns; negative if overdrawn.
   double level_ns_ = 0;

@@ -74,7 +74,7 @@ void SegmentThread::Measure(int64_t now_ns, int64_t cpu_ns, Pace* pace) {
                         .exchanges = segment_.sweeps(),
                         .iterations = segment_.state().global_iterations(),
                         .members = segment_.state().members()});
-  segment_.SetPace(pace->duty(), pace->taken());
+  segment_.SetPace(pace->duty(), pace->taken(), pace->spacing());
   if (!pace->TakeUncounted()) return;
   LOG(INFO) << "Segment " << segment_.name() << ": this system does not count the processor times "
             << "of the solvers (/proc/thread-self/schedstat), so solver_share has no effect: the "

@@ -87,5 +87,18 @@ TEST(DiffCycle, DoesNotWaitBeforeEachMemberCouldMakeAnIteration) {
   EXPECT_FALSE(waits(0xffff'fff0));  // the count of the cluster has fallen
 }
 
+TEST(DiffCycle, IsYoungUntilSoManyIterationsHavePassed) {
+  DiffCycle cycle;
+  cycle.Begin(2, 1000, {.cluster = 0xffff'fffe, .members = 2});
+  const auto is_young = [&](int64_t spacing, uint64_t iterations) {
+    return cycle.IsYoung(spacing, {.cluster = iterations, .members = 2});
+  };
+  EXPECT_TRUE(is_young(5, 0xffff'fffe));
+  EXPECT_TRUE(is_young(5, 0x1'0000'0002));
+  EXPECT_FALSE(is_young(5, 0x1'0000'0003));
+  EXPECT_FALSE(is_young(0, 0xffff'fffe));
+  EXPECT_FALSE(is_young(5, 0xffff'fff0));  // the count of the cluster has fallen
+}
+
 }  // namespace
 }  // namespace millrace

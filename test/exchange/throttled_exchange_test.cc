@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -114,6 +115,49 @@ TEST(ThrottledExchange, DoesNotWaitForWorkersThatHaveMadeNoIteration) {
 TEST(ThrottledExchange, IsNotHeldUpByOneSlowWorker) {
   const uint64_t even = TrafficOfEight(1).min_positions;
   EXPECT_GT(2 * TrafficOfEight(60).min_positions, even);
+}
+
+// Positions of node 0, of each of its chunks on average, and the least of one, while two nodes make
+// 300 iterations each; in one chunk their progress is a hundred times as large as in the others.
+std::pair<double, int> PositionsWithSpacing(int64_t spacing) {
+  Cluster x({.nodes = 2, .size = 400, .chunk_floats = 10});
+  std::vector<int> positions(40);
+  x.delivers = [&](uint16_t, uint16_t, const FrameBytes& frame) {
+    const FrameHeader h = frame.decoded().header;
+    if (h.type == FrameType::kPosition && h.source == 0) ++positions[h.chunk];
+    return true;
+  };
+  for (int tick = 0; tick < 300; ++tick) {
+    for (size_t node : {0, 1}) x.exchange(node).SetThrottled(true, spacing);
+    x.Tick([](uint16_t, std::vector<float>& weights) {
+      for (size_t i = 0; i < weights.size(); ++i) weights[i] += i < 10 ? 1 : 0.01f;
+    });
+  }
+  std::erase(positions, 0);
+  const double sum = std::accumulate(positions.begin(), positions.end(), 0);
+  return {sum / static_cast<double>(positions.size()),
+          *std::min_element(positions.begin(), positions.end())};
+}
+
+// With iterations of all nodes between two positions of a chunk: 600 in all.
+TEST(ThrottledExchange, SendsNoChunkMoreOftenThanItsSpacing) {
+  const auto [mean, least] = PositionsWithSpacing(20);
+  EXPECT_LE(mean, 600.0 / 20 + 1);
+  EXPECT_GE(least, 600 / 20 / 2);  // equal turns, whatever the progress
+  EXPECT_GT(PositionsWithSpacing(0).first, 2 * mean);
+}
+
+// A position that is lost would otherwise wait for iterations that nobody makes.
+TEST(ThrottledExchange, RepeatsALostPositionWhateverTheSpacing) {
+  Cluster x({.nodes = 2});
+  bool delivers = false;
+  x.delivers = [&](uint16_t, uint16_t, const FrameBytes&) { return delivers; };
+  for (size_t node : {0, 1}) x.exchange(node).SetThrottled(true, 5);
+  for (int iteration = 0; iteration < 5; ++iteration) x.Step(0);
+  x.Run(3);
+  delivers = true;
+  for (int tick = 0; tick < 2000 && x[1].weights != x[0].weights; ++tick) x.Tick();
+  EXPECT_EQ(x[1].weights, x[0].weights);
 }
 
 TEST(ThrottledExchange, ComesToTheSameWeights) {

@@ -47,7 +47,7 @@ MUTANTS = [
     ("joining-nodes-train", EXCHANGE, "Exchange::in_sync", "membership_.role() != Role::kJoining &&", ""),
     ("waits-for-no-diffs",
      MASTER, "Master::IsHeldBack",
-     "cycles_[chunk.row].Waits(times.now, times.answer, times.usual, x_.clock) ||", ""),
+     "cycle.Waits(times.now, times.answer, times.usual, x_.clock) ||", ""),
     ("waits-for-workers-that-have-no-progress",
      CYCLE, "Waits", "if (passed < static_cast<int64_t>(clock.members)) return false;", ""),
     ("waits-for-workers-that-send-nothing",
@@ -86,6 +86,8 @@ MUTANTS = [
     # ---- Not all can be sent ------------------------------------------------
     ("throttled-position-before-its-answer",
      MASTER, "Master::IsHeldBack", "if (chunk.unanswered > 0 && passed < times.answer) return true;", ""),
+    ("positions-are-not-spaced", MASTER, "Master::IsHeldBack", "!repeats && cycle.IsYoung(x_.spacing, x_.clock)", "false"),
+    ("lost-positions-are-spaced", MASTER, "Master::IsHeldBack", "!repeats && cycle", "cycle"),
     ("every-chunk-has-its-turn", MASTER, "Master::IsHeldBack", "!priority_.IsTurn(chunk.row)", "false"),
     ("throttled-for-ever", EXCHANGE, "Exchange::FollowThrottle", "!context_.at_end &&", ""),
     ("throttled-while-a-member-joins",

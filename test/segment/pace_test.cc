@@ -187,6 +187,30 @@ TEST_F(PaceOfAveragesTest, TakesMoreBeforeTheIterationsOfOneMemberBecomeStale) {
   EXPECT_NEAR(kWithCaches * used_, 0.05, 0.01);
 }
 
+// More positions than fresh averages need would cost solvers time.
+TEST_F(PaceOfAveragesTest, SpacesPositionsWhileFreshExchangesCostMoreThanItsShare) {
+  counters_.members = 4;
+  const Machine dear{.exchanges_per_cpu_second = 50, .iterations_per_second = 100};
+  Run(dear, 20 * kOneSecond);
+  EXPECT_EQ(pace_.spacing(), 5);  // of 4 * 3.5
+  counters_.members = 8;
+  Run(dear, kOneSecond);
+  EXPECT_EQ(pace_.spacing(), 11);
+  Run({.idle = 1, .exchanges_per_cpu_second = 50}, 5 * kOneSecond);
+  EXPECT_EQ(pace_.spacing(), 0);
+  Run(dear, 20 * kOneSecond);
+  EXPECT_GT(pace_.spacing(), 0);
+  Run({.training = false}, kOneSecond);
+  EXPECT_EQ(pace_.spacing(), 0);
+}
+
+TEST_F(PaceTest, SpacesNoPositionsWhereNobodyAverages) {
+  counters_.members = 4;
+  Run({.exchanges_per_cpu_second = 10, .iterations_per_second = 100}, 20 * kOneSecond);
+  EXPECT_GT(pace_.taken(), 0.1);
+  EXPECT_EQ(pace_.spacing(), 0);
+}
+
 TEST_F(PaceTest, KeepsItsLeastDutyThoughNothingIsExchanged) {
   Machine machine{.exchanges_per_cpu_second = 0, .iterations_per_second = 0};
   Run(machine, 20 * kOneSecond);

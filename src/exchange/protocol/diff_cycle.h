@@ -34,6 +34,11 @@ class DiffCycle {
     merged_ = 0;
     has_any_ = has_half_ = false;
   }
+  // Whether fewer than `spacing` iterations of the cluster have passed since the cycle began.
+  bool IsYoung(int64_t spacing, const TrainingClock& clock) const {
+    const auto passed = static_cast<int32_t>(static_cast<uint32_t>(clock.cluster) - iterations_);
+    return passed >= 0 && passed < spacing;
+  }
   // Records that a worker's diff was merged. Each worker has at most one in a cycle.
   void Merged() { ++merged_; }
   // Whether the next position should wait. While fewer than half of the expected workers have sent

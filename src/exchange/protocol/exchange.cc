@@ -187,8 +187,9 @@ void Exchange::Flush() {
   FollowThrottle();
 }
 
-void Exchange::SetThrottled(bool throttled) {
+void Exchange::SetThrottled(bool throttled, int64_t spacing) {
   asked_to_throttle_ = throttled;
+  context_.spacing = spacing;
   FollowThrottle();
 }
 

@@ -60,8 +60,10 @@ class Exchange {
   void Flush();
   // Reports whether pace or transport hold frames back. If so, the node sends chunks with large
   // progress first (send_priority.h), and a chunk again only after its last frame was answered or
-  // may be lost. No effect after Flush, or while a member of the view is not synced.
-  void SetThrottled(bool throttled);
+  // may be lost. With a `spacing`, so many iterations of the cluster pass between two positions of
+  // a chunk with new content, at least, and chunks take equal turns. No effect after Flush, or
+  // while a member of the view is not synced.
+  void SetThrottled(bool throttled, int64_t spacing = 0);
   // Handles all frames, whatever their content: invalid ones are counted and dropped. Frames must
   // be 8-byte aligned. They must stay valid until the call returns; longer if has_inflight().
   void Receive(std::span<const std::span<const std::byte>> frames, int64_t now);

@@ -105,6 +105,7 @@ struct ExchangeContext {
   uint64_t merged_iterations = 0;  // of this node, whose progress is in the weights
   bool on_copies = false;          // TrainingClock::on_copies
   bool throttled = false;          // Exchange::SetThrottled
+  int64_t spacing = 0;             // of positions while throttled, as given there
   bool at_end = false;             // Exchange::Flush was called
   // Least payload of a full-size frame, in bytes: that of a full chunk's position, or of the
   // largest heartbeat where chunks are smaller. The same on all nodes.

@@ -244,8 +244,10 @@ bool Master::IsHeldBack(const Chunk& chunk, uint32_t index, bool repeats, const 
   if (repeats && passed < x_.RetryAfter(times.timeout, chunk.retries, index)) return true;
   if (chunk.unanswered > 0 && passed < times.answer) return true;
   if (!x_.throttled) return false;
-  return cycles_[chunk.row].Waits(times.now, times.answer, times.usual, x_.clock) ||
-         !priority_.IsTurn(chunk.row);
+  DiffCycle& cycle = cycles_[chunk.row];
+  if (!repeats && cycle.IsYoung(x_.spacing, x_.clock)) return true;
+  return cycle.Waits(times.now, times.answer, times.usual, x_.clock) ||
+         (x_.spacing == 0 && !priority_.IsTurn(chunk.row));
 }
 
 void Master::Poll(int64_t now, size_t budget) {
