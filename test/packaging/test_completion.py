@@ -19,16 +19,17 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 # An interactive zsh in a terminal of its own, in which the list of matches is asked for by ^D-like
-# list-choices; descriptions and files stand in lines of their own.
+# list-choices; descriptions and files stand in lines of their own. Nothing is typed before the list is
+# there: zsh shows none while input waits.
 ZSH = """zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell "PS1= PS2= RPS1=; stty -echo; cd $3; fpath=($1 \\$fpath); autoload -Uz compinit; compinit -u -D"
-zpty -w shell "bindkey '^I' list-choices; zstyle ':completion:*' list-grouped no; LISTMAX=1000; COLUMNS=400"
+zpty -w shell "ask() { zle list-choices; zle -R; print -rn -- LIS''TED }; zle -N ask; bindkey '^I' ask"
+zpty -w shell "zstyle ':completion:*' list-grouped no; LISTMAX=1000; COLUMNS=400"
 zpty -w shell "print -r R''EADY"
 zpty -r shell text '*READY*' || exit 1
 zpty -n -w shell "$2"$'\\t'
-zpty -n -w shell $'\\C-u'"print -r D''ONE"$'\\n'
-zpty -r shell text '*DONE*' || exit 1
+zpty -r shell text '*LISTED*' || exit 1
 print -r -- "$text"
 zpty -d shell
 """
