@@ -41,8 +41,7 @@ struct NetUpgrade {
 bool NeedsUpgrade(const caffe::NetParameter& net);
 
 // Upgrades `net` in place. `source`: where its fields stand. Throws Error, with the position in the
-// file, if `net` mixes the formats, and for layers that have no meaning; `net` is
-// then undefined.
+// file, if `net` mixes the formats, and for layers that have no meaning; `net` is then undefined.
 NetUpgrade UpgradeNet(const SourceMap& source, caffe::NetParameter* net);
 
 // Upgrades layers of the first format (V0, of 2013), in which one message holds the parameters of

@@ -7,7 +7,7 @@ SEND, RECEIVE = "src/transport/credited_send.cc", "src/transport/credited_receiv
 RECEIVE_QUEUE, COMPLETION_QUEUE = "src/transport/receive_queue.h", "src/transport/completion_queue.h"
 RING, LOOPBACK = "src/transport/frame_ring.cc", "src/transport/loopback/transport.cc"
 LOOPBACK_END = "src/transport/loopback/endpoint.cc"
-LANE, FAULTY = (f"src/transport/faulty/{name}.cc" for name in ("fault_queue", "transport"))
+FAULT_QUEUE, FAULTY = (f"src/transport/faulty/{name}.cc" for name in ("fault_queue", "transport"))
 UDP_BATCH, UDP_LINK = "src/transport/udp/batch.cc", "src/transport/udp/link.cc"
 INET_ADDRESS, CHECKSUMS = "src/transport/inet_address.cc", "src/transport/udp/checksum_errors.cc"
 PACKET_BATCH, PACKET_WIRE = "src/transport/packet/batch.cc", "src/transport/packet/wire.h"
@@ -90,10 +90,10 @@ MUTANTS = [
      LOOPBACK, "LoopbackHub::State::Drain", "while (place->ring->Ready()) place->ring->Take(); ... ;", ""),
 
     # ---- Faults -------------------------------------------------------------
-    ("a-fault-shifts-those-behind-it", LANE, "Decide", "duplicate =", "duplicate = rates.duplicate > 0 &&"),
-    ("a-truncated-frame-keeps-its-length", LANE, "FaultQueue::Take", "held.bytes = decision.length;", ""),
+    ("a-fault-shifts-those-behind-it", FAULT_QUEUE, "Decide", "duplicate =", "duplicate = rates.duplicate > 0 &&"),
+    ("a-truncated-frame-keeps-its-length", FAULT_QUEUE, "FaultQueue::Take", "held.bytes = decision.length;", ""),
     ("a-reordered-frame-waits-for-its-time",
-     LANE, "FaultQueue::Schedule", "taken_ + held->decision.pass_frames", "UINT64_MAX"),
+     FAULT_QUEUE, "FaultQueue::Schedule", "taken_ + held->decision.pass_frames", "UINT64_MAX"),
     ("a-slot-is-free-before-its-frame-has-left", FAULTY, "FaultyTransport::PollSend", "done)", "done + 1)"),
 ]
 
