@@ -1,4 +1,4 @@
-"""Network namespaces that stand for machines: each has eth0 and a control group of the processor's time."""
+"""Network namespaces that stand for machines: each has eth0 and a control group."""
 import contextlib
 import os
 import subprocess
@@ -13,14 +13,14 @@ class Machines:
 
     rate: of what each sends, as tc writes it; 64 KB and 2 ms of it may wait.
     loss: the share of packets that are lost on arrival. cores: of processor time that each may
-    use, by a quota; machines on one core share it equally in any case. After each pause
-    for a quota memory is cold, which costs 1 to 6 ms of processor time. A context manager."""
+    use, by a quota; machines on one core share it equally in any case. The pauses of a quota let
+    memory go cold, and each costs 1 to 6 ms of processor time. A context manager."""
 
     def __init__(self, nodes="ab", mtu=1500, rate=None, loss=None, cores=None):
         self.prefix = f"millrace-bench-{os.getpid()}"
         self.names = {node: f"{self.prefix}-{node}" for node in nodes}
         self.switch = None
-        self.groups = []
+        self.groups = {}
         try:
             self.make(mtu, rate, loss)
             for name in self.names.values():
@@ -69,27 +69,32 @@ class Machines:
                            input=rules, text=True)
 
     def make_group(self, name, cores):
-        period = 10000  # microseconds: short, so that a machine does not stand still for long
-        quota = int(period * cores) if cores else None
-        if os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
-            group = os.path.join("/sys/fs/cgroup", name)
-            settings = {"cpu.max": f"{quota} {period}"}
-        else:
-            group = os.path.join("/sys/fs/cgroup/cpu", name)
-            settings = {"cpu.cfs_period_us": period, "cpu.cfs_quota_us": quota}
+        unified = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+        group = os.path.join("/sys/fs/cgroup" if unified else "/sys/fs/cgroup/cpu", name)
         try:
             os.mkdir(group)
         except OSError:  # in a container that may not; threads share the cores instead of machines
             if cores:
                 raise
             return
-        self.groups.append(group)
-        for setting, value in settings.items() if cores else ():
+        self.groups[name] = group
+        if not cores:
+            return
+        period = 10000  # microseconds: short, so that a machine does not stand still for long
+        quota = int(period * cores)
+        settings = ({"cpu.max": f"{quota} {period}"} if unified else
+                    {"cpu.cfs_period_us": period, "cpu.cfs_quota_us": quota})
+        for setting, value in settings.items():
             with open(os.path.join(group, setting), "w") as file:
                 file.write(str(value))
 
+    def processes_of(self, node):
+        """The file to which a process of this machine writes its number before it begins."""
+        group = self.groups.get(self.names[node])
+        return os.path.join(group, "cgroup.procs") if group else os.devnull
+
     def close(self):
-        for group in self.groups:
+        for group in self.groups.values():
             with contextlib.suppress(OSError):  # a process of it goes on
                 os.rmdir(group)
         for name in [*self.names.values(), *([self.switch] if self.switch else ())]:
@@ -102,13 +107,10 @@ class Machines:
         self.close()
 
     def start(self, node, *command, **streams):
-        name = self.names[node]
-        command = ("ip", "netns", "exec", name) + command
-        for group in self.groups:
-            if os.path.basename(group) == name:  # joined before /sys is another one
-                command = ("sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh",
-                           *command)
-        return subprocess.Popen(command, **streams)
+        # The group is joined before /sys is another one.
+        return subprocess.Popen(
+            ("sh", "-c", f'echo $$ > {self.processes_of(node)} && exec "$@"', "sh",
+             "ip", "netns", "exec", self.names[node], *command), **streams)
 
 
 def address_of(i):

@@ -19,8 +19,8 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 # An interactive zsh in a terminal of its own, in which the list of matches is asked for by ^D-like
-# list-choices; descriptions and files stand in lines of their own. Nothing is typed before the list is
-# there: zsh shows none while input waits.
+# list-choices; descriptions and files stand in lines of their own. Nothing more is typed before the list is
+# there.
 ZSH = """zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell "PS1= PS2= RPS1=; stty -echo; cd $3; fpath=($1 \\$fpath); autoload -Uz compinit; compinit -u -D"

@@ -190,15 +190,15 @@ TEST_F(PaceOfAveragesTest, TakesMoreBeforeTheIterationsOfOneMemberBecomeStale) {
 // More positions than fresh averages need would cost solvers time.
 TEST_F(PaceOfAveragesTest, SpacesPositionsWhileFreshExchangesCostMoreThanItsShare) {
   counters_.members = 4;
-  const Machine dear{.exchanges_per_cpu_second = 50, .iterations_per_second = 100};
-  Run(dear, 20 * kOneSecond);
+  const Machine costly{.exchanges_per_cpu_second = 50, .iterations_per_second = 100};
+  Run(costly, 20 * kOneSecond);
   EXPECT_EQ(pace_.spacing(), 5);  // of 4 * 3.5
   counters_.members = 8;
-  Run(dear, kOneSecond);
+  Run(costly, kOneSecond);
   EXPECT_EQ(pace_.spacing(), 11);
   Run({.idle = 1, .exchanges_per_cpu_second = 50}, 5 * kOneSecond);
   EXPECT_EQ(pace_.spacing(), 0);
-  Run(dear, 20 * kOneSecond);
+  Run(costly, 20 * kOneSecond);
   EXPECT_GT(pace_.spacing(), 0);
   Run({.training = false}, kOneSecond);
   EXPECT_EQ(pace_.spacing(), 0);
