@@ -9,6 +9,8 @@ namespace millrace::sim {
 
 namespace {
 
+constexpr int64_t kSpacing = 5;  // of positions, in iterations of the cluster
+
 // Adds up the progress that operations drop, by weight, and passes them on.
 class DropRecorder : public ChunkExecutor {
  public:
@@ -65,6 +67,11 @@ uint64_t ExchangeFrames(const Exchange& exchange) {
   const auto& sent = exchange.stats().sent;
   return std::accumulate(sent.begin(), sent.begin() + static_cast<size_t>(FrameType::kHeartbeat),
                          uint64_t{0});
+}
+
+void ThrottleAtRandom(double probability, bool spaces, Rng rng, Exchange* exchange) {
+  const bool throttled = rng.Uniform() < probability;
+  exchange->SetThrottled(throttled, rng.Uniform() < 0.5 && spaces ? kSpacing : 0);
 }
 
 std::string ViewText(const View& view) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/rng.h"
 #include "base/threads/range_lock.h"
 #include "exchange/kernels/rules/merge_rule_registry.h"
 #include "exchange/protocol/exchange.h"
@@ -23,6 +24,12 @@ ExchangeConfig TickConfig();
 
 // Number of frames that an exchange has sent, without heartbeats and membership frames.
 uint64_t ExchangeFrames(const Exchange& exchange);
+
+// Ticks for which an exchange stays throttled or unthrottled by ThrottleAtRandom.
+inline constexpr int64_t kThrottleTicks = 32;
+// Throttles the exchange with this probability, in half of the cases with spaced positions
+// (`spaces`: only while solvers train, as Pace does).
+void ThrottleAtRandom(double probability, bool spaces, Rng rng, Exchange* exchange);
 
 // A view in readable form.
 std::string ViewText(const View& view);

@@ -22,9 +22,6 @@ constexpr int64_t kBrokenQuiet = 900;
 // The same where nodes are throttled and send few full-size frames (LinkMonitor::kMissed).
 constexpr int64_t kBrokenQuietIfThrottled = 2700;
 
-constexpr int64_t kThrottleTicks = 32;  // ticks for which a node stays throttled or unthrottled
-constexpr int64_t kSpacing = 5;         // of positions, in half of the throttled times
-
 constexpr uint64_t kTransport = 6, kThrottle = 9, kViewCost = 20;  // random streams
 
 // Length of a position. All chunks except the last have this size.
@@ -114,10 +111,9 @@ bool Simulation::Step(uint16_t id, Failure* failure) {
   const bool rounds = scenario_.damping || scenario_.position_codec != Codec::kFloat32;
   if (!training_ && rounds && !node.flushed()) node.Flush();
   if (tick_ % kThrottleTicks == 0 && scenario_.throttled > 0) {
-    Rng rng(scenario_.seed, {kThrottle, id, static_cast<uint64_t>(tick_)});
-    const bool throttled = rng.Uniform() < scenario_.throttled;
-    const bool spaced = rng.Uniform() < 0.5 && training_;  // as Pace, while solvers train
-    node.exchange().SetThrottled(throttled, spaced ? kSpacing : 0);
+    ThrottleAtRandom(scenario_.throttled, training_,
+                     Rng(scenario_.seed, {kThrottle, id, static_cast<uint64_t>(tick_)}),
+                     &node.exchange());
   }
   const size_t count = node.exchange().Send(room_, now);
   if (scenario_.view_cost > 0 && node.exchange().view().id != before) {

@@ -8,9 +8,7 @@ namespace millrace::sim {
 namespace {
 
 constexpr uint64_t kTree = 7, kThrottle = 15, kPauses = 22, kReports = 23;  // random streams
-constexpr int64_t kThrottleTicks = 32;  // ticks for which a node stays throttled or unthrottled
-constexpr int64_t kSpacing = 5;         // of positions, in half of the throttled times
-constexpr int64_t kPauseTicks = 64;     // ticks for which a solver stays at work or idle
+constexpr int64_t kPauseTicks = 64;  // ticks for which a solver stays at work or idle
 constexpr int64_t kSettleWithin = 6000, kStill = 60;
 
 }  // namespace
@@ -152,9 +150,10 @@ void TreeCluster::Step(uint16_t id) {
 void TreeCluster::Send(Node* node, End* end) {
   if (flushed_) end->exchange->Flush();
   if (options_.throttled > 0 && tick_ % kThrottleTicks == 0) {
-    Rng rng(options_.seed, {kThrottle, end->node, end->segment, static_cast<uint64_t>(tick_)});
-    const bool throttled = rng.Uniform() < options_.throttled;
-    end->exchange->SetThrottled(throttled, rng.Uniform() < 0.5 ? 0 : kSpacing);
+    const std::initializer_list<uint64_t> stream = {kThrottle, end->node, end->segment,
+                                                    static_cast<uint64_t>(tick_)};
+    ThrottleAtRandom(options_.throttled, !flushed_, Rng(options_.seed, stream),
+                     end->exchange.get());
   }
   end->Send(&networks_[end->segment], room_, tick_);
   if (end->exchange->stats().resets != end->resets) end->synced = false;

@@ -3,7 +3,7 @@
 //
 //   MINUTES=30   approximate duration of all runs together
 //   SEED=n       repeats the faults of that seed; default: a new seed each time
-//   ONLY=NAME    one of the runs: udp, packet, udp-key, packet-key or udp-topk
+//   ONLY=NAME    one of the runs, those of the table kModes
 //   EXCEPT="..." kinds of faults to leave out, by their names in the last table
 //   PEER=PYTHON  also trains by PyTorch's DistributedDataParallel with that interpreter, under the
 //                faults of the run udp
@@ -26,10 +26,12 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/files/file.h"
 #include "base/rng.h"
+#include "base/text/names.h"
 #include "test/chaos/program/peer.h"
 #include "test/chaos/program/training.h"
 
@@ -121,10 +123,10 @@ class Chaos {
         peer_(Setting("PEER", "")),
         build_(Setting("BUILD", "build")),
         folder_(StrCat(build_, "/chaos/", seed_)) {
-    const bool known = std::any_of(kModes.begin(), kModes.end(),
-                                   [&](const Mode& mode) { return mode.name == only_; });
-    if (!only_.empty() && !known) {
-      throw Error("ONLY=", only_, ": expected udp, packet, udp-key, packet-key or udp-topk");
+    std::vector<std::string> names;
+    for (const Mode& mode : kModes) names.push_back(mode.name);
+    if (!only_.empty() && std::ranges::find(names, only_) == names.end()) {
+      throw Error("ONLY=", only_, ": expected one of ", Joined(names));
     }
     // Only this process and its children see file systems that are mounted here.
     if (unshare(CLONE_NEWNS) == 0 &&
@@ -160,6 +162,7 @@ class Chaos {
     const bool good = failed == 0 && left == 0 && !interrupted;
     std::cout << "chaos: " << runs << " runs, " << failed << " failed";
     if (!good) std::cout << "; again: make chaos SEED=" << seed_ << " MINUTES=" << minutes_;
+    if (!good && !only_.empty()) std::cout << " ONLY=" << only_;
     std::cout << std::endl;
     return good;
   }
