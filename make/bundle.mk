@@ -1,3 +1,5 @@
+# What is made for other machines: programs for GPUs, a folder with all libraries, Debian packages.
+
 # What a machine needs that has an NVIDIA driver and nothing else. Of the library only what
 # these programs use, so that the libraries of layers and images stay behind.
 bundle_of = $(filter-out $(hdf5_objects),$(filter $(foreach f,$(1),$(BUILD)/obj/src/$(f)/%),$(objects) $(call module_objects,cuda)))
