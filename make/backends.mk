@@ -1,4 +1,4 @@
-# Which backends and processor this build is for: chosen by file, listed in its first lines.
+# Which backends and which processor a build is for. Backends are chosen by file; a build's first lines list them.
 
 CXX := $(if $(shell command -v ccache),ccache )g++
 CUDA ?= auto
@@ -7,10 +7,6 @@ OPENCV ?= auto
 MPI ?= auto
 PYTHON ?= auto
 PYTHON3 ?= $(firstword $(wildcard /usr/bin/python3) python3)
-PCH ?= on
-# For developers: another compiler or library than theirs may warn of what is no error.
-WERROR ?= off
-werror := $(if $(filter on 1,$(WERROR)),-Werror)
 CUDA_HOME ?= /usr/local/cuda
 # The GPUs of this machine, or Hopper. For others the driver compiles PTX when a program starts.
 ifndef CUDA_ARCHS
@@ -19,7 +15,6 @@ ifndef CUDA_ARCHS
 endif
 ptx := compute_$(shell printf '%s\n' 80 $(CUDA_ARCHS:sm_%=%) | sort -n | head -n 1)
 
-# ---- Backends: chosen here by file, listed in the build's first lines. ------
 have_cuda := $(wildcard $(CUDA_HOME)/bin/nvcc)
 have_verbs := $(wildcard /usr/include/rdma/rdma_cma.h)
 have_onnx := $(wildcard /usr/include/onnx/onnx_pb.h)

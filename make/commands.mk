@@ -1,4 +1,4 @@
-# Targets that install packages, call make again for what they need, and run something.
+# Targets that need no rule of the build. They build nothing, or install packages and call make again.
 
 .PHONY: deps
 deps:

@@ -1,5 +1,9 @@
-# How the compiler and the linker are called, and what single folders need.
+# How the compiler and the linker are called, and the flags that single folders need.
 
+PCH ?= on
+# For developers: another compiler or library than theirs may warn of what is no error.
+WERROR ?= off
+werror := $(if $(filter on 1,$(WERROR)),-Werror)
 CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer -fopenmp-simd -fno-math-errno -Wall -Wextra $(werror) -pthread \
   -fPIC -fno-semantic-interposition $(if $(SANITIZE),,-fvisibility-inlines-hidden) \
   -Iinclude -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)

@@ -1,7 +1,7 @@
 # The library, its modules and the program.
 
-# Other flags: compile everything anew. Another list of sources: link anew. Not for goals that build nothing.
-remember = $(if $(filter-out layers links pictures format clean,$(or $(MAKECMDGOALS),all)),$(shell mkdir -p $(BUILD); echo '$(2)' | cmp -s - $(BUILD)/$(1) || echo '$(2)' > $(BUILD)/$(1)))
+# Other flags: compile everything anew. Another list of sources: link anew.
+remember = $(shell mkdir -p $(BUILD); echo '$(2)' | cmp -s - $(BUILD)/$(1) || echo '$(2)' > $(BUILD)/$(1))
 $(call remember,flags.list,$(CXXFLAGS) $(CXXFLAGS_CUDA) $(test_flags) $(PCH) $(plain_folders))
 $(call remember,archs.list,$(CUDA_ARCHS))
 $(call remember,sources.list,$(sort $(objects)))

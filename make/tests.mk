@@ -34,6 +34,7 @@ $(BUILD)/test/$(1)_test: $(objects_of_$(1)) $(test_support) $(BUILD)/libsim.a $(
 	$$(Q)$$(CXX) $$(LDFLAGS) -rdynamic $$(filter %.o,$$^) $(BUILD)/libsim.a $$(link_library) -lgtest $$(LDLIBS) -o $$@
 endef
 $(foreach name,$(test_names) rdma_vm,$(eval $(call test_binary,$(name))))
+
 # Tests of the C API are C files, each compiled as C99 and as C++.
 CC := $(subst g++,gcc,$(subst clang++,clang,$(CXX)))
 c_flags = -pedantic -Wall -Wextra -Werror -O1 -g1 -fPIC -Iinclude -I. -MMD -MP $(if $(SANITIZE),-fsanitize=$(SANITIZE))

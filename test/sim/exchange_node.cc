@@ -69,9 +69,9 @@ uint64_t ExchangeFrames(const Exchange& exchange) {
                          uint64_t{0});
 }
 
-void ThrottleAtRandom(double probability, bool spaces, Rng rng, Exchange* exchange) {
+void ThrottleAtRandom(double probability, bool training, Rng rng, Exchange* exchange) {
   const bool throttled = rng.Uniform() < probability;
-  exchange->SetThrottled(throttled, rng.Uniform() < 0.5 && spaces ? kSpacing : 0);
+  exchange->SetThrottled(throttled, rng.Uniform() < 0.5 && training ? kSpacing : 0);
 }
 
 std::string ViewText(const View& view) {

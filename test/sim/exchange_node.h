@@ -25,11 +25,11 @@ ExchangeConfig TickConfig();
 // Number of frames that an exchange has sent, without heartbeats and membership frames.
 uint64_t ExchangeFrames(const Exchange& exchange);
 
-// Ticks for which an exchange stays throttled or unthrottled by ThrottleAtRandom.
+// Ticks between two calls of ThrottleAtRandom for an exchange.
 inline constexpr int64_t kThrottleTicks = 32;
-// Throttles the exchange with this probability, in half of the cases with spaced positions
-// (`spaces`: only while solvers train, as Pace does).
-void ThrottleAtRandom(double probability, bool spaces, Rng rng, Exchange* exchange);
+// Throttles the exchange with this probability, or ends its throttling. While solvers train, half
+// of the calls space its positions; Pace spaces them only then.
+void ThrottleAtRandom(double probability, bool training, Rng rng, Exchange* exchange);
 
 // A view in readable form.
 std::string ViewText(const View& view);

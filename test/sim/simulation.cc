@@ -111,9 +111,8 @@ bool Simulation::Step(uint16_t id, Failure* failure) {
   const bool rounds = scenario_.damping || scenario_.position_codec != Codec::kFloat32;
   if (!training_ && rounds && !node.flushed()) node.Flush();
   if (tick_ % kThrottleTicks == 0 && scenario_.throttled > 0) {
-    ThrottleAtRandom(scenario_.throttled, training_,
-                     Rng(scenario_.seed, {kThrottle, id, static_cast<uint64_t>(tick_)}),
-                     &node.exchange());
+    const Rng rng(scenario_.seed, {kThrottle, id, static_cast<uint64_t>(tick_)});
+    ThrottleAtRandom(scenario_.throttled, training_, rng, &node.exchange());
   }
   const size_t count = node.exchange().Send(room_, now);
   if (scenario_.view_cost > 0 && node.exchange().view().id != before) {

@@ -150,10 +150,9 @@ void TreeCluster::Step(uint16_t id) {
 void TreeCluster::Send(Node* node, End* end) {
   if (flushed_) end->exchange->Flush();
   if (options_.throttled > 0 && tick_ % kThrottleTicks == 0) {
-    const std::initializer_list<uint64_t> stream = {kThrottle, end->node, end->segment,
-                                                    static_cast<uint64_t>(tick_)};
-    ThrottleAtRandom(options_.throttled, !flushed_, Rng(options_.seed, stream),
-                     end->exchange.get());
+    const Rng rng(options_.seed,
+                  {kThrottle, end->node, end->segment, static_cast<uint64_t>(tick_)});
+    ThrottleAtRandom(options_.throttled, !flushed_, rng, end->exchange.get());
   }
   end->Send(&networks_[end->segment], room_, tick_);
   if (end->exchange->stats().resets != end->resets) end->synced = false;

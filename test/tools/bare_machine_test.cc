@@ -56,7 +56,8 @@ TEST_P(Goals, InstallPackagesBeforeAnythingElse) {
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.output.find("installing: g++ make "), 0u) << result.output;
   // The only line is that of the installation, which has failed.
-  EXPECT_TRUE(MatchesWhole(result.errors, R"(make: \*\*\* \[make/commands.mk:\d+: deps\] Error 100\n)"))
+  EXPECT_TRUE(
+      MatchesWhole(result.errors, R"(make: \*\*\* \[make/commands\.mk:\d+: deps\] Error 100\n)"))
       << result.errors;
   EXPECT_TRUE(MatchesWhole(asked(), "update -qq\ninstall -y [^\n]* g\\+\\+ make [^\n]*\n"))
       << asked();

@@ -3,7 +3,7 @@
 //
 //   MINUTES=30   approximate duration of all runs together
 //   SEED=n       repeats the faults of that seed; default: a new seed each time
-//   ONLY=NAME    one of the runs, those of the table kModes
+//   ONLY=NAME    one of the runs, by its name in the table kModes
 //   EXCEPT="..." kinds of faults to leave out, by their names in the last table
 //   PEER=PYTHON  also trains by PyTorch's DistributedDataParallel with that interpreter, under the
 //                faults of the run udp
