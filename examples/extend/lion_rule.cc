@@ -26,7 +26,7 @@ class LionRule : public millrace::UpdateRule {
 
   std::set<std::string> custom_params() const override { return {"beta1", "beta2"}; }
 
-  void Apply(float rate, bool, const float* gradients, float* weights) override {
+  void Apply(float rate, float, const float* gradients, float* weights) override {
     const float scale = GradientScale(gradients);  // iter_size, clip_gradients
     for (const millrace::UpdateParam& each : params()) {
       if (each.lr_mult == 0) continue;

@@ -108,7 +108,7 @@ class PythonRule : public UpdateRule {
     return keys;
   }
 
-  void Apply(float rate, bool together, const float* gradients, float* weights) override {
+  void Apply(float rate, float look_ahead, const float* gradients, float* weights) override {
     const float scale = GradientScale(gradients);
     const int64_t updates = traits_->counts ? CountUpdate() : 0;
     for (size_t i = 0; i < params().size(); ++i) {
@@ -123,7 +123,7 @@ class PythonRule : public UpdateRule {
         auto& update = py::cast<PyUpdate&>(updates_->get()[py::int_(i)]);
         update.rate = rate * each.lr_mult;
         update.decay = param().weight_decay() * each.decay_mult;
-        update.together = together;
+        update.together = look_ahead > 0;
         update.updates = updates;
         std::transform(gradients + each.offset, gradients + each.offset + each.count,
                        Values(update.gradients, each), [&](float g) { return scale * g; });

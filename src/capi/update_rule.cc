@@ -53,11 +53,11 @@ class TableRule : public UpdateRule, private millrace_rule {
     return {table_->parameters.begin(), table_->parameters.end()};
   }
 
-  void Apply(float rate, bool together, const float* gradients, float* weights) override {
+  void Apply(float rate, float look_ahead, const float* gradients, float* weights) override {
     millrace_update update{};
     update.size = sizeof(update);
     update.gradient_scale = GradientScale(gradients);
-    update.together = together;
+    update.together = look_ahead > 0;
     if (table_->type.counts != 0) update.updates = CountUpdate();
     float* history_of[kMaxSlots] = {};
     update.history = history_of;

@@ -6,6 +6,7 @@
 #include "exchange/protocol/ownership.h"
 #include "segment/net_segment.h"
 #include "simulate/simulation_core.h"
+#include "solver/look_ahead.h"
 
 namespace millrace::inline simulate {
 namespace {
@@ -38,11 +39,17 @@ class ExchangeSimulation : public SimulationCore {
   std::unique_ptr<SimulatedStrategy> StrategyOf(const WorkerWeights& weights) {
     const StrategyPlan& plan = *config().strategy;
     if (const auto* const local = dynamic_cast<const LocalPlan*>(&plan)) {
-      return std::make_unique<SimulatedLocal>(weights, schedule(), local->Merger(), several());
+      return std::make_unique<SimulatedLocal>(weights, schedule(), local->Merger(), LookAhead());
     }
     const auto& hogwild = dynamic_cast<const HogwildPlan&>(plan);
-    return std::make_unique<DeferredStrategy>(weights, schedule(), several(),
+    return std::make_unique<DeferredStrategy>(weights, schedule(), LookAhead(),
                                               hogwild.delay_compensation, hogwild.passes);
+  }
+
+  float LookAhead() const {
+    if (!several()) return 0;
+    return MergeRuleRegistry::Get().MergesOwn(options().rule.name) ? kLookAheadOfMeans
+                                                                   : kLookAheadOfSums;
   }
 
   ExchangeConfig ExchangeOf(uint16_t index, const MergeRuleDescriptor& rule) const {

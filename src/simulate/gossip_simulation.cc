@@ -28,7 +28,7 @@ class GossipSimulation : public SimulationCore {
                       static_cast<int>(sizeof(float)) / (rule_ ? 2 : 1)) {
     MakeWorkers([&](WorkerConfig* worker) {
       worker->make_strategy = [this](WorkerWeights weights) -> std::unique_ptr<SimulatedStrategy> {
-        return std::make_unique<DeferredStrategy>(std::move(weights), schedule(), false);
+        return std::make_unique<DeferredStrategy>(std::move(weights), schedule(), 0);
       };
     });
     const size_t chunks = (weights().size() + chunk_floats_ - 1) / chunk_floats_;

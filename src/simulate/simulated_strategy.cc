@@ -26,11 +26,11 @@ WorkerWeights WeightsOf(const BuiltNet& net, std::vector<float>* weights) {
   return of;
 }
 
-DeferredStrategy::DeferredStrategy(WorkerWeights weights, SharedSchedule* schedule, bool together,
-                                   float lambda, int passes)
+DeferredStrategy::DeferredStrategy(WorkerWeights weights, SharedSchedule* schedule,
+                                   float look_ahead, float lambda, int passes)
     : weights_(std::move(weights)),
       schedule_(*schedule),
-      together_(together),
+      look_ahead_(look_ahead),
       lambda_(lambda),
       passes_(passes),
       read_(weights_.size) {}
@@ -66,13 +66,13 @@ void DeferredStrategy::End(const MergeTime& /*now*/) {
                             read_.data());
     gradients = read_.data();
   }
-  rule_->Apply(rate_, together_, gradients, weights_.data);
+  rule_->Apply(rate_, look_ahead_, gradients, weights_.data);
 }
 
 SimulatedLocal::SimulatedLocal(const WorkerWeights& weights, SharedSchedule* schedule,
-                               MergerConfig config, bool several)
+                               MergerConfig config, float look_ahead)
     : schedule_(*schedule),
-      several_(several),
+      look_ahead_(look_ahead),
       merger_(weights.data, weights.size, std::move(config),
               [size = weights.size](const auto& work) { work(0, size); }),
       gradients_(weights.size) {}
@@ -86,14 +86,11 @@ void SimulatedLocal::Update(float rate, const float* gradients, UpdateRule* rule
 }
 
 void SimulatedLocal::End(const MergeTime& now) {
-  rule_->Apply(rate_, merger_.is_additive() && several_, gradients_.data(), weights());
+  rule_->Apply(rate_, merger_.is_additive() ? look_ahead_ : 0, gradients_.data(), weights());
   merger_.Complete(now);
 }
 
 SimulatedSynchronous::SimulatedSynchronous(WorkerWeights weights, int index, int workers)
-    : DeferredStrategy(std::move(weights), &own_, false),
-      index_(index),
-      workers_(workers),
-      alone_(1) {}
+    : DeferredStrategy(std::move(weights), &own_, 0), index_(index), workers_(workers), alone_(1) {}
 
 }  // namespace millrace::inline simulate

@@ -58,11 +58,10 @@ WorkerWeights WeightsOf(const BuiltNet& net, std::vector<float>* weights);
 // Computes on a copy of the worker's weights, and keeps the gradient until the iteration ends.
 class DeferredStrategy : public SimulatedStrategy {
  public:
-  // `schedule` outlives this object. `together`: the progress of other workers is added to the
-  // worker's weights. `lambda`: of delay compensation (delay_compensation.h), 0 for none; then
-  // `passes` is iter_size.
-  DeferredStrategy(WorkerWeights weights, SharedSchedule* schedule, bool together, float lambda = 0,
-                   int passes = 1);
+  // `schedule` outlives this object. `look_ahead`: as of UpdateRule::Apply. `lambda`: of delay
+  // compensation (delay_compensation.h), 0 for none; then `passes` is iter_size.
+  DeferredStrategy(WorkerWeights weights, SharedSchedule* schedule, float look_ahead,
+                   float lambda = 0, int passes = 1);
 
   float* weights() override { return read_.data(); }
   std::optional<int64_t> Claim(int64_t limit) override;
@@ -78,7 +77,7 @@ class DeferredStrategy : public SimulatedStrategy {
  private:
   const WorkerWeights weights_;
   SharedSchedule& schedule_;
-  const bool together_;
+  const float look_ahead_;
   const float lambda_;
   const int passes_;
   std::vector<float> read_, gradients_;
@@ -90,9 +89,9 @@ class DeferredStrategy : public SimulatedStrategy {
 // Trains on weights of its own, and merges them with the worker's.
 class SimulatedLocal : public SimulatedStrategy {
  public:
-  // `several`: other workers train as well.
+  // `look_ahead`: as of UpdateRule::Apply, where progress is added.
   SimulatedLocal(const WorkerWeights& weights, SharedSchedule* schedule, MergerConfig config,
-                 bool several);
+                 float look_ahead);
 
   float* weights() override { return merger_.weights(); }
   std::optional<int64_t> Claim(int64_t limit) override;
@@ -108,7 +107,7 @@ class SimulatedLocal : public SimulatedStrategy {
 
  private:
   SharedSchedule& schedule_;
-  const bool several_;
+  const float look_ahead_;
   LocalMerger merger_;
   std::vector<float> gradients_;
   float rate_ = 0;

@@ -35,7 +35,7 @@ class ElementRule : public UpdateRule, public RecordableRule {
   }
 
   // The step does not depend on whether others train: it is that of Caffe.
-  void Apply(float rate, bool /*together*/, const float* gradients, float* weights) final {
+  void Apply(float rate, float /*look_ahead*/, const float* gradients, float* weights) final {
     Kernel kernel = Coefficients();
     UpdateNumbers numbers{.rate = rate, .correction = Correction()};
     const float decay = param().weight_decay();
@@ -54,7 +54,7 @@ class ElementRule : public UpdateRule, public RecordableRule {
   }
 
   // On devices.
-  void PrepareUpdate(float rate, bool /*together*/) final {
+  void PrepareUpdate(float rate, float /*look_ahead*/) final {
     gpu_params_->Store({.rate = rate, .correction = Correction()});
   }
   void EnqueueUpdate(const float* gradients, float* weights, const LossGuard& guard) final {

@@ -27,7 +27,7 @@ class IterationUpdate {
   // The rate of the next update.
   void set_rate(float rate) { rate_ = rate; }
   // Before each update: enqueues what differs from the last one.
-  void Prepare() { rule_->PrepareUpdate(rate_, strategy_->together()); }
+  void Prepare() { rule_->PrepareUpdate(rate_, strategy_->look_ahead()); }
   // Enqueues the update's kernels.
   void Enqueue();
   WriteOrder& order() { return strategy_->order(); }

@@ -29,8 +29,8 @@ struct LossGuard {
 class RecordableRule {
  public:
   virtual ~RecordableRule() = default;
-  // Before each update: enqueues the numbers of the next one. `rate`, `together`: as of Apply.
-  virtual void PrepareUpdate(float rate, bool together) = 0;
+  // Before each update: enqueues the numbers of the next one. `rate`, `look_ahead`: as of Apply.
+  virtual void PrepareUpdate(float rate, float look_ahead) = 0;
   // Enqueues the kernels of an update, the same each time. They change nothing if the loss is not
   // finite.
   virtual void EnqueueUpdate(const float* gradients, float* weights, const LossGuard& guard) = 0;

@@ -18,13 +18,20 @@ SgdRule::SgdRule(const UpdateContext& context)
       weight_decay_(param().weight_decay()),
       l1_(param().regularization_type() == "L1") {}
 
-void SgdRule::Apply(float rate, bool together, const float* gradients, float* weights) {
-  StepAll(rate, AheadOf(together), gradients, weights);
+void SgdRule::Apply(float rate, float look_ahead, const float* gradients, float* weights) {
+  StepAll(rate, AheadOf(look_ahead), gradients, weights);
 }
 
-float SgdRule::AheadOf(bool together) const {
-  const bool looks = ahead_ == LookAhead::kAlways || (together && ahead_ == LookAhead::kTogether);
-  return looks ? momentum_ : 0;
+float SgdRule::AheadOf(float look_ahead) const {
+  switch (ahead_) {
+    case LookAhead::kNever:
+      return 0;
+    case LookAhead::kAlways:
+      return momentum_;
+    case LookAhead::kTogether:
+      break;
+  }
+  return look_ahead * momentum_;
 }
 
 // SGD on the host: Hogwild updates under range locks.
@@ -61,8 +68,8 @@ class SgdRuleGpu final : public SgdRule, public RecordableRule {
  public:
   explicit SgdRuleGpu(const UpdateContext& context) : SgdRule(context), gpu_params_(context) {}
 
-  void PrepareUpdate(float rate, bool together) override {
-    gpu_params_.Store({.rate = rate, .ahead = AheadOf(together)});
+  void PrepareUpdate(float rate, float look_ahead) override {
+    gpu_params_.Store({.rate = rate, .ahead = AheadOf(look_ahead)});
   }
   void EnqueueUpdate(const float* gradients, float* weights, const LossGuard& guard) override {
     gpu_params_.UpdateByStored(KernelOf(gradients, weights), weight_decay(), l1(), guard);

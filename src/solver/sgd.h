@@ -10,12 +10,13 @@
 // If several solvers train the same weights, each with its own history, the others change the
 // weights while one computes its gradient. With momentum, the direction of that change is known in
 // advance. Step 4 then uses Nesterov look-ahead,
-//   w = w - (h' + momentum * (h' - h))
-// so that the weights that all solvers read are one step of every history ahead (Hakimi, Barkai,
-// Gabel, Schuster: "Taming Momentum in a Distributed Asynchronous Environment", 2019, there
-// DANA-Slim). Plain momentum oscillates on stale weights: with momentum 0.9 and three solvers in
-// turn, it diverges for curvatures above 0.092 / rate, with look-ahead only above 0.32 / rate.
-// `momentum_lookahead: false` selects plain momentum.
+//   w = w - (h' + look_ahead * momentum * (h' - h))
+// so that with look_ahead = 1 the weights that all solvers read are one step of every history ahead
+// (Hakimi, Barkai, Gabel, Schuster: "Taming Momentum in a Distributed Asynchronous Environment",
+// 2019, there DANA-Slim). Solvers look less far ahead where averages of their progress stand for
+// the steps of the others (look_ahead.h). Plain momentum oscillates on stale weights: with momentum
+// 0.9 and three solvers in turn, it diverges for curvatures above 0.092 / rate, with look-ahead
+// only above 0.32 / rate. `momentum_lookahead: false` selects plain momentum.
 //
 // The rule "Nesterov" is Nesterov's accelerated gradient in Caffe's form: step 4 is always
 //   h' = momentum * h + rate * lr_mult * g
@@ -33,7 +34,7 @@ namespace millrace::inline solver {
 // Everything but the kernels. The subclass for a device has these.
 class SgdRule : public UpdateRule {
  public:
-  void Apply(float rate, bool together, const float* gradients, float* weights) final;
+  void Apply(float rate, float look_ahead, const float* gradients, float* weights) final;
 
  protected:
   // The `type` in the context's parameters is "SGD" or "Nesterov".
@@ -44,7 +45,7 @@ class SgdRule : public UpdateRule {
   virtual void StepAll(float rate, float ahead, const float* gradients, float* weights) = 0;
 
   // SgdStep::ahead of an update.
-  float AheadOf(bool together) const;
+  float AheadOf(float look_ahead) const;
   float momentum() const { return momentum_; }
   float weight_decay() const { return weight_decay_; }
   bool l1() const { return l1_; }

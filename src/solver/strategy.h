@@ -24,8 +24,8 @@ class UpdateBehindPasses {
   virtual ~UpdateBehindPasses() = default;
   // The order of all changes of the strategy's weights.
   virtual WriteOrder& order() = 0;
-  // `together` of UpdateRule::Apply, for the claimed iteration.
-  virtual bool together() const = 0;
+  // `look_ahead` of UpdateRule::Apply, for the claimed iteration.
+  virtual float look_ahead() const = 0;
   // Enqueues what Update does to gradients before the rule is applied, the same work each time, and
   // returns those to apply.
   virtual const float* Corrected(const float* gradients) { return gradients; }

@@ -37,8 +37,9 @@ struct StrategyContext {
   // The processes that a launcher has started to train together; null: this one is alone. Only a
   // synchronous strategy gets any.
   Processes* processes = nullptr;
-  // Whether other machines train these weights at present; null: none does.
-  std::function<bool()> has_peers;
+  // How far other machines that train these weights at present make solvers look ahead
+  // (look_ahead.h); 0: there are none. Null: there are never any.
+  std::function<float()> peers_look_ahead;
   // The state of the merge rule in the snapshot that the run continues; path "": it continues none,
   // or its own part of it is missing. Outlives the strategies.
   ContinuedState state;

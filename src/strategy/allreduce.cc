@@ -90,7 +90,7 @@ void AllreduceStrategy::OnGradients(float* gradients, int64_t begin) {
 
 void AllreduceStrategy::Update(float rate, const float* gradients, UpdateRule* rule) {
   WaitForSums();
-  if (leads_process()) rule->Apply(rate, false, gradients, weights());
+  if (leads_process()) rule->Apply(rate, 0, gradients, weights());
 }
 
 void AllreduceStrategy::Complete() {

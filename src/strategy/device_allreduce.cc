@@ -87,7 +87,7 @@ void DeviceAllreduceStrategy::Update(float rate, const float* gradients, UpdateR
   WaitForSums();
   WaitForDeviceSums();
   replica().order().Write(rule->queue(),
-                          [&] { rule->Apply(rate, false, gradients, replica().data()); });
+                          [&] { rule->Apply(rate, 0, gradients, replica().data()); });
 }
 
 void DeviceAllreduceStrategy::Complete() {
@@ -131,7 +131,7 @@ DeviceMergeStrategy::DeviceMergeStrategy(DeviceTeam* team, int index,
 }
 
 void DeviceMergeStrategy::Update(float rate, const float* gradients, UpdateRule* rule) {
-  Write(compute(), [&] { rule->Apply(rate, together(), gradients, weights()); });
+  Write(compute(), [&] { rule->Apply(rate, look_ahead(), gradients, weights()); });
   Enqueued();
 }
 

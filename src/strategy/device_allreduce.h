@@ -140,7 +140,7 @@ class DeviceMergeStrategy : public DeviceTeamStrategy, private UpdateBehindPasse
 
  private:
   WriteOrder& order() override { return replica().order(); }
-  bool together() const override { return false; }
+  float look_ahead() const override { return 0; }
   void Enqueued() override;
   void Merge();
   float* center() const { return center_.get<float>(); }

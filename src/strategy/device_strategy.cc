@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "device/kernel.h"
+#include "solver/look_ahead.h"
 #include "strategy/delay_compensation.h"
 
 namespace millrace::inline strategy {
@@ -15,10 +16,10 @@ constexpr int64_t kMaxWeightsBehindPasses = int64_t{256} * 8192;
 }  // namespace
 
 DeviceStrategy::DeviceStrategy(DeviceWeights* weights, IterationClock* clock,
-                               std::function<bool()> has_peers, float lambda, int passes)
+                               std::function<float()> peers, float lambda, int passes)
     : weights_(*weights),
       clock_(*clock),
-      has_peers_(std::move(has_peers)),
+      peers_(std::move(peers)),
       strength_(lambda / static_cast<float>(passes)),
       read_(lambda > 0 ? Buffer(weights->device().memory(), weights->size() * sizeof(float))
                        : Buffer()),
@@ -37,8 +38,9 @@ void DeviceStrategy::Update(float rate, const float* gradients, UpdateRule* rule
   // they would stand still for the whole backward pass that the update itself waits for. While no
   // link changes the weights, the update and the next pass are enqueued at once.
   if (weights_.order().IsChangedByOthers(rule->queue())) rule->queue().Synchronize();
-  weights_.order().Write(
-      rule->queue(), [&] { rule->Apply(rate, together(), Corrected(gradients), weights_.data()); });
+  weights_.order().Write(rule->queue(), [&] {
+    rule->Apply(rate, look_ahead(), Corrected(gradients), weights_.data());
+  });
 }
 
 UpdateBehindPasses* DeviceStrategy::behind_passes(std::string* why) {
@@ -48,9 +50,7 @@ UpdateBehindPasses* DeviceStrategy::behind_passes(std::string* why) {
   return nullptr;
 }
 
-bool DeviceStrategy::together() const {
-  return clock_.solvers() > 1 || (has_peers_ && has_peers_());
-}
+float DeviceStrategy::look_ahead() const { return LookAheadOf(clock_, peers_); }
 
 const float* DeviceStrategy::Corrected(const float* gradients) {
   if (read_.bytes() == 0) return gradients;

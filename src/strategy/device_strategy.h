@@ -17,12 +17,11 @@ namespace millrace::inline strategy {
 class DeviceStrategy : public Strategy, private UpdateBehindPasses {
  public:
   // Registers a solver in `clock`, which counts the iterations of all solvers of the run. Both
-  // outlive this object. `has_peers`: whether other machines train the run's weights as well; null:
-  // none does. `lambda`, `passes`: as of HogwildStrategy; memory of the device: one more array of
-  // weights if lambda is not 0. Throws Error if the clock has no room for another solver, and
-  // OutOfMemory.
+  // outlive this object. `peers`, `lambda`, `passes`: as of HogwildStrategy; memory of the device:
+  // one more array of weights if lambda is not 0. Throws Error if the clock has no room for another
+  // solver, and OutOfMemory.
   DeviceStrategy(DeviceWeights* weights, IterationClock* clock,
-                 std::function<bool()> has_peers = nullptr, float lambda = 0, int passes = 1);
+                 std::function<float()> peers = nullptr, float lambda = 0, int passes = 1);
   ~DeviceStrategy() override;
 
   Device& device() const override { return weights_.device(); }
@@ -44,12 +43,12 @@ class DeviceStrategy : public Strategy, private UpdateBehindPasses {
 
  private:
   WriteOrder& order() override { return weights_.order(); }
-  bool together() const override;
+  float look_ahead() const override;
   const float* Corrected(const float* gradients) override;
 
   DeviceWeights& weights_;
   IterationClock& clock_;
-  const std::function<bool()> has_peers_;
+  const std::function<float()> peers_;
   const float strength_;  // of delay compensation
   const Buffer read_;     // the weights at the start of the iteration; empty without
   Queue* queue_ = nullptr;

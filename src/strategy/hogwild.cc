@@ -2,16 +2,17 @@
 
 #include <utility>
 
+#include "solver/look_ahead.h"
 #include "strategy/device_strategy.h"
 #include "strategy/strategy_plans.h"
 
 namespace millrace::inline strategy {
 
-HogwildStrategy::HogwildStrategy(WeightBuffer* weights, std::function<bool()> has_peers,
-                                 float lambda, int passes)
+HogwildStrategy::HogwildStrategy(WeightBuffer* weights, std::function<float()> peers, float lambda,
+                                 int passes)
     : weights_(*weights),
       clock_(weights->clock()),
-      has_peers_(std::move(has_peers)),
+      peers_(std::move(peers)),
       holder_(&weights->locks()),
       slot_(clock_.RegisterSolver()),
       compensation_(lambda, passes, weights->size()) {}
@@ -25,8 +26,8 @@ std::optional<int64_t> HogwildStrategy::Claim(int64_t limit) {
 }
 
 void HogwildStrategy::Update(float rate, const float* gradients, UpdateRule* rule) {
-  const bool together = clock_.solvers() > 1 || (has_peers_ && has_peers_());
-  rule->Apply(rate, together, compensation_.Correct(gradients, weights_.data()), weights_.data());
+  rule->Apply(rate, LookAheadOf(clock_, peers_), compensation_.Correct(gradients, weights_.data()),
+              weights_.data());
 }
 
 // The default strategy: solvers on CPUs share the host's weights, each GPU has a replica.
@@ -47,10 +48,11 @@ StrategyMaker HogwildPlan::Make(const StrategyContext& context) const {
   return [context, lambda = delay_compensation,
           passes = passes](int index) -> std::unique_ptr<Strategy> {
     if (DeviceWeights* const replica = context.ReplicaOf(index)) {
-      return std::make_unique<DeviceStrategy>(replica, &context.weights->clock(), context.has_peers,
-                                              lambda, passes);
+      return std::make_unique<DeviceStrategy>(replica, &context.weights->clock(),
+                                              context.peers_look_ahead, lambda, passes);
     }
-    return std::make_unique<HogwildStrategy>(context.weights, context.has_peers, lambda, passes);
+    return std::make_unique<HogwildStrategy>(context.weights, context.peers_look_ahead, lambda,
+                                             passes);
   };
 }
 

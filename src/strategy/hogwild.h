@@ -14,12 +14,12 @@ namespace millrace::inline strategy {
 
 class HogwildStrategy : public Strategy {
  public:
-  // Registers a solver in the iteration clock of `weights`, which outlive this object. `has_peers`:
-  // whether other machines train these weights as well; null: none does. `lambda`: of delay
-  // compensation (delay_compensation.h), 0 for none; then `passes` is the solver's iter_size. The
-  // weights that an iteration has read are those at its start, although its layers may already see
-  // newer ones. Throws Error if the clock has no room for another solver.
-  explicit HogwildStrategy(WeightBuffer* weights, std::function<bool()> has_peers = nullptr,
+  // Registers a solver in the iteration clock of `weights`, which outlive this object. `peers`:
+  // StrategyContext::peers_look_ahead. `lambda`: of delay compensation (delay_compensation.h), 0
+  // for none; then `passes` is the solver's iter_size. The weights that an iteration has read are
+  // those at its start, although its layers may already see newer ones. Throws Error if the clock
+  // has no room for another solver.
+  explicit HogwildStrategy(WeightBuffer* weights, std::function<float()> peers = nullptr,
                            float lambda = 0, int passes = 1);
   ~HogwildStrategy() override;
 
@@ -33,7 +33,7 @@ class HogwildStrategy : public Strategy {
  private:
   WeightBuffer& weights_;
   IterationClock& clock_;
-  const std::function<bool()> has_peers_;
+  const std::function<float()> peers_;
   UpdateLock holder_;
   const int slot_;
   DelayCompensation compensation_;

@@ -7,6 +7,7 @@
 
 #include "base/threads/range_lock.h"
 #include "proto/part_values.h"
+#include "solver/look_ahead.h"
 #include "strategy/strategy_plans.h"
 
 namespace millrace::inline strategy {
@@ -22,7 +23,7 @@ LocalStrategy::LocalStrategy(WeightBuffer* shared, LocalConfig config, DeviceWei
       clock_(shared->clock()),
       solvers_(config.solvers),
       time_(*config.clock),
-      has_peers_(std::move(config.has_peers)),
+      peers_(std::move(config.peers)),
       replica_(replica),
       copy_(replica ? std::optional<ReplicaCopy>(replica) : std::nullopt),
       holder_(&shared->locks()),
@@ -35,8 +36,8 @@ LocalStrategy::LocalStrategy(WeightBuffer* shared, LocalConfig config, DeviceWei
 
 LocalStrategy::~LocalStrategy() { clock_.ReleaseSolver(slot_); }
 
-bool LocalStrategy::HasPeers() const {
-  return clock_.solvers() > 1 || (has_peers_ && has_peers_());
+float LocalStrategy::look_ahead() const {
+  return merger_.is_additive() ? LookAheadOf(clock_, peers_) : 0;
 }
 
 MergeTime LocalStrategy::Now(int completing) const {
@@ -46,7 +47,7 @@ MergeTime LocalStrategy::Now(int completing) const {
 }
 
 void LocalStrategy::Update(float rate, const float* gradients, UpdateRule* rule) {
-  Write(&rule->queue(), [&] { rule->Apply(rate, together(), gradients, weights()); });
+  Write(&rule->queue(), [&] { rule->Apply(rate, look_ahead(), gradients, weights()); });
 }
 
 void LocalStrategy::Write(Queue* queue, const std::function<void()>& write) {
@@ -107,7 +108,8 @@ MergeSettings MergeSettingsOf(const caffe::StrategyParameter& strategy, const Pa
     if (settings.rule == MergeSettings::Rule::kAverage) settings.share = of_rule.at("share");
     if (settings.rule == MergeSettings::Rule::kElastic) settings.pull = of_rule.at("pull");
   }
-  if (settings.rule != MergeSettings::Rule::kAdditive && (settings.fetch > 0 || settings.push > 0)) {
+  if (settings.rule != MergeSettings::Rule::kAdditive &&
+      (settings.fetch > 0 || settings.push > 0)) {
     throw FieldError("strategy.param",
                      "fetch and push are for the merge rule additive, expected a "
                      "sync_condition for the merge rule ",
@@ -142,7 +144,7 @@ StrategyMaker LocalPlan::Make(const StrategyContext& context) const {
     LocalConfig config(Merger());
     config.solvers = context.solvers;
     config.clock = context.clock;
-    config.has_peers = context.has_peers;
+    config.peers = context.peers_look_ahead;
     auto strategy = std::make_unique<LocalStrategy>(context.weights, std::move(config),
                                                     context.ReplicaOf(index));
     if (context.state.run != nullptr) strategy->RestoreState(context.state.OfSolver(index));

@@ -23,8 +23,8 @@ struct LocalConfig : MergerConfig {
 
   // Solvers that share the weights at least: those of this process.
   int solvers = 1;
-  const Clock* clock = nullptr;     // outlives the strategy
-  std::function<bool()> has_peers;  // as of HogwildStrategy
+  const Clock* clock = nullptr;  // outlives the strategy
+  std::function<float()> peers;  // StrategyContext::peers_look_ahead
 };
 
 class LocalStrategy : public Strategy, private UpdateBehindPasses {
@@ -57,15 +57,14 @@ class LocalStrategy : public Strategy, private UpdateBehindPasses {
   void ForShared(const std::function<void(int64_t begin, int64_t count)>& work);
   // `completing`: iterations that the clock does not count yet.
   MergeTime Now(int completing) const;
-  bool HasPeers() const;
   WriteOrder& order() override { return replica_->order(); }
-  bool together() const override { return merger_.is_additive() && HasPeers(); }
+  float look_ahead() const override;
 
   WeightBuffer& shared_;
   IterationClock& clock_;
   const int solvers_;
   const Clock& time_;
-  const std::function<bool()> has_peers_;
+  const std::function<float()> peers_;
   DeviceWeights* const replica_;     // may be null
   std::optional<ReplicaCopy> copy_;  // of replica_
   UpdateLock holder_;

@@ -191,7 +191,7 @@ void PairAveraging::Prepare(UpdateRule* rule) {
 }
 
 void PairAveraging::Update(float rate, const float* gradients, UpdateRule* rule) {
-  Write(&rule->queue(), [&] { rule->Apply(rate, together(), gradients, weights()); });
+  Write(&rule->queue(), [&] { rule->Apply(rate, look_ahead(), gradients, weights()); });
 }
 
 void PairAveraging::Write(Queue* queue, const std::function<void()>& write) {

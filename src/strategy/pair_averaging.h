@@ -114,7 +114,7 @@ class PairAveraging : public Strategy, private UpdateBehindPasses {
  private:
   WriteOrder& order() override { return replica_->order(); }
   // Each solver's progress counts 1 / N in the mean, so that momentum need not look ahead.
-  bool together() const override { return false; }
+  float look_ahead() const override { return 0; }
   bool IsDue();
   // Copies the weights to own_.
   void ReadOwn();

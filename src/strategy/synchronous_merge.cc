@@ -56,7 +56,7 @@ SynchronousMergeStrategy::SynchronousMergeStrategy(AllreduceTeam* team, int inde
 }
 
 void SynchronousMergeStrategy::Update(float rate, const float* gradients, UpdateRule* rule) {
-  rule->Apply(rate, false, gradients, weights());
+  rule->Apply(rate, 0, gradients, weights());
   merges_ = claimed() % config_.every == 0 || claimed_last();
   if (merges_) WaitForSums();
 }

@@ -226,7 +226,9 @@ class TrainRun {
 
   StrategyContext ContextOfStrategies() {
     StrategyContext context = setup_.ContextOfStrategies();
-    context.has_peers = [this] { return cluster_ && !cluster_->cluster().alone(); };
+    context.peers_look_ahead = [this] {
+      return cluster_ ? PeersLookAhead(cluster_->cluster(), setup_.node_config->plan) : 0;
+    };
     context.stopped = [this] { return stop_.stop.load(); };
     return context;
   }

@@ -129,7 +129,7 @@ TEST(DeviceAllreduceTest, TheErrorOfOneSolverEndsTheOthersAndNamesIt) {
 class NoRule : public UpdateRule {
  public:
   explicit NoRule(Queue* queue) : UpdateRule({{}, {}, 0, queue}, 0) {}
-  void Apply(float, bool, const float*, float*) override {}
+  void Apply(float, float, const float*, float*) override {}
 };
 
 // The sums wait for the second solver, which never comes. The first one fails, and then frees its

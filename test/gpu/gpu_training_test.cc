@@ -135,7 +135,7 @@ const RegisterLayer<HostLayer> host_layer("ProcessorOnly", DeviceType::kCpu);
 class HostRule : public UpdateRule {
  public:
   explicit HostRule(const UpdateContext& context) : UpdateRule(context, 0) {}
-  void Apply(float, bool, const float*, float*) override {}
+  void Apply(float, float, const float*, float*) override {}
 };
 const RegisterUpdateRule<HostRule> host_rule("HostOnly", DeviceType::kCpu);
 

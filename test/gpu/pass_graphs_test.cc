@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "data/data_service.h"
+#include "solver/look_ahead.h"
 #include "solver/solver.h"
 #include "test/gpu/gpu_support.h"
 #include "test/support/eventually.h"
@@ -98,7 +99,7 @@ struct GraphTrainer {
   std::string between_;  // layers behind 'pool', in place
   caffe::SolverParameter solver_ = Workspace::Solver(1000);
   GraphUse use_ = GraphUse::kAuto;
-  std::function<bool()> peers_;
+  std::function<float()> peers_;
   float lambda_ = 0;                  // of delay compensation
   DeviceWeights* replica_ = nullptr;  // of the run
   FakeGraphs& graphs_ = FakeGraphs::Get();
@@ -168,9 +169,11 @@ TEST_P(PassGraphRuns, UpdateAsWithoutGraphsByEachRule) {
 // Other solvers come and go: momentum looks ahead while there are some.
 TEST_P(PassGraphRuns, LookAheadWhileOthersTrain) {
   const auto train = [&](bool as_graphs) {
-    bool together = false;
-    peers_ = [&] { return together; };
-    return Train(as_graphs, 20, [&](int iteration, Solver*) { together = iteration / 4 % 2 == 1; });
+    float look_ahead = 0;
+    peers_ = [&] { return look_ahead; };
+    return Train(as_graphs, 20, [&](int iteration, Solver*) {
+      look_ahead = iteration / 4 % 2 == 1 ? kLookAheadOfMeans : 0;
+    });
   };
   const Trained ordinary = train(false);
   EXPECT_EQ(train(true), ordinary);

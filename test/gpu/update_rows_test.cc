@@ -43,7 +43,8 @@ class Updates {
   void Apply(int iteration) {
     queue_->Synchronize();
     Set(gradients_, 1 + iteration);
-    rule_->Apply(0.1f, iteration % 2, gradients_.get<float>(), weights_.get<float>());
+    rule_->Apply(0.1f, static_cast<float>(iteration % 2), gradients_.get<float>(),
+                 weights_.get<float>());
   }
   Floats Weights() {
     queue_->Synchronize();
@@ -128,7 +129,7 @@ TEST(UpdateRowsTest, NeedOneLaunchAndThreeMoreIfTheSolverClips) {
 class CountingRule : public UpdateRule {
  public:
   explicit CountingRule(const UpdateContext& context) : UpdateRule(context, 1) {}
-  void Apply(float, bool, const float*, float* weights) override {
+  void Apply(float, float, const float*, float* weights) override {
     EnqueueKernel(
         queue(), [](float* history, float* weight) { *weight = *history += 1; }, history(0),
         weights);

@@ -88,7 +88,8 @@ class Trainer {
       net_->Backward();
       loss += net_->Loss();
     }
-    rule_->Apply(0.05f, iteration % 2, net_->gradients(), weights_.get<float>());
+    rule_->Apply(0.05f, static_cast<float>(iteration % 2), net_->gradients(),
+                 weights_.get<float>());
     net_->EndIteration();
     return loss;
   }

@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "exchange/protocol/damping.h"
+#include "solver/look_ahead.h"
 #include "test/sim/cluster.h"
 #include "test/support/support.h"
 
@@ -19,8 +20,9 @@ namespace {
 // turn. `steps[i]` is the rate times the curvature h of the weights i + n * steps.size().
 struct Problem {
   uint16_t nodes = 2;
-  double speed = 1;    // link speed: sweeps that a node's link carries per step of the node
-  float momentum = 0;  // with look-ahead, as solvers use it (solver/sgd.h)
+  double speed = 1;  // link speed: sweeps that a node's link carries per step of the node
+  float momentum = 0;
+  float look_ahead = kLookAheadOfSums;  // solver/look_ahead.h
   std::vector<float> steps;
   bool damping = true;
   // Above 0: each node trains on weights of its own, and merges them after so many steps.
@@ -50,7 +52,7 @@ class Descent {
       float error = weights[i] - 1;
       if (problem_.noise > 0) error += problem_.noise * rng_.Gaussian();
       const float v = m * velocity_[i] - scale * problem_.steps[i % problem_.steps.size()] * error;
-      weights[i] += v + m * (v - velocity_[i]);
+      weights[i] += v + problem_.look_ahead * m * (v - velocity_[i]);
       velocity_[i] = v;
     }
     if (problem_.period == 0) return 0;
@@ -203,6 +205,7 @@ TEST(Convex, NodesThatAverageLearnAsOneAtTheSumOfTheirRates) {
     return Descend({.nodes = nodes,
                     .speed = speed,
                     .momentum = 0.9f,
+                    .look_ahead = averages ? kLookAheadOfMeans : kLookAheadOfSums,
                     .steps = {sum / static_cast<float>(nodes)},
                     .damping = damping,
                     .averages = averages},
@@ -218,9 +221,29 @@ TEST(Convex, NodesThatAverageLearnAsOneAtTheSumOfTheirRates) {
         EXPECT_EQ(course.replicas, 0);
       }
     }
+    for (const double speed : {3.0, 10.0}) {
+      EXPECT_LE(descend(nodes, speed, 0.9f, true, false).at_end, 1e-4) << nodes << ", " << speed;
+    }
     EXPECT_GT(descend(nodes, 3, 0.04f, false, true).at_end, 0.001);
     EXPECT_GT(descend(nodes, 1, nodes == 16 ? 0.2f : 0.3f, false, false).farthest, 100);
   }
+}
+
+// Where each node's own steps stand for those of the others until they are averaged, the whole
+// look-ahead takes them too far.
+TEST(Convex, NodesThatAverageBearLongerStepsIfTheyLookLessFarAhead) {
+  const auto farthest = [](float look_ahead) {
+    return Descend({.nodes = 3,
+                    .speed = 3,
+                    .momentum = 0.9f,
+                    .look_ahead = look_ahead,
+                    .steps = {0.3f},
+                    .averages = true},
+                   200)
+        .farthest;
+  };
+  EXPECT_LE(farthest(kLookAheadOfMeans), 2);
+  EXPECT_GT(farthest(kLookAheadOfSums), 100);
 }
 
 // On fast links, too, several nodes bear nearly the steps that one node bears. Without damping they

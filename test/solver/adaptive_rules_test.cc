@@ -107,7 +107,7 @@ void CompareWithScalars(const std::string& settings, Rng* rng) {
   for (int iteration = 0; iteration < 7; ++iteration) {
     const std::vector<float> gradients = parameters.Random(rng);
     const float rate = 0.1f / static_cast<float>(1 + iteration);
-    rule->Apply(rate, iteration % 2 == 1, gradients.data(), weights.data());
+    rule->Apply(rate, static_cast<float>(iteration % 2), gradients.data(), weights.data());
     double squares = 0;
     for (const float g : gradients) squares += double{g} * g;
     const double norm = std::sqrt(squares), limit = param.clip_gradients();
@@ -163,10 +163,10 @@ TEST(AdaptiveRules, TakeTheStepsOfAHandCalculation) {
     const auto rule =
         UpdateRuleRegistry::Get().Create(Param(settings), {{"w", {1}, 0, 1, 1, 1}}, 1);
     float weight = 0, gradient = 3;
-    rule->Apply(1, false, &gradient, &weight);
+    rule->Apply(1, 0, &gradient, &weight);
     EXPECT_NEAR(-weight, expected.first, 1e-5);
     weight = 0, gradient = 4;
-    rule->Apply(1, false, &gradient, &weight);
+    rule->Apply(1, 0, &gradient, &weight);
     EXPECT_NEAR(-weight, expected.second, 1e-5);
   }
 }
@@ -182,7 +182,7 @@ TEST(AdaptiveRules, KeepTheHistoryOfCaffeInItsOrder) {
     std::vector<float> weights = parameters.Random(&rng);
     std::vector<float> gradients(parameters.size);
     gradients[parameters.params[1].offset + 4] = 2;
-    rule->Apply(0.1f, false, gradients.data(), weights.data());
+    rule->Apply(0.1f, 0, gradients.data(), weights.data());
     History history;
     rule->ExportHistory(&history);
     ASSERT_EQ(history.size(), 3 * slots);
@@ -237,7 +237,7 @@ double AdamStepAfter(std::optional<int64_t> said, int64_t iteration) {
   rule->ImportHistory(history, "x.solverstate", iteration);
   const float gradient = 1;
   float weight = 0;
-  rule->Apply(1, false, &gradient, &weight);
+  rule->Apply(1, 0, &gradient, &weight);
   return -weight;
 }
 
@@ -259,7 +259,7 @@ TEST(Adam, AloneSavesTheNumberOfItsUpdates) {
     const auto rule = parameters.Rule(SettingsOf(name));
     std::vector<float> arrays(parameters.size);
     History history;
-    for (int i = 0; i < 2; ++i) rule->Apply(0.1f, false, arrays.data(), arrays.data());
+    for (int i = 0; i < 2; ++i) rule->Apply(0.1f, 0, arrays.data(), arrays.data());
     rule->ExportHistory(&history);
     EXPECT_EQ(history[0].has_updates(), name == "Adam") << name;
     EXPECT_EQ(history[0].updates(), name == "Adam" ? 2 : 0) << name;
@@ -297,7 +297,7 @@ TEST(AdaptiveRules, ChangeWeightsInTheBlocksOfALock) {
     UpdateLock lock(&locks);
     const auto rule = parameters.Rule(SettingsOf(name));
     rule->LockWith(&lock);
-    rule->Apply(0.1f, false, gradients.data(), locked.data());
+    rule->Apply(0.1f, 0, gradients.data(), locked.data());
     for (const UpdateParam& each : parameters.params) {
       for (int64_t i = each.offset; i < each.offset + each.count; ++i) {
         ASSERT_NEAR(weights[i], locked[i], 1e-6) << i;
@@ -317,7 +317,7 @@ TEST(AdaptiveRules, DescendOnWeightsThatTwoThreadsShare) {
       std::vector<float> gradients(kCount);  // of sum(w^2) / 2
       for (int i = 0; i < 300; ++i) {
         HogwildReadWeights(kCount, weights.data(), gradients.data());
-        rule->Apply(name == "AdaDelta" ? 1 : 0.02f, true, gradients.data(), weights.data());
+        rule->Apply(name == "AdaDelta" ? 1 : 0.02f, 1, gradients.data(), weights.data());
       }
     };
     std::thread one(descend), other(descend);

@@ -57,8 +57,12 @@ class Reference {
         weights_(weights.begin(), weights.end()),
         history_(weights.size()) {}
 
-  void Apply(double rate, bool together, const std::vector<float>& gradients) {
-    const bool ahead = param_.type() == "Nesterov" || (together && param_.momentum_lookahead());
+  void Apply(double rate, double look_ahead, const std::vector<float>& gradients) {
+    if (param_.type() == "Nesterov") {
+      look_ahead = 1;
+    } else if (!param_.momentum_lookahead()) {
+      look_ahead = 0;
+    }
     std::vector<double> g(gradients.begin(), gradients.end());
     Clip(&g);
     for (const UpdateParam& p : parameters_.params) {
@@ -69,7 +73,7 @@ class Reference {
         g[i] += param_.weight_decay() * p.decay_mult * (l1 ? (w > 0) - (w < 0) : w);
         const double before = history_[i], momentum = param_.momentum();
         history_[i] = momentum * before + rate * p.lr_mult * g[i];
-        weights_[i] -= ahead ? (1 + momentum) * history_[i] - momentum * before : history_[i];
+        weights_[i] -= history_[i] + look_ahead * momentum * (history_[i] - before);
       }
     }
   }
@@ -96,6 +100,8 @@ std::unique_ptr<UpdateRule> RuleOf(const caffe::SolverParameter& param,
   return UpdateRuleRegistry::Get().Create(param, params, size);
 }
 
+constexpr float kLookAheads[] = {0, 1, 0.3f};
+
 void CompareWithReference(const caffe::SolverParameter& param, Rng* rng) {
   const SgdParameters parameters = ThreeParameters({1, 2, 0.5f}, {1, 0, 2});
   std::vector<float> weights = RandomArray(parameters, rng);
@@ -104,9 +110,9 @@ void CompareWithReference(const caffe::SolverParameter& param, Rng* rng) {
   for (int iteration = 0; iteration < 6; ++iteration) {
     const std::vector<float> gradients = RandomArray(parameters, rng);
     const float rate = 0.2f / static_cast<float>(1 + iteration);
-    const bool together = iteration / 2 == 1;  // the other solvers come and go
-    rule->Apply(rate, together, gradients.data(), weights.data());
-    reference.Apply(rate, together, gradients);
+    const float look_ahead = kLookAheads[iteration / 2];  // the other solvers come and go
+    rule->Apply(rate, look_ahead, gradients.data(), weights.data());
+    reference.Apply(rate, look_ahead, gradients);
   }
   for (int64_t i = 0; i < parameters.size; ++i) {
     ASSERT_NEAR(weights[i], reference.weights()[i], 2e-5) << "weight " << i;
@@ -170,7 +176,7 @@ TEST(Sgd, ClipsByTheNormOverAllParametersBeforeItNormalises) {
   const auto rule = RuleOf(SgdParam("clip_gradients: 1 iter_size: 2"), params, 32);
   std::vector<float> gradients(32), weights(32);
   gradients[0] = 3, gradients[16] = 4;
-  rule->Apply(1, false, gradients.data(), weights.data());
+  rule->Apply(1, 0, gradients.data(), weights.data());
   EXPECT_FLOAT_EQ(weights[0], -0.3f);
   EXPECT_FLOAT_EQ(weights[16], -0.4f);
 }
@@ -186,7 +192,7 @@ TEST(Sgd, NeverTouchesParametersWithALrMultOfZero) {
   for (int64_t i = 0; i < frozen.count; ++i) gradients[frozen.offset + i] = NAN;
   const auto rule = RuleOf(SgdParam("momentum: 0.9 weight_decay: 0.1 clip_gradients: 1"),
                            parameters.params, parameters.size);
-  rule->Apply(0.1f, false, gradients.data(), weights.data());
+  rule->Apply(0.1f, 0, gradients.data(), weights.data());
   for (int64_t i = 0; i < frozen.count; ++i) {
     EXPECT_EQ(weights[frozen.offset + i], before[frozen.offset + i]);
   }
@@ -200,7 +206,7 @@ TEST(Sgd, LeavesTheGradientsAndThePaddingAlone) {
   std::vector<float> weights = RandomArray(parameters, &rng);
   std::vector<float> gradients(parameters.size, 1.0f);
   const auto rule = RuleOf(SgdParam("momentum: 0.9"), parameters.params, parameters.size);
-  rule->Apply(0.1f, false, gradients.data(), weights.data());
+  rule->Apply(0.1f, 0, gradients.data(), weights.data());
   EXPECT_EQ(gradients, std::vector<float>(parameters.size, 1.0f));
   std::vector<bool> used(parameters.size);
   for (const UpdateParam& p : parameters.params) {
@@ -239,7 +245,7 @@ TEST(UpdateRule, ExportsOneBlobPerParameterInTheirOrderAndShape) {
   const auto rule = RuleOf(SgdParam("momentum: 0.9"), parameters.params, parameters.size);
   std::vector<float> weights(parameters.size), gradients(parameters.size);
   gradients[parameters.params[1].offset + 2] = 1;
-  rule->Apply(0.5f, false, gradients.data(), weights.data());
+  rule->Apply(0.5f, 0, gradients.data(), weights.data());
   History history;
   rule->ExportHistory(&history);
   ASSERT_EQ(history.size(), 3);

@@ -29,7 +29,7 @@ class SumsRule : public UpdateRule {
 
   std::set<std::string> custom_params() const override { return {"gain", "sign"}; }
 
-  void Apply(float rate, bool, const float* gradients, float* weights) override {
+  void Apply(float rate, float, const float* gradients, float* weights) override {
     const float scale = GradientScale(gradients);
     for (const UpdateParam& each : params()) {
       ForBlocks(each, weights, [&](int64_t begin, int64_t count) {
@@ -73,7 +73,7 @@ TEST(OwnUpdateRule, ReadsItsParametersFromTheSolverFile) {
   const auto rule = RuleOf("custom_param { key: 'gain' value: '3' }", 2);
   const float gradients[] = {1, -2};
   float weights[] = {0, 0};
-  rule->Apply(0.5f, false, gradients, weights);
+  rule->Apply(0.5f, 0, gradients, weights);
   EXPECT_EQ(weights[0], -1.5f);
   EXPECT_EQ(weights[1], 3.0f);
 }
@@ -136,7 +136,7 @@ TEST(OwnUpdateRule, ChangesWeightsInBlocksUnderALock) {
   RangeLock locks(weights.data());
   const auto rule = RuleOf("", kCount);
   const auto blocks = [&] { return dynamic_cast<SumsRule&>(*rule).blocks_; };
-  rule->Apply(1, false, gradients.data(), weights.data());
+  rule->Apply(1, 0, gradients.data(), weights.data());
   EXPECT_EQ(blocks().size(), 1u);  // nobody to lock against
   UpdateLock lock(&locks);
   rule->LockWith(&lock);
@@ -146,7 +146,7 @@ TEST(OwnUpdateRule, ChangesWeightsInBlocksUnderALock) {
   ASSERT_TRUE(exchange.TryLock(weights.data() + 5000, 16));
   std::atomic<bool> done{false};
   std::thread solver([&] {
-    rule->Apply(1, false, gradients.data(), weights.data());
+    rule->Apply(1, 0, gradients.data(), weights.data());
     done = true;
   });
   for (int i = 0; i < 100 && !done; ++i) std::this_thread::yield();
@@ -167,8 +167,8 @@ TEST(OwnUpdateRule, OfANameThatThereIsAlreadyIsReported) {
   class Doubled : public SumsRule {
    public:
     using SumsRule::SumsRule;
-    void Apply(float rate, bool together, const float* gradients, float* weights) override {
-      SumsRule::Apply(2 * rate, together, gradients, weights);
+    void Apply(float rate, float look_ahead, const float* gradients, float* weights) override {
+      SumsRule::Apply(2 * rate, look_ahead, gradients, weights);
     }
   };
   const RegisterUpdateRule<SumsRule> sums("TestTwice", DeviceType::kCpu);
@@ -181,7 +181,7 @@ TEST(OwnUpdateRule, OfANameThatThereIsAlreadyIsReported) {
   const auto rule = UpdateRuleRegistry::Get().Create(param, {{"w", {1}, 0, 1, 1, 1}}, 1);
   const float gradient = 1;
   float weight = 0;
-  rule->Apply(1, false, &gradient, &weight);
+  rule->Apply(1, 0, &gradient, &weight);
   EXPECT_EQ(weight, -1);  // the first one
 }
 

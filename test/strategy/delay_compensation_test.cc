@@ -40,7 +40,7 @@ TEST(DelayCompensation, OfNoneReturnsTheGradientItself) {
 class PlainRule : public UpdateRule {
  public:
   explicit PlainRule(int64_t size) : UpdateRule({{}, {}, size}, 0), size_(size) {}
-  void Apply(float rate, bool, const float* gradients, float* weights) override {
+  void Apply(float rate, float, const float* gradients, float* weights) override {
     for (int64_t i = 0; i < size_; ++i) weights[i] -= rate * gradients[i];
   }
 

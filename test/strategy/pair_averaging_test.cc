@@ -20,8 +20,8 @@ namespace {
 class PairAveragingPlainRule : public UpdateRule {
  public:
   explicit PairAveragingPlainRule(int64_t size) : UpdateRule({{}, {}, size}, 0), size_(size) {}
-  void Apply(float rate, bool together, const float* gradients, float* weights) override {
-    EXPECT_FALSE(together);
+  void Apply(float rate, float look_ahead, const float* gradients, float* weights) override {
+    EXPECT_EQ(look_ahead, 0);
     for (int64_t i = 0; i < size_; ++i) weights[i] -= rate * gradients[i];
   }
 

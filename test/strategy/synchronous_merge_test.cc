@@ -49,7 +49,7 @@ struct Model {
 class SynchronousMergePlainRule : public UpdateRule {
  public:
   explicit SynchronousMergePlainRule(int64_t size) : UpdateRule({{}, {}, size}, 0) {}
-  void Apply(float rate, bool /*together*/, const float* gradients, float* weights) override {
+  void Apply(float rate, float /*look_ahead*/, const float* gradients, float* weights) override {
     weights[0] -= rate * gradients[0];
   }
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/rng.h"
+#include "solver/look_ahead.h"
 #include "solver/strategy_plan.h"
 #include "test/support/fake_clock.h"
 #include "test/support/strategy_parts.h"
@@ -21,12 +22,12 @@ namespace {
 class PlainRule : public UpdateRule {
  public:
   explicit PlainRule(int64_t size) : UpdateRule({{}, {}, size}, 0), size_(size) {}
-  void Apply(float rate, bool together, const float* gradients, float* weights) override {
-    together_ = together;
+  void Apply(float rate, float look_ahead, const float* gradients, float* weights) override {
+    look_ahead_ = look_ahead;
     for (int64_t i = 0; i < size_; ++i) weights[i] -= rate * gradients[i];
   }
 
-  bool together_ = false;
+  float look_ahead_ = 0;
 
  private:
   const int64_t size_;
@@ -126,7 +127,7 @@ TEST(Local, WithTheElasticRuleIsEasgd) {
     EXPECT_NEAR(workers[turn]->w(), x[turn], 1e-5);
     EXPECT_NEAR(shared->data()[0], center, 1e-5);
   }
-  EXPECT_FALSE(workers[0]->rule.together_);
+  EXPECT_EQ(workers[0]->rule.look_ahead_, 0);
 }
 
 // EAMSGD of the same paper, algorithm 2: v = m v - rate g(x + m v); x = x + v. The solver's weights
@@ -250,19 +251,19 @@ TEST(Local, CountsWhatItHasNotPushed) {
 
 TEST(Local, MomentumLooksAheadOnlyWhereTheProgressOfSeveralAddsUp) {
   const auto shared = Weights(1, 1);
-  bool has_peers = false;
+  float peers = 0;
   LocalConfig config = EverySteps(3);
-  config.has_peers = [&] { return has_peers; };
+  config.peers = [&] { return peers; };
   Worker worker(shared.get(), std::move(config));
   worker.Step(0.1f, 0);
-  EXPECT_FALSE(worker.rule.together_);
-  has_peers = true;
+  EXPECT_EQ(worker.rule.look_ahead_, 0);
+  peers = kLookAheadOfMeans;
   worker.Step(0.1f, 0);
-  EXPECT_TRUE(worker.rule.together_);
-  has_peers = false;
+  EXPECT_EQ(worker.rule.look_ahead_, kLookAheadOfMeans);
+  peers = 0;
   Worker other(shared.get(), EverySteps(3));
   worker.Step(0.1f, 0);
-  EXPECT_TRUE(worker.rule.together_);
+  EXPECT_EQ(worker.rule.look_ahead_, kLookAheadOfSums);
 }
 
 // Keeps what a condition is told.

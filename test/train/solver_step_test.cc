@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "data/data_service.h"
+#include "solver/look_ahead.h"
 #include "solver/solver.h"
 #include "strategy/hogwild.h"
 #include "test/support/fake_clock.h"
@@ -115,31 +116,30 @@ TEST(HogwildStrategy, FreesItsSolverAtItsEnd) {
 class LockProbe : public UpdateRule {
  public:
   explicit LockProbe(int64_t size) : UpdateRule({{}, {}, size}, 0) {}
-  void Apply(float, bool together, const float*, float*) override { together_ = together; }
+  void Apply(float, float look_ahead, const float*, float*) override { look_ahead_ = look_ahead; }
   bool locks() const { return lock() != nullptr; }
 
-  bool together_ = false;
+  float look_ahead_ = 0;
 };
 
-TEST(HogwildStrategy, LocksAgainstExchangesAndSaysWhetherOthersTrain) {
+TEST(HogwildStrategy, LocksAgainstExchangesAndSaysHowFarToLookAhead) {
   Workspace work;
   OwnLoop loop(work.Write("run", Workspace::Solver(3)));
   const auto weights = loop.NewWeights();
   LockProbe rule(weights->size());
-  bool has_peers = false;
-  HogwildStrategy strategy(weights.get(), [&] { return has_peers; });
+  float peers = 0;
+  HogwildStrategy strategy(weights.get(), [&] { return peers; });
   EXPECT_FALSE(rule.locks());
   strategy.Prepare(&rule);
   EXPECT_TRUE(rule.locks());
   strategy.Update(1, nullptr, &rule);
-  EXPECT_FALSE(rule.together_);
-  has_peers = true;
+  EXPECT_EQ(rule.look_ahead_, 0);
+  peers = kLookAheadOfMeans;
   strategy.Update(1, nullptr, &rule);
-  EXPECT_TRUE(rule.together_);
-  has_peers = false;
-  HogwildStrategy other(weights.get());
+  EXPECT_EQ(rule.look_ahead_, kLookAheadOfMeans);
+  HogwildStrategy other(weights.get());  // steps of one process add up
   strategy.Update(1, nullptr, &rule);
-  EXPECT_TRUE(rule.together_);
+  EXPECT_EQ(rule.look_ahead_, kLookAheadOfSums);
 }
 
 // Counts what it receives.

@@ -14,6 +14,7 @@
 #include "cluster/name_watch.h"
 #include "cluster/start_check.h"
 #include "proto/parse.h"
+#include "solver/look_ahead.h"
 #include "solver/rate_scale.h"
 #include "solver/solver.h"
 #include "topology/choose_node.h"
@@ -136,6 +137,13 @@ float RateFactor(const Cluster& cluster, const NodePlan& plan, const caffe::Solv
   if (!plan.scales_rate) return 1;
   return RateScale::FactorOf(solver.type(), std::max(1U, cluster.members()), cluster.staleness(),
                              solvers);
+}
+
+float PeersLookAhead(const Cluster& cluster, const NodePlan& plan) {
+  if (cluster.alone()) return 0;
+  // A rule that averages is the only one of its node.
+  return MergeRuleRegistry::Get().MergesOwn(plan.segments[0].rule.name) ? kLookAheadOfMeans
+                                                                        : kLookAheadOfSums;
 }
 
 Error MemoryError(const NodeConfig& node_config, const std::string& expected) {

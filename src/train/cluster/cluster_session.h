@@ -48,6 +48,9 @@ uint32_t ExamplesOf(int64_t batch_size, const caffe::SolverParameter& solver, in
 float RateFactor(const Cluster& cluster, const NodePlan& plan, const caffe::SolverParameter& solver,
                  int solvers);
 
+// StrategyContext::peers_look_ahead of a node, with the present members of its cluster.
+float PeersLookAhead(const Cluster& cluster, const NodePlan& plan);
+
 // For the run's main thread only, except that cluster() is thread-safe, and that another thread may
 // call LogFailures and failure_detector() until the main thread ends the run.
 class ClusterSession {

@@ -237,7 +237,9 @@ class SolverSession : public Session {
 
   StrategyContext ContextOfStrategies() {
     StrategyContext context = setup_->ContextOfStrategies();
-    context.has_peers = [this] { return node_ && !node_->cluster().alone(); };
+    context.peers_look_ahead = [this] {
+      return node_ ? PeersLookAhead(node_->cluster(), setup_->node_config->plan) : 0;
+    };
     context.stopped = [this] { return ended_.load(); };
     return context;
   }
