@@ -72,9 +72,9 @@ class MILLRACE_API UpdateRule {
 
   // Enqueues one iteration's update; code for the host may compute at once. `rate` is the learning
   // rate of the iteration. `gradients` holds the sum over iter_size batches. Both arrays have the
-  // context's `size`. `look_ahead`: above 0 if other threads, processes or machines train these
-  // weights as well, so that `gradients` may be of older weights: the share of its momentum by
-  // which a rule looks ahead of the weights, 1 where the steps of all add up, less where they are
+  // context's `size`. `look_ahead`: the share of its momentum by which a rule looks ahead of the
+  // weights. Above 0 if other threads, processes or machines train them as well, so that
+  // `gradients` may be of older weights: 1 where the steps of all add up, less where they are
   // averaged. Does not allocate. Throws Error only if the device has failed.
   virtual void Apply(float rate, float look_ahead, const float* gradients, float* weights) = 0;
 

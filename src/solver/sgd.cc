@@ -23,15 +23,8 @@ void SgdRule::Apply(float rate, float look_ahead, const float* gradients, float*
 }
 
 float SgdRule::AheadOf(float look_ahead) const {
-  switch (ahead_) {
-    case LookAhead::kNever:
-      return 0;
-    case LookAhead::kAlways:
-      return momentum_;
-    case LookAhead::kTogether:
-      break;
-  }
-  return look_ahead * momentum_;
+  if (ahead_ == LookAhead::kNever) return 0;
+  return momentum_ * (ahead_ == LookAhead::kAlways ? 1 : look_ahead);
 }
 
 // SGD on the host: Hogwild updates under range locks.

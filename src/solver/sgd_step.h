@@ -13,7 +13,7 @@ struct SgdStep {
   float momentum = 0;
   float scale = 1;  // of the gradient: clipping and 1 / iter_size
   float decay = 0;  // weight decay times the parameter's decay_mult
-  float ahead = 0;  // look-ahead: 0, or `momentum` for one step
+  float ahead = 0;  // look-ahead: `momentum` for one step
 };
 
 }  // namespace millrace::inline solver

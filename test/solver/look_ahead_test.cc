@@ -70,10 +70,10 @@ bool Converge(const Nodes& nodes, double look_ahead, double step) {
   }
 }
 
-// The largest step, in tenths up to `most`, to which the nodes converge for all.
-double Limit(const Nodes& nodes, double look_ahead, double most = 4) {
+// The largest step, in tenths and up to 4, such that the nodes converge with all steps up to it.
+double Limit(const Nodes& nodes, double look_ahead) {
   double step = 0;
-  while (step < most && Converge(nodes, look_ahead, step + 0.1)) step += 0.1;
+  while (step < 4 && Converge(nodes, look_ahead, step + 0.1)) step += 0.1;
   return step;
 }
 
