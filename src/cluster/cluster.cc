@@ -62,6 +62,11 @@ bool Cluster::bootstrapped() const {
   return All(segments_, [](const SegmentState& state) { return state.bootstrapped(); });
 }
 
+bool Cluster::damps() const {
+  return std::any_of(segments_.begin(), segments_.end(),
+                     [](const ClusterSegment& segment) { return segment.net->damps(); });
+}
+
 bool Cluster::alone() const {
   return All(segments_, [](const SegmentState& state) { return state.members() == 1; });
 }

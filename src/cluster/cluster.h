@@ -73,6 +73,8 @@ class Cluster {
   bool is_leader() const;
   // No segment has another member.
   bool alone() const;
+  // Whether any segment takes a smaller share of stale progress (exchange/protocol/damping.h).
+  bool damps() const;
   // No frame of another node arrived for 4 heartbeat intervals on any segment, not even from nodes
   // that have left. So no peer waits for a reply any more.
   bool idle() const;

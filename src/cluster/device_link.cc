@@ -33,6 +33,7 @@ ExchangeConfig ExchangeOf(const DeviceLinkConfig& link, NodeId node) {
   config.heartbeat_ns = kHeartbeatNs;
   config.peer_timeout_ns = kPeerTimeoutNs;
   config.resend_ns = kResendNs;
+  config.damping = config.passes_all_on = link.damping;
   config.sole_bootstrapper = node == RootOf(link);
   config.bootstrap_after_ns = config.sole_bootstrapper ? 0 : -1;
   config.bootstraps_when_allowed = link.awaits_weights;

@@ -30,6 +30,8 @@ struct DeviceLinkConfig {
   LinkRoot root = LinkRoot::kHost;
   // The root's weights are not there yet: the link begins after AllowBegin.
   bool awaits_weights = false;
+  // Takes a smaller share of stale progress (exchange/protocol/damping.h), and all at the end.
+  bool damping = false;
   // Limit for each direction; 0: none.
   double max_bytes_per_second = 0;
   // Processor times of the host's solvers, which the link's work on the host leaves alone

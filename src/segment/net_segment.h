@@ -189,6 +189,8 @@ class NetSegment {
   int64_t chunk_floats() const { return arrays_.chunk_floats; }
   // Floats of the segment's range.
   int64_t floats() const { return arrays_.size; }
+  // Takes a smaller share of stale progress (exchange/protocol/damping.h).
+  bool damps() const { return config_.exchange.damping; }
 
  private:
   Next Work(int64_t now_ns);

@@ -12,6 +12,7 @@ DeviceLinks::DeviceLinks(const DeviceLinksConfig& config)
     const DeviceLinkConfig link{.name = StrCat("gpu", device->device().ordinal()),
                                 .root = IsRoot(i) ? LinkRoot::kDevice : LinkRoot::kHost,
                                 .awaits_weights = config_.cluster_device != nullptr && !IsRoot(i),
+                                .damping = config_.cluster != nullptr && config_.cluster->damps(),
                                 .max_bytes_per_second = config_.max_bytes_per_second,
                                 .solvers = config_.solvers,
                                 .registry = config_.registry.get()};

@@ -25,12 +25,14 @@ constexpr int64_t kSize = 10'000;
 class Node {
  public:
   // All of its weights are `initial`.
-  Node(NodeId id, LoopbackHub* hub, DeviceWeights* device = nullptr, float initial = 0)
+  Node(NodeId id, LoopbackHub* hub, DeviceWeights* device = nullptr, float initial = 0,
+       bool damping = false)
       : weights_(WeightBuffer::CreatePrivate(FlatLayout(kSize))), device_(device) {
     std::fill_n(weights_->data(), kSize, initial);
     if (device != nullptr) device->CopyFromHost(weights_->data());
     NetSegmentConfig config = EndConfig(id, 2, NewIncarnation());
     config.name = "lan";
+    config.exchange.damping = damping;
     float* const weights = device != nullptr ? device->data() : weights_->data();
     const ReplicaDevice replica = device != nullptr
                                       ? ReplicaOn(device->device(), nullptr, &device->order())
@@ -189,20 +191,23 @@ TEST_P(GpuCluster, BeginsWithTheWeightsOfTheRun) {
 // The last additions of all solvers of a node reach the replica on which its segment works, however
 // many replicas are between.
 TEST_P(GpuCluster, EndsWithAllProgressWhereTheSegmentWorks) {
-  LoopbackHub hub({.nodes = 2});
-  Node node(0, &hub, OfA());
-  ASSERT_TRUE(Await([&] { return node.cluster().begun(); }));
-  node.Link({gpu(0), gpu(1)});
-  std::vector<std::unique_ptr<AddingSolver>> solvers;
-  for (int i = 0; i < 2; ++i) {
+  for (const bool damping : {false, true}) {
+    LoopbackHub hub({.nodes = 2});
+    Node node(0, &hub, OfA(), 0, damping);
+    ASSERT_TRUE(Await([&] { return node.cluster().begun(); }));
+    node.Link({gpu(0), gpu(1)});
+    const float before = node.weights().data()[0];
+    std::vector<std::unique_ptr<AddingSolver>> solvers;
+    for (int i = 0; i < 2; ++i) {
+      solvers.push_back(std::make_unique<AddingSolver>(
+          std::make_unique<DeviceStrategy>(gpu(i), &node.weights().clock()), kSize, 1));
+    }
     solvers.push_back(std::make_unique<AddingSolver>(
-        std::make_unique<DeviceStrategy>(gpu(i), &node.weights().clock()), kSize, 1));
+        std::make_unique<HogwildStrategy>(&node.weights()), kSize, 1));
+    for (auto& solver : solvers) solver->Iterate(5);
+    for (auto& solver : solvers) solver->Finish();
+    EXPECT_EQ(node.Leave(), std::vector<float>(kSize, before + 15)) << damping;
   }
-  solvers.push_back(
-      std::make_unique<AddingSolver>(std::make_unique<HogwildStrategy>(&node.weights()), kSize, 1));
-  for (auto& solver : solvers) solver->Iterate(5);
-  for (auto& solver : solvers) solver->Finish();
-  EXPECT_EQ(node.Leave(), std::vector<float>(kSize, 15));
 }
 
 // Whole runs of two nodes on one machine, each with a solver on a GPU.

@@ -11,6 +11,7 @@
 #include "exchange/protocol/damping.h"
 #include "solver/look_ahead.h"
 #include "test/sim/cluster.h"
+#include "test/sim/tree_cluster.h"
 #include "test/support/support.h"
 
 namespace millrace::sim {
@@ -266,6 +267,54 @@ TEST(Convex, NodesWithMomentumBearLongStepsOnFastLinks) {
     }
   }
   for (const uint16_t nodes : {2, 3, 5, 16}) EXPECT_GT(farthest(nodes, 3, 0.9f, false), 100);
+}
+
+// The longest distance of a weight from the optimum on two nodes with a GPU each. Replicas are a
+// chain: those of the GPUs at its ends, those of the hosts between. In each tick the solvers of
+// `trains` make `often` steps.
+double FarthestOfLinkedGpus(float step, uint64_t often, const std::vector<bool>& trains,
+                            bool links_damp) {
+  const Problem problem{.momentum = 0.9f, .steps = {step}};
+  TreeOptions options;
+  options.shape = {4, {{0, 1}, {1, 2}, {2, 3}}};
+  options.damps = {links_damp, true, links_damp};
+  options.seed = test::Seed();
+  const int64_t size = options.chunks * (int64_t{options.shape.nodes} + 1);
+  std::vector<Descent> descents;
+  for (uint16_t node = 0; node < options.shape.nodes; ++node) {
+    descents.emplace_back(problem, node, size);
+  }
+  options.solver = [&](uint16_t node, std::vector<float>& weights) -> uint64_t {
+    if (!trains[node]) return 0;
+    for (uint64_t i = 0; i < often; ++i) descents[node].Step(&weights);
+    return often;
+  };
+  TreeCluster cluster(options);
+  for (uint16_t node = 0; node < options.shape.nodes; ++node) cluster.Start(node);
+  double farthest = 0;
+  for (int64_t tick = 0; tick < 2000 && farthest < 1e3; ++tick) {
+    EXPECT_FALSE(cluster.Run(1));
+    for (uint16_t node = 0; node < options.shape.nodes; ++node) {
+      for (const float w : cluster.weights(node)) {
+        farthest = std::max(farthest, std::fabs(double{w} - 1));
+      }
+    }
+  }
+  return farthest;
+}
+
+// What a GPU computes reaches another node's GPU by three segments, of which each makes it older.
+TEST(Convex, GpusBehindLinksThatDampConverge) {
+  const std::vector<bool> gpus{true, false, false, true}, all(4, true);
+  for (const std::vector<bool>& trains : {gpus, all}) {
+    for (const uint64_t often : {1, 3, 10}) {
+      for (const float step : {0.02f, 0.05f, 0.1f, 0.3f}) {
+        EXPECT_LE(FarthestOfLinkedGpus(step, often, trains, true), 1.5) << often << ", " << step;
+      }
+    }
+  }
+  EXPECT_GT(FarthestOfLinkedGpus(0.1f, 1, gpus, false), 100);
+  EXPECT_GT(FarthestOfLinkedGpus(0.02f, 10, all, false), 100);
 }
 
 // With small curvature the steps of all nodes add up, so that n nodes need much less time than

@@ -43,7 +43,7 @@ void TreeCluster::Start(uint16_t id) {
     config.max_nodes = options_.shape.nodes;
     config.incarnation = node.incarnation * 1000;
     config.slots = 64;
-    config.damping = options_.damping;
+    config.damping = DampingOf(i);
     if (i < options_.position_codecs.size()) config.position_codec = options_.position_codecs[i];
     SetBootstrap(members, &config);
     config.bootstraps_when_allowed = config.sole_bootstrapper;
@@ -125,7 +125,12 @@ void TreeCluster::Count(Node* node) {
 
 void TreeCluster::Solve(uint16_t id) {
   Node& node = nodes_[id];
-  if (!training_ || !node.begun || !InSync(node) || rng_.Uniform() >= options_.busy) return;
+  if (!training_ || !node.begun || !InSync(node)) return;
+  if (options_.solver) {
+    node.steps += options_.solver(id, node.weights);
+    return;
+  }
+  if (rng_.Uniform() >= options_.busy) return;
   const auto period = static_cast<uint64_t>(tick_ / kPauseTicks);
   if (options_.pauses > 0 &&
       Rng(options_.seed, {kPauses, id, period}).Uniform() < options_.pauses) {
@@ -173,6 +178,7 @@ double TreeCluster::dropped(int chunk, uint16_t of) const {
 }
 
 std::optional<Failure> TreeCluster::Check() const {
+  if (options_.solver) return std::nullopt;          // it makes no tokens
   if (!options_.rules.empty()) return std::nullopt;  // masters add more or less than diffs
   if (!options_.position_codecs.empty()) return std::nullopt;  // lanes hold rounded numbers
   const double rounding = options_.damping ? 0.01 : 0;

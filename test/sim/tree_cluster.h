@@ -5,6 +5,7 @@
 #define MILLRACE_TEST_SIM_TREE_CLUSTER_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,7 +25,8 @@ struct TreeOptions {
   LinkFaults faults = {};
   double busy = 0.6;  // probability per tick that a solver makes a step
   bool damping = false;
-  double throttled = 0;  // share of the time in which a node sends only what it must
+  std::vector<bool> damps = {};  // by segment; `damping` if there is none
+  double throttled = 0;          // share of the time in which a node sends only what it must
   std::vector<MergeRuleConfig> rules = {};  // by segment; additive if there is none
   std::vector<Codec> position_codecs = {};  // by segment; kFloat32 if there is none
   std::vector<int64_t> chunk_floats = {};   // by segment; a chunk of tokens if there is none
@@ -32,6 +34,8 @@ struct TreeOptions {
   // Share of the ticks in which what a segment's thread has merged is not reported to the others
   // before they send.
   double late_reports = 0;
+  // Makes the steps of a node's solver in one tick, and returns their number; null: tokens.
+  std::function<uint64_t(uint16_t node, std::vector<float>& weights)> solver = {};
 };
 
 class TreeCluster {
@@ -61,6 +65,7 @@ class TreeCluster {
   double made(uint16_t node, int chunk) const { return nodes_[node].made[chunk]; }
   // Of the progress of node `of`, the part that damping has dropped on all running nodes.
   double dropped(int chunk, uint16_t of) const;
+  const std::vector<float>& weights(uint16_t node) const { return nodes_[node].weights; }
   float lane(uint16_t node, int chunk, uint16_t of) const {
     return nodes_[node].weights[static_cast<size_t>(chunk * stride_ + of)];
   }
@@ -72,6 +77,9 @@ class TreeCluster {
  private:
   int64_t ChunkFloats(size_t segment) const {
     return segment < options_.chunk_floats.size() ? options_.chunk_floats[segment] : stride_;
+  }
+  bool DampingOf(size_t segment) const {
+    return segment < options_.damps.size() ? options_.damps[segment] : options_.damping;
   }
   MergeRuleConfig RuleOf(size_t segment) const {
     return segment < options_.rules.size() ? options_.rules[segment] : MergeRuleConfig();
