@@ -72,6 +72,13 @@ class Descent {
   int64_t steps_, unmerged_ = 0;
 };
 
+// The distance of the weight that is farthest from the optimum.
+double FarthestOf(const std::vector<float>& weights) {
+  double farthest = 0;
+  for (const float w : weights) farthest = std::max(farthest, std::fabs(double{w} - 1));
+  return farthest;
+}
+
 struct Course {
   double farthest = 0;  // maximum distance of any weight on any node from the optimum, 1
   double at_end = 0;    // the same after all progress has been merged
@@ -108,9 +115,7 @@ Course Descend(const Problem& problem, int64_t rounds) {
         },
         often);
     for (uint16_t node = 0; node < problem.nodes; ++node) {
-      for (const float w : cluster[node].weights) {
-        course.farthest = std::max(course.farthest, std::fabs(double{w} - 1));
-      }
+      course.farthest = std::max(course.farthest, FarthestOf(cluster[node].weights));
     }
     if (!(course.farthest < 1e3)) return course;
   }
@@ -295,9 +300,7 @@ double FarthestOfLinkedGpus(float step, uint64_t often, const std::vector<bool>&
   for (int64_t tick = 0; tick < 2000 && farthest < 1e3; ++tick) {
     EXPECT_FALSE(cluster.Run(1));
     for (uint16_t node = 0; node < options.shape.nodes; ++node) {
-      for (const float w : cluster.weights(node)) {
-        farthest = std::max(farthest, std::fabs(double{w} - 1));
-      }
+      farthest = std::max(farthest, FarthestOf(cluster.weights(node)));
     }
   }
   return farthest;
