@@ -63,6 +63,9 @@ NetSegmentConfig EndConfig(const DeviceLinkConfig& link, NodeId node, int64_t si
   handshake.names = {"host", link.name};
   handshake.first_ns = kHeartbeatNs;
   handshake.settings.parameters = static_cast<uint64_t>(size);
+  config.staleness_remedies =
+      "The processors and the bus of this machine are the limit. What helps: a larger batch_size, "
+      "fewer solvers on processors (--cpu), fewer GPUs";
   if (node == kHost) config.registry = link.registry;
   return config;
 }

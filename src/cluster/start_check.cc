@@ -14,8 +14,9 @@
 namespace millrace::inline cluster {
 namespace {
 
-// Nodes that average at F times the learning rate count as learning at least F^kMinPower times as
-// soon as one: 2.3 for F = 4, where cifar10_quick has 2.4 (docs/benchmarks/learning.md).
+// N nodes that average at the whole factor of the learning rate count as learning at least
+// N^kMinPower times as soon as one: 2.3 for 4 nodes and 3.5 for 8, where 2.4 and 3.6 are the least
+// of three nets (docs/benchmarks/learning.md).
 constexpr double kMinPower = 0.6;
 
 // Rounds to two digits, the precision of an estimate.
@@ -102,10 +103,10 @@ ExpectedSpeedup SpeedupOf(const ExpectedSegment& segment, const ExpectedSolvers&
   if (segment.scales_rate) {
     const double factor = std::clamp(solvers.rate_factor(members, iterations), 1.0, members);
     // Beyond the limit of the factor for fresh exchanges, more nodes still have less noise: LeNet
-    // learns 7.2 times as soon with 8.
+    // learns 7.2 times as soon with 8 at four times the rate.
     const double fresh = std::clamp(solvers.rate_factor(members, members), 1.0, members);
     const double part = fresh > 1 ? (factor - 1) / (fresh - 1) : 0;
-    return {std::pow(factor, kMinPower), 1 + (members - 1) * part};
+    return {1 + (std::pow(members, kMinPower) - 1) * part, 1 + (members - 1) * part};
   }
   // Damping takes the rest of a diff later, which is worth less than at once but not nothing.
   if (segment.rule == "additive" && segment.damping) {

@@ -52,6 +52,7 @@ struct NetSegmentConfig {
   // Gossip store of this node, shared by its segments. Null: the segment carries no gossip
   // messages.
   std::shared_ptr<GossipStore> gossip;
+  std::string staleness_remedies;  // of StalenessWatch
   // Holds the segment's metrics, with the label segment="name", and outlives the segment. Null: the
   // segment has a registry of its own.
   MetricsRegistry* registry = nullptr;
@@ -261,7 +262,7 @@ class NetSegment {
   SegmentState state_;
   std::unique_ptr<DivergenceSampler> sampler_;
   std::unique_ptr<MergedReader> merged_;
-  StalenessWatch staleness_;
+  StalenessWatch staleness_{config_.staleness_remedies};
   std::unique_ptr<MetricsRegistry> own_registry_;  // null: the registry of the configuration
   std::unique_ptr<SegmentMetrics> metrics_;
   uint64_t resets_ = 0;                   // of the exchange, as of the last pass

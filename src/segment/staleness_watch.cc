@@ -57,7 +57,8 @@ std::string StalenessWatch::Warning() const {
         "fewer nodes on the segment; damping: false where a merge rule takes the mean");
   }
   const char* const cause =
-      2 * paced_steps_ > stale_steps_
+      !remedies_.empty() ? remedies_.c_str()
+      : 2 * paced_steps_ > stale_steps_
           ? "The segment's pace holds it back, which leaves processors to the solvers. What helps: "
             "a larger solver_share, pace: \"full\", or fewer solvers on this node; or fewer nodes "
             "on the segment"

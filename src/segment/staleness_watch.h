@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace millrace::inline segment {
 
@@ -49,6 +50,10 @@ class StalenessWatch {
   // Consecutive stale steps before the warning. Steps without training do not count.
   static constexpr int kWarnAfter = 5;
 
+  // `remedies`: what the warning advises where exchanges take too long, a sentence without its full
+  // stop; empty: what helps on a network.
+  explicit StalenessWatch(std::string remedies = {}) : remedies_(std::move(remedies)) {}
+
   // Must be called several times per step. True once in the lifetime of this object: after
   // kWarnAfter stale steps.
   bool Update(int64_t now_ns, const StalenessCounts& counts);
@@ -58,6 +63,7 @@ class StalenessWatch {
   std::string Warning() const;
 
  private:
+  const std::string remedies_;
   int64_t begin_ns_ = -1;  // start of this step; -1: before the first
   StalenessCounts before_;
   StalenessEstimate estimate_;

@@ -12,7 +12,9 @@ constexpr int64_t kStep = StalenessWatch::kStepNs;
 // The counters of a segment, advanced one second at a time.
 class Watched {
  public:
-  Watched() { watch_.Update(0, counts_); }
+  explicit Watched(const std::string& remedies = {}) : watch_(remedies) {
+    watch_.Update(0, counts_);
+  }
   // Advances by one second; returns whether the watch warns.
   bool Second(uint64_t iterations, double sweeps, uint64_t diffs, uint64_t damped) {
     counts_.iterations += iterations;
@@ -170,6 +172,18 @@ TEST(StalenessWatch, NamesTheProcessorsWhereTheLinkHasRoom) {
   const std::string by_processors = WarningOf(most - 1, most - 1);
   EXPECT_CONTAINS(by_processors, "The link has room; the processors of the nodes");
   EXPECT_EQ(by_processors.find("faster link"), std::string::npos) << by_processors;
+}
+
+TEST(StalenessWatch, NamesTheGivenRemediesInPlaceOfThoseOfANetwork) {
+  Watched segment("What helps: fewer GPUs");
+  for (int i = 0; i < StalenessWatch::kWarnAfter; ++i) {
+    segment.counts().paced = true;
+    segment.Second(100, 1, 100, 100);
+  }
+  const std::string warning = segment.watch().Warning();
+  EXPECT_CONTAINS(warning, "about 100 iterations of the cluster lie between two exchanges");
+  EXPECT_CONTAINS(warning, "What helps: fewer GPUs");
+  EXPECT_EQ(warning.find("solver_share"), std::string::npos) << warning;
 }
 
 TEST(StalenessWatch, BearsACountThatFalls) {
