@@ -46,6 +46,14 @@ struct ClusterOptions {
   // "etcd://HOST:PORT/RUN", and "MIN:MAX" nodes. `node` is then "", and `topology` names segments
   // only, or is "". "": the topology names the nodes.
   std::string rendezvous = "", nodes = "";
+  // How the program scales its learning rate, by ClusterMember::rate_factor(): "none", "linear" for
+  // steps that grow with the gradient (SGD), or "root" for those that are divided by its magnitude
+  // (Adam). Unless it is "none", three to 16 nodes on one segment average their progress, if the
+  // topology names neither a merge rule nor damping, and does not say scaling: "none"
+  // (docs/learning.md#merge-rules). The same on all nodes.
+  std::string scaling = "none";
+  // Iterations of all nodes during which the factor rises from 1; at least 100 for each unit of it.
+  int64_t warmup = 0;
 };
 
 // One thread at a time calls it, except for iterations(). Segments write the array at any time from
@@ -88,6 +96,12 @@ class MILLRACE_API ClusterMember {
   bool CountAlone();
   // Iterations of all nodes, with those before the run. Any thread.
   int64_t iterations() const;
+
+  // Factor of the learning rate of the next iteration, at least 1: ask for it in each. It is 1
+  // unless the nodes average their progress (ClusterOptions::scaling), so that what all do in an
+  // iteration moves the weights as far as if their progress were added. Smaller where nodes are
+  // absent or exchanges are stale. Call it after Join.
+  float rate_factor() const;
 
   // Members of the first segment that are in sync, with this node.
   int nodes() const;

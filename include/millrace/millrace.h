@@ -45,7 +45,7 @@ enum { MILLRACE_OK = 0, MILLRACE_END = 1, MILLRACE_ERROR = -1 };
 
 // Number of this interface. It grows with each function or field that is added; a library serves
 // programs of all lower numbers that have its soname.
-#define MILLRACE_ABI_VERSION 5
+#define MILLRACE_ABI_VERSION 6
 // That of the library.
 MILLRACE_API int millrace_abi_version(void);
 // An error unless the library serves programs that were compiled with interface `version`:
@@ -418,9 +418,14 @@ typedef struct millrace_stream_options {
   int metrics;             // not 0: the metrics of its segments are among those of the process
   const char* rendezvous;  // as in millrace_session_options
   const char* nodes;
+  // How the program multiplies its learning rate by millrace_stream_rate_factor: "linear" for steps
+  // that grow with the gradient (SGD), "root" for those that are divided by its magnitude (Adam);
+  // NULL or "none": it does not. The same on all nodes.
+  const char* scaling;
+  int64_t warmup;  // iterations of all nodes in which the factor rises; 0: 100 for each unit of it
 } millrace_stream_options;
 #define MILLRACE_STREAM_OPTIONS_INIT \
-  { sizeof(millrace_stream_options), NULL, NULL, 0, 0, 0, NULL, NULL }
+  { sizeof(millrace_stream_options), NULL, NULL, 0, 0, 0, NULL, NULL, NULL, 0 }
 
 // Starts the segments of the node on `count` floats at an address that is a multiple of 64. They
 // outlive the stream, whose threads write them from now on; the program reads them at any time, and
@@ -445,6 +450,9 @@ MILLRACE_API int millrace_stream_update(millrace_stream* stream,
                                         void* user);
 // Iterations of all nodes; any thread. -1 after an error.
 MILLRACE_API int64_t millrace_stream_iterations(millrace_stream* stream);
+// Factor of the learning rate of the next iteration, at least 1, if three to 16 nodes average their
+// progress (docs/learning.md#merge-rules). -1 after an error.
+MILLRACE_API float millrace_stream_rate_factor(millrace_stream* stream);
 // Nodes of the first segment that are in sync, this one included. MILLRACE_ERROR after an error.
 MILLRACE_API int millrace_stream_nodes(millrace_stream* stream);
 // Whether this node tests and saves for all: 1 or 0. MILLRACE_ERROR after an error.

@@ -58,9 +58,9 @@ class Member(ClusterMember):
 
     def __init__(self, array: NDArray[np.float32], topology: str | PathLike[str] | None = None,
                  node: str = "", layout: int = 0, iteration: int = 0, *, rendezvous: str = "",
-                 nodes: str = "") -> None:
+                 nodes: str = "", scaling: str = "none", warmup: int = 0) -> None:
         super().__init__(array, topology, node, layout, iteration, rendezvous=rendezvous,
-                         nodes=nodes)
+                         nodes=nodes, scaling=scaling, warmup=warmup)
         self._ended = False
         self._finishing = False
         self._updates = False
@@ -113,7 +113,8 @@ class Member(ClusterMember):
 
 def stream(array: NDArray[np.float32], *, topology: str | PathLike[str] | None = None,
            node: str = "", layout: int | str | None = None, iteration: int = 0,
-           rendezvous: str = "", nodes: str = "") -> Member:
+           rendezvous: str = "", nodes: str = "", scaling: str = "none",
+           warmup: int = 0) -> Member:
     """Makes an array part of a cluster: other nodes' progress is written into it at any time, and
     that of this node is sent to them.
 
@@ -134,9 +135,15 @@ def stream(array: NDArray[np.float32], *, topology: str | PathLike[str] | None =
       rendezvous, nodes: "etcd://HOST:PORT/RUN" and "MIN:MAX", for nodes that join and leave by a
         registry (docs/operations.md, "Elastic clusters"). The topology then has segments only, or
         is None, and the node has no name.
+      scaling: "linear" (SGD) or "root" (Adam and the like) if the program multiplies its learning
+        rate by `Member.rate_factor` in each iteration. Then three to 16 nodes average their
+        progress, unless the topology says otherwise (docs/learning.md, "Merge rules"). The same on
+        all nodes.
+      warmup: iterations of all nodes in which the factor rises from 1; at least 100 for each unit.
     """
     if layout is None:
         layout = f"array {np.shape(array)}"
     if isinstance(layout, str):
         layout = layout_id(layout)
-    return Member(array, topology, node, layout, iteration, rendezvous=rendezvous, nodes=nodes)
+    return Member(array, topology, node, layout, iteration, rendezvous=rendezvous, nodes=nodes,
+                  scaling=scaling, warmup=warmup)

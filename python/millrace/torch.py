@@ -129,6 +129,14 @@ def _slots(model: torch.nn.Module, left_out: set[int]
     return slots, by_id, size
 
 
+def _scaling(optimizer: torch.optim.Optimizer) -> str:
+    """How the optimizer's learning rate grows with the nodes that average (`stream`)."""
+    if isinstance(optimizer, torch.optim.LBFGS) or any("lr" not in group
+                                                       for group in optimizer.param_groups):
+        return "none"
+    return "linear" if isinstance(optimizer, torch.optim.SGD) else "root"
+
+
 class Run:
     """A node of a cluster that trains a model; `join` makes it. One thread at a time uses it and
     its optimizer, except for `iterations`. In a `with` statement, an exception in the block is told
@@ -179,7 +187,8 @@ class Run:
                          for slot in self._slots)
         layout += "".join(f"{name} {tuple(tensor.shape)} {_digest(tensor)}\n"
                           for name, tensor in self._frozen.items())
-        self._member: Member = stream(self._shared, layout=layout, iteration=iteration, **cluster)
+        self._member: Member = stream(self._shared, layout=layout, iteration=iteration,
+                                      scaling=_scaling(optimizer), **cluster)
         self._member.join(seconds)
         self._read()
         for slot in self._slots:
@@ -373,6 +382,21 @@ class Run:
                 gradient = slot.tensor.grad
                 slot.master.grad = None if gradient is None else gradient.float()
 
+    @contextlib.contextmanager
+    def _scaled_rates(self) -> Iterator[None]:
+        """Multiplies the learning rates by the factor of this moment, for one step: what else the
+        program and its schedulers read and write are its own."""
+        factor = self._member.rate_factor
+        groups = self.optimizer.param_groups if factor != 1 else []
+        given = [group["lr"] for group in groups]
+        for group in groups:
+            group["lr"] = group["lr"] * factor
+        try:
+            yield
+        finally:
+            for group, rate in zip(groups, given):
+                group["lr"] = rate
+
     def _replace_step(self) -> None:
         """Makes step, which schedulers and scalers may hold or wrap, part of the run."""
         plain = self._plain_step = self.optimizer.step
@@ -395,7 +419,8 @@ class Run:
                 args = (closed(closure),) + args
             else:
                 self._take_gradients()
-            loss = plain(*args, **kwargs)
+            with self._scaled_rates():
+                loss = plain(*args, **kwargs)
             self._merge()
             return loss
 
@@ -416,7 +441,7 @@ class Run:
 def join(topology: str | PathLike[str] | None = None, *, model: torch.nn.Module,
          optimizer: torch.optim.Optimizer, node: str = "", iteration: int = 0,
          state: dict[str, Any] | None = None, frozen: bool = False, seconds: float = 60,
-         rendezvous: str = "", nodes: str = "") -> Run:
+         rendezvous: str = "", nodes: str = "", warmup: int = 0) -> Run:
     """Makes a model part of a cluster's run. If other nodes train already, the model takes their
     weights; else the run begins with the model's. Nodes with other parameters are refused.
 
@@ -434,6 +459,9 @@ def join(topology: str | PathLike[str] | None = None, *, model: torch.nn.Module,
       rendezvous, nodes: "etcd://HOST:PORT/RUN" and "MIN:MAX", for nodes that join and leave by a
         registry (docs/operations.md, "Elastic clusters"). The topology then has segments only, or
         is None, and the node has no name.
+      warmup: steps of all nodes in which the factor of the learning rate rises, where three to 16
+        nodes average their progress (docs/python.md, "Learning rates"); at least 100 for each unit.
     """
-    cluster = {"topology": topology, "node": node, "rendezvous": rendezvous, "nodes": nodes}
+    cluster = {"topology": topology, "node": node, "rendezvous": rendezvous, "nodes": nodes,
+               "warmup": warmup}
     return Run(cluster, model, optimizer, iteration, state, frozen, seconds)

@@ -44,7 +44,8 @@ constexpr uintptr_t kAlignment = 64;
 class PyMember {
  public:
   PyMember(const py::object& array, const std::optional<Path>& topology, std::string node,
-           uint64_t layout, int64_t iteration, std::string rendezvous, std::string nodes) {
+           uint64_t layout, int64_t iteration, std::string rendezvous, std::string nodes,
+           const std::string& scaling, int64_t warmup) {
     const std::span<float> weights = ValuesOf(array, "array", true);
     array_ = array;
     if (weights.empty()) throw Error("array: expected at least one value");
@@ -53,6 +54,10 @@ class PyMember {
                   " bytes, make the array by millrace.empty(shape)");
     }
     if (iteration < 0) throw Error("iteration: ", iteration, " given, expected at least 0");
+    if (warmup < 0) throw Error("warmup: ", warmup, " given, expected at least 0");
+    if (scaling != "none" && scaling != "linear" && scaling != "root") {
+      throw Error("scaling: '", scaling, "' given, expected 'none', 'linear' or 'root'");
+    }
     // An array that is referred to does not move its memory (ndarray.resize).
     py::object memory = array_;
     while (py::isinstance<py::array>(memory.attr("base"))) memory = memory.attr("base");
@@ -63,7 +68,9 @@ class PyMember {
                                  .iteration = iteration,
                                  .poll = PollSignals,
                                  .rendezvous = std::move(rendezvous),
-                                 .nodes = std::move(nodes)};
+                                 .nodes = std::move(nodes),
+                                 .scaling = scaling,
+                                 .warmup = warmup};
     const py::gil_scoped_release release;
     member_ = std::make_unique<ClusterMember>(options, weights);
   }
@@ -175,17 +182,21 @@ Args:
   layout: a number that nodes with other contents of the array do not have.
   iteration: iterations that the array has seen, if this node's values start the run.
   rendezvous, nodes: etcd://HOST:PORT/RUN and MIN:MAX, for nodes that join and leave by a registry;
-    the topology then has segments only, or is None, and the node has no name.)";
+    the topology then has segments only, or is None, and the node has no name.
+  scaling: how the program multiplies its learning rate by rate_factor: "linear" for steps that grow
+    with the gradient (SGD), "root" for those that are divided by its magnitude (Adam), or "none".
+  warmup: iterations of all nodes in which the factor rises from 1; at least 100 for each unit.)";
 
 }  // namespace
 
 void BindMember(py::module_* module) {
   py::class_<PyMember>(*module, "ClusterMember", kDoc)
       .def(py::init<const py::object&, const std::optional<Path>&, std::string, uint64_t, int64_t,
-                    std::string, std::string>(),
+                    std::string, std::string, const std::string&, int64_t>(),
            py::arg("array"), py::arg("topology") = std::optional<Path>(), py::arg("node") = "",
            py::arg("layout") = 0, py::arg("iteration") = 0, py::kw_only(),
-           py::arg("rendezvous") = "", py::arg("nodes") = "")
+           py::arg("rendezvous") = "", py::arg("nodes") = "", py::arg("scaling") = "none",
+           py::arg("warmup") = 0)
       .def_property_readonly("array", &PyMember::array, "The array that the cluster exchanges.")
       .def("join", &PyMember::Join, py::arg("seconds") = 60.0,
            "Waits until the array holds the run's values: its own if this node starts the run.")
@@ -218,6 +229,13 @@ void BindMember(py::module_* module) {
           "`merge`. Otherwise counts nothing and returns False: call `merge`.")
       .def_property_readonly("iterations", &PyMember::iterations,
                              "Iterations of all nodes, with those before the run. Any thread.")
+      .def_property_readonly(
+          "rate_factor",
+          [](PyMember* self) {
+            return self->Call([](ClusterMember* member) { return member->rate_factor(); });
+          },
+          "Factor of the learning rate of the next iteration, at least 1: above 1 where three to\n"
+          "16 nodes average their progress.")
       .def_property_readonly(
           "nodes",
           [](PyMember* self) {

@@ -42,6 +42,8 @@ int millrace_stream_open(const millrace_stream_options* given, float* weights, s
     cluster.node = millrace::TextOrNone(options.node);
     cluster.layout = options.layout;
     cluster.iteration = options.iteration;
+    if (options.scaling != nullptr) cluster.scaling = options.scaling;
+    cluster.warmup = options.warmup;
     if (options.metrics != 0) cluster.metrics = &millrace::MetricsRegistry::OfProcess();
     *stream = new millrace_stream(cluster, {weights, count});
   });
@@ -84,6 +86,12 @@ int64_t millrace_stream_iterations(millrace_stream* stream) {
   const char* const function = __func__;
   return millrace::ValueOf(function, int64_t{-1},
                            [&] { return MemberOf(function, stream).iterations(); });
+}
+
+float millrace_stream_rate_factor(millrace_stream* stream) {
+  const char* const function = __func__;
+  return millrace::ValueOf(function, -1.0f,
+                           [&] { return MemberOf(function, stream).rate_factor(); });
 }
 
 int millrace_stream_nodes(millrace_stream* stream) {

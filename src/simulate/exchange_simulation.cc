@@ -114,7 +114,8 @@ class ExchangeSimulation : public SimulationCore {
 
   float RateFactor(int w) const override {
     if (!options().scales_rate) return 1;
-    return RateScale::FactorOf(config().param.type(), workers(), staleness_[w].iterations());
+    return RateScale::FactorOf(GrowthOf(config().param.type()), workers(),
+                               staleness_[w].iterations());
   }
 
   void AfterIteration(int w) override {

@@ -15,6 +15,18 @@
 
 namespace millrace::inline solver {
 
+// How the factor grows with the number of nodes.
+enum class RateGrowth {
+  kLinear,  // SGD
+  kRoot,  // steps that are divided by the gradient's magnitude, as those of Adam (Krizhevsky: "One
+          // weird trick for parallelizing convolutional neural networks", 2014)
+};
+
+inline RateGrowth GrowthOf(const std::string& solver_type) {
+  return solver_type == "SGD" || solver_type == "Nesterov" ? RateGrowth::kLinear
+                                                           : RateGrowth::kRoot;
+}
+
 // Thread-safe.
 class RateScale {
  public:
@@ -24,36 +36,29 @@ class RateScale {
   // The warm-up of a run of so many global iterations.
   static int64_t WarmupOf(int64_t max_iter) { return max_iter / 20; }
 
-  // Whether the factor of this type of solver is the root of the number of nodes: steps that are
-  // divided by the gradient's magnitude do not grow with it (Krizhevsky: "One weird trick for
-  // parallelizing convolutional neural networks", 2014).
-  static bool IsByRoot(const std::string& solver_type) {
-    return solver_type != "SGD" && solver_type != "Nesterov";
-  }
   // Limit of a node's progress between two exchanges, in iterations at the rate of the file.
   // Measured: docs/benchmarks/learning.md, "Averages at a scaled learning rate".
   static constexpr double kMaxProgress = 14;
   // Iterations of each node in the shortest warm-up: cifar10_quick bears eight times its rate after
   // 69, but not after 15.
   static constexpr float kWarmup = 100;
-  // Limit of the factor: at 5 and 8 times the rate cifar10_quick learns less than at 4 times, and at
-  // 16 times it diverges; LeNet loses nothing by the limit.
+  // Limit of the factor: at 5 and 8 times the rate cifar10_quick learns less than at 4 times, and
+  // at 16 times it diverges; LeNet loses nothing by the limit.
   static constexpr double kMaxFactor = 4;
   // The factor, at least 1, for the mean of `nodes` >= 1 where exchanges are fresh. `solvers`:
   // those of a node that add to its weights without waiting for each other: the weights move by the
   // sum of their steps.
-  static double FreshFactorOf(const std::string& solver_type, double nodes, int solvers = 1) {
-    const double by_nodes = IsByRoot(solver_type) ? std::sqrt(nodes) : nodes;
+  static double FreshFactorOf(RateGrowth growth, double nodes, int solvers = 1) {
+    const double by_nodes = growth == RateGrowth::kRoot ? std::sqrt(nodes) : nodes;
     return std::max(1.0, std::min(kMaxFactor, by_nodes) / solvers);
   }
   // The same with a `staleness`: iterations of all nodes together between two exchanges of a chunk;
   // 0: not known yet, and the factor is 1.
-  static float FactorOf(const std::string& solver_type, double nodes, double staleness,
-                        int solvers = 1) {
+  static float FactorOf(RateGrowth growth, double nodes, double staleness, int solvers = 1) {
     if (staleness <= 0) return 1;
     const double own = staleness / nodes;  // iterations of one node between two exchanges
     return static_cast<float>(
-        std::clamp(kMaxProgress / own, 1.0, FreshFactorOf(solver_type, nodes, solvers)));
+        std::clamp(kMaxProgress / own, 1.0, FreshFactorOf(growth, nodes, solvers)));
   }
   // Global iterations after which Factor returns the whole factor: `warmup` of the constructor, at
   // least kWarmup for each unit of the factor.

@@ -97,6 +97,12 @@ CAPI_TEST(StreamMistakes) {
   EXPECT_ERROR(millrace_stream_open(&options, weights + 1, 1, &stream), "a multiple of 64");
   options.node = "nobody";
   EXPECT_ERROR(millrace_stream_open(&options, weights, kWeights, &stream), "nobody");
+  options.node = "a";
+  options.scaling = "square";
+  EXPECT_ERROR(millrace_stream_open(&options, weights, kWeights, &stream), "\"square\" given");
+  options.scaling = "linear";
+  options.warmup = -1;
+  EXPECT_ERROR(millrace_stream_open(&options, weights, kWeights, &stream), "-1 given");
   options.size = 2;
   EXPECT_ERROR(millrace_stream_open(&options, weights, kWeights, &stream), "size is 2");
   EXPECT(stream == NULL);
@@ -105,6 +111,7 @@ CAPI_TEST(StreamMistakes) {
   EXPECT_ERROR(millrace_stream_add(NULL, weights, 1), "stream is NULL");
   EXPECT_ERROR(millrace_stream_update(NULL, AddAmount, &amount), "stream is NULL");
   EXPECT_VALUE_ERROR(millrace_stream_iterations(NULL), -1, "stream is NULL");
+  EXPECT_VALUE_ERROR(millrace_stream_rate_factor(NULL), -1, "stream is NULL");
   EXPECT_ERROR(millrace_stream_nodes(NULL), "stream is NULL");
   EXPECT_ERROR(millrace_stream_is_leader(NULL), "stream is NULL");
   EXPECT_ERROR(millrace_stream_read_merged(NULL, other, 1), "stream is NULL");
@@ -123,6 +130,7 @@ CAPI_TEST(StreamMistakes) {
   EXPECT_ERROR(millrace_stream_fail(stream, NULL, 0), "why is NULL");
   EXPECT_OK(millrace_stream_add(stream, other, kWeights));
   EXPECT(millrace_stream_iterations(stream) == 1);
+  EXPECT(millrace_stream_rate_factor(stream) == 1);
   other[17] = (float)NAN;
   EXPECT_ERROR(millrace_stream_add(stream, other, kWeights), "finite");
   EXPECT(weights[17] == 0);

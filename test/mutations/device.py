@@ -118,6 +118,8 @@ MUTANTS = [
     ("a-gpus-weights-are-read-once", PAIRS, "PairAveraging::Complete", "current_ = false;", ""),
     ("a-gpu-ends-without-what-others-averaged", PAIRS, "PairAveraging::Flush", "Fetch();", ""),
     ("tests-see-no-progress-of-gpus-that-average", PAIRS, "", "Publish() { Push();", "Publish() {"),
+    ("a-damped-link-keeps-progress-at-the-end",
+     "src/cluster/device_link.cc", "ExchangeOf", "config.passes_all_on =", ""),
     ("the-links-do-not-tell-the-cluster", CLUSTER, "Cluster::ForwardMerges", "outside_merges_;", "0;"),
     ("a-run-ends-before-its-gpus-have-delivered", TRAIN, "RunAll", "if (links_) EndLinks();", ""),
     ("a-failed-gpu-loses-the-weights",

@@ -24,6 +24,13 @@ MUTANTS = [
      "src/train/cluster/cluster_member.cc", "CountAlone", "|| !runner_->cluster().alone()", ""),
     ("iterations-of-a-node-alone-wait-for-ever",
      "src/train/cluster/cluster_member.cc", "CountAlone", "has_waited ||", ""),
+    ("loops-that-scale-their-rate-add",
+     "src/train/cluster/cluster_member.cc", "NodeConfigOf", 'options.scaling != "none"', "false"),
+    ("loops-that-average-are-told-no-factor",
+     "src/train/cluster/cluster_member.cc", "RateFactorNow",
+     "rate_scale_.Set(RateFactor(runner_->cluster(), node_config_->plan, growth_, 1));", ""),
+    ("loops-by-the-root-scale-in-full",
+     "src/train/cluster/cluster_member.cc", "GrowthOfScaling", "RateGrowth::kRoot", "RateGrowth::kLinear"),
     # ---- The end of a run ---------------------------------------------------
     ("minus-zero-keeps-nodes-apart",
      TERMINATION, "TerminationDetector::Checksum", "for (float& weight : piece) weight += 0.0f;", ""),

@@ -52,6 +52,15 @@ def two_nodes(write):
 
 
 @pytest.fixture
+def three_nodes(write, two_nodes):
+    """A topology file of the nodes a, b and c, which names no rule and does not damp."""
+    with open(two_nodes, encoding="utf-8") as topology:
+        text = topology.read().replace("damping: false", "")
+    return write("three.prototxt", text.replace(
+        "segment", "node { name: 'c' address: '127.0.0.3' } segment"))
+
+
+@pytest.fixture
 def segments(write, two_nodes):
     """A topology file of the same segment without nodes, for those that meet by a registry."""
     with open(two_nodes, encoding="utf-8") as topology:

@@ -84,6 +84,27 @@ def test_members_exchange_each_update_exactly_once(nodes):
     assert [member.iterations for member in members] == [400, 400]
 
 
+def test_three_nodes_multiply_their_rate(three_nodes):
+    members = []
+    for name in "abc":
+        members.append(millrace.stream(zeros(1000), topology=three_nodes, node=name,
+                                       scaling="linear"))
+        assert pytest.raises(millrace.Error, lambda: members[-1].rate_factor)
+        members[-1].join(SECONDS)
+    wait_until(lambda: all(each.nodes == 3 for each in members))
+    factors = []
+
+    def steps():
+        for member in members:
+            factors.append(member.rate_factor)
+            member.add(np.full(1000, factors[-1], np.float32))
+        return all(factor > 1 for factor in factors[-3:])
+    wait_until(steps)
+    assert all(1 <= factor <= 3.0001 for factor in factors)
+    end_all(members)
+    assert members[0].array[0] == pytest.approx(sum(factors) / 3, rel=0.05)
+
+
 def test_a_late_node_takes_the_runs_values(nodes):
     first, second = zeros(1000), zeros(1000)
     first[5] = 3
@@ -157,6 +178,10 @@ def test_other_bad_arguments(two_nodes, tmp_path):
         millrace.stream(array, topology=two_nodes, node="x")
     with pytest.raises(millrace.Error, match="iteration: -1 given"):
         millrace.stream(array, topology=two_nodes, node="a", iteration=-1)
+    with pytest.raises(millrace.Error, match="scaling: 'square' given, expected 'none', 'linear'"):
+        millrace.stream(array, topology=two_nodes, node="a", scaling="square")
+    with pytest.raises(millrace.Error, match="warmup: -1 given"):
+        millrace.stream(array, topology=two_nodes, node="a", scaling="root", warmup=-1)
     array.flags.writeable = False
     with pytest.raises(millrace.Error, match="expected an array that is writable"):
         millrace.stream(array, topology=two_nodes, node="a")

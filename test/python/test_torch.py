@@ -42,8 +42,8 @@ def join(two_nodes):
     """join(node, model, optimizer): the run of a node that has joined; it leaves after the test."""
     runs = []
 
-    def joined(node, model, optimizer, **options):
-        runs.append(millrace.torch.join(two_nodes, node=node, model=model, optimizer=optimizer,
+    def joined(node, model, optimizer, topology=two_nodes, **options):
+        runs.append(millrace.torch.join(topology, node=node, model=model, optimizer=optimizer,
                                         seconds=SECONDS, **options))
         return runs[-1]
     yield joined
@@ -485,3 +485,39 @@ def test_a_blobs_data_is_shared_by_dlpack(write):
     assert blob.data[1, 2] == 5 and tensor.data_ptr() == blob.data.ctypes.data
     del net, blob
     assert tensor[1, 2] == 5  # the tensor keeps the memory
+
+
+class Recording(torch.optim.SGD):
+    """Keeps the learning rates of its steps."""
+
+    def __init__(self, parameters, **options):
+        super().__init__(parameters, **options)
+        self.rates = []
+
+    def step(self, closure=None):
+        self.rates.append(self.param_groups[0]["lr"])
+        return super().step(closure)
+
+
+def test_three_nodes_multiply_the_rates_of_their_steps_alone(join, three_nodes):
+    models = [small_net() for _ in range(3)]
+    optimizers = [Recording(model.parameters(), lr=0.01) for model in models]
+    runs = [join(name, model, optimizer, topology=three_nodes)
+            for name, model, optimizer in zip("abc", models, optimizers)]
+    wait_until(lambda: all(run.nodes == 3 for run in runs))
+    schedulers = [torch.optim.lr_scheduler.StepLR(each, 5, 0.5) for each in optimizers]
+    given = []
+
+    def steps():
+        for model, optimizer, scheduler in zip(models, optimizers, schedulers):
+            given.append(optimizer.param_groups[0]["lr"])
+            step(model, optimizer, len(given))
+            assert optimizer.param_groups[0]["lr"] == given[-1]
+            if len(given) <= 60:
+                scheduler.step()
+        return all(each.rates[-1] > given[-1] for each in optimizers)
+    wait_until(steps)
+    assert given[0] == 0.01 and given[-1] < 0.001
+    for i, optimizer in enumerate(optimizers):
+        for rate, own in zip(optimizer.rates, given[i::3]):
+            assert own <= rate <= 3.0001 * own

@@ -211,39 +211,42 @@ TEST(LrPolicy, IsScaledByAFactorThatRisesFromOne) {
   EXPECT_FLOAT_EQ(policy.Rate(250), 0.5f);
 }
 
+constexpr RateGrowth kLinear = RateGrowth::kLinear, kRoot = RateGrowth::kRoot;
+
 TEST(RateScale, IsTheNumberOfNodesOrItsRoot) {
-  for (const char* type : {"SGD", "Nesterov"}) EXPECT_FLOAT_EQ(RateScale::FactorOf(type, 4, 2), 4);
+  for (const char* type : {"SGD", "Nesterov"})
+    EXPECT_FLOAT_EQ(RateScale::FactorOf(GrowthOf(type), 4, 2), 4);
   for (const char* type : {"Adam", "RMSProp", "AdaGrad", "AdaDelta", "AdamW"}) {
-    EXPECT_FLOAT_EQ(RateScale::FactorOf(type, 4, 2), 2);
+    EXPECT_FLOAT_EQ(RateScale::FactorOf(GrowthOf(type), 4, 2), 2);
   }
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 1, 1), 1);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 0), 1);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kLinear, 1, 1), 1);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kLinear, 4, 0), 1);
 }
 
 TEST(RateScale, IsBounded) {
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 2), 4);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 5, 2), 4);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 16, 2), 4);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 9, 2), 3);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 16, 2), 4);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 49, 2), 4);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kLinear, 4, 2), 4);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kLinear, 5, 2), 4);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kLinear, 16, 2), 4);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kRoot, 9, 2), 3);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kRoot, 16, 2), 4);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kRoot, 49, 2), 4);
 }
 
 TEST(RateScale, IsSharedByTheSolversOfANode) {
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 2, 2), 2);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 2, 8), 1);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 16, 2, 2), 2);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kLinear, 4, 2, 2), 2);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kLinear, 4, 2, 8), 1);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kRoot, 16, 2, 2), 2);
 }
 
 // Every node makes at most the progress of kMaxProgress iterations between two exchanges.
 TEST(RateScale, FallsWithTheStalenessOfExchanges) {
   constexpr double kMax = RateScale::kMaxProgress;
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, kMax), 4);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 2 * kMax), 2);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 4 * kMax), 1);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("SGD", 4, 400 * kMax), 1);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 4, 2 * kMax), 2);
-  EXPECT_FLOAT_EQ(RateScale::FactorOf("Adam", 4, 3 * kMax), 4.0f / 3);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kLinear, 4, kMax), 4);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kLinear, 4, 2 * kMax), 2);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kLinear, 4, 4 * kMax), 1);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kLinear, 4, 400 * kMax), 1);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kRoot, 4, 2 * kMax), 2);
+  EXPECT_FLOAT_EQ(RateScale::FactorOf(kRoot, 4, 3 * kMax), 4.0f / 3);
 }
 
 // So segments of such nodes leave no more of them to the solvers (segment/pace.h).
@@ -251,13 +254,13 @@ TEST(RateScale, IsWholeUpToTheIterationsThatThePaceAllows) {
   for (int nodes = kMinAveragingMembers; nodes <= kMaxAveragingMembers; ++nodes) {
     for (const char* type : {"SGD", "Adam"}) {
       const double staleness = std::max(nodes, 4) * kMaxAveragedIterations;
-      EXPECT_FLOAT_EQ(RateScale::FactorOf(type, nodes, staleness),
-                      RateScale::FreshFactorOf(type, nodes))
+      EXPECT_FLOAT_EQ(RateScale::FactorOf(GrowthOf(type), nodes, staleness),
+                      RateScale::FreshFactorOf(GrowthOf(type), nodes))
           << type << ' ' << nodes;
     }
   }
-  EXPECT_LT(RateScale::FactorOf("SGD", 3, 4.1 * kMaxAveragedIterations), 3);
-  EXPECT_LT(RateScale::FactorOf("SGD", 4, 4.1 * kMaxAveragedIterations), 4);
+  EXPECT_LT(RateScale::FactorOf(kLinear, 3, 4.1 * kMaxAveragedIterations), 3);
+  EXPECT_LT(RateScale::FactorOf(kLinear, 4, 4.1 * kMaxAveragedIterations), 4);
 }
 
 TEST(LrPolicy, SavesTheStepOfTheLastIteration) {

@@ -1,11 +1,16 @@
 // The public class ClusterMember: a program's own weights in a cluster.
 #include "millrace/cluster.h"
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cmath>
 #include <memory>
+#include <ostream>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -244,6 +249,75 @@ TEST(ClusterMember, HandsItsProgressOverWhenItLeaves) {
   a.Finish();
 }
 
+struct Scaling {
+  std::string of_loop, of_topology;
+  double most;  // the largest factor; 1: the nodes add their progress
+};
+void PrintTo(const Scaling& scaling, std::ostream* out) {
+  *out << scaling.of_loop << ", topology " << scaling.of_topology;
+}
+
+class ScaledLoops : public testing::TestWithParam<Scaling> {};
+
+// Each of three loops moves the weights by its factor in an iteration, as SGD does whose gradient
+// is constant.
+TEST_P(ScaledLoops, MultiplyTheirRateWhereTheyAverage) {
+  TempDir folder;
+  std::string nodes;
+  for (int i = 1; i <= 3; ++i) {
+    nodes += StrCat("node { name: 'n", i, "' address: '127.0.0.", i, "' } ");
+  }
+  const bool averages = GetParam().most > 1;
+  // Damped progress is not all merged at the end. A file that names `damping` chooses no averages.
+  WriteFile(folder / "three.prototxt",
+            StrCat("name: 'c' scaling: '", GetParam().of_topology, "' ", nodes,
+                   "segment { name: 's' transport: 'udp' ", averages ? "" : "damping: false ",
+                   "port: ", FreePort(), " }"));
+  auto arrays = std::make_unique<std::array<Array, 3>>();
+  std::array<double, 3> moved{};
+  std::array<float, 3> largest{};
+  std::atomic<int> scaled = 0;
+  std::barrier all(3);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      ClusterMember member({.topology = folder / "three.prototxt",
+                            .node = StrCat("n", i + 1),
+                            .scaling = GetParam().of_loop},
+                           (*arrays)[i].weights);
+      EXPECT_CONTAINS(ErrorOf([&] { (void)member.rate_factor(); }), "has not joined");
+      member.Join();
+      EXPECT_TRUE(Eventually([&] { return member.nodes() == 3; }));
+      all.arrive_and_wait();
+      std::vector<float> update(10000);
+      while (scaled < 3 && member.iterations() < (averages ? 300'000 : 1000)) {
+        const float factor = member.rate_factor();
+        if (factor > 1 && largest[i] <= 1) ++scaled;
+        largest[i] = std::max(largest[i], factor);
+        std::fill(update.begin(), update.end(), factor);
+        moved[i] += factor;
+        member.Add(update);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      member.Finish();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(scaled, averages ? 3 : 0);
+  for (const float factor : largest) EXPECT_LE(factor, GetParam().most + 1e-4);
+  const double sum = moved[0] + moved[1] + moved[2];
+  for (const float weight : (*arrays)[0].weights) {
+    ASSERT_NEAR(weight / sum, averages ? 1.0 / 3 : 1, 0.02);
+  }
+  for (const Array& array : *arrays) EXPECT_EQ(array.weights, (*arrays)[0].weights);
+}
+
+INSTANTIATE_TEST_SUITE_P(ClusterMember, ScaledLoops,
+                         testing::Values(Scaling{"linear", "linear", 3},
+                                         Scaling{"root", "linear", 1.7320508},
+                                         Scaling{"none", "linear", 1},
+                                         Scaling{"linear", "none", 1}));
+
 TEST(ClusterMember, RefusesWhatItCannotUse) {
   TempDir folder;
   const std::string topology = TwoNodes(folder / "");
@@ -257,8 +331,16 @@ TEST(ClusterMember, RefusesWhatItCannotUse) {
   EXPECT_CONTAINS(refusal(own, weights.subspan(1)), "multiple of 64");
   EXPECT_CONTAINS(refusal(own, weights.first(0)), "at least one weight");
   EXPECT_CONTAINS(refusal({.topology = topology, .node = "x"}, weights), "x");
+  ClusterOptions scaled = own;
+  scaled.scaling = "square";
+  EXPECT_EQ(refusal(scaled, weights),
+            "ClusterOptions.scaling: \"square\" given, expected \"none\", \"linear\" or \"root\"");
+  scaled.scaling = "root";
+  scaled.warmup = -1;
+  EXPECT_EQ(refusal(scaled, weights), "ClusterOptions.warmup: -1 given, expected at least 0");
   ClusterMember a(own, weights);
   a.Join();
+  EXPECT_EQ(a.rate_factor(), 1);
   std::vector<float> few(3);
   EXPECT_CONTAINS(ErrorOf([&] { a.Add(few); }), "3 values for 10000 weights");
   EXPECT_CONTAINS(ErrorOf([&] { a.ReadMerged(few); }), "room for 3 of 10000");

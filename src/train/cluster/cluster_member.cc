@@ -11,6 +11,7 @@
 #include "base/threads/range_lock.h"
 #include "base/threads/thread_load.h"
 #include "millrace/cluster.h"
+#include "solver/rate_scale.h"
 #include "solver/solver.h"
 #include "train/cluster/node_runner.h"
 #include "weights/copy_weights.h"
@@ -36,8 +37,20 @@ std::unique_ptr<NodeConfig> NodeConfigOf(const ClusterOptions& options) {
   train.rendezvous.nodes = options.nodes;
   train.topology = options.topology;
   train.node = options.node;
-  train.scales_rate = false;
+  train.scales_rate = options.scaling != "none";
   return FindHostNodeConfig(train);
+}
+
+RateGrowth GrowthOfScaling(const std::string& scaling) {
+  if (scaling == "none" || scaling == "linear") return RateGrowth::kLinear;
+  if (scaling == "root") return RateGrowth::kRoot;
+  throw Error("ClusterOptions.scaling: \"", scaling,
+              "\" given, expected \"none\", \"linear\" or \"root\"");
+}
+
+int64_t CheckedWarmup(int64_t warmup) {
+  if (warmup < 0) throw Error("ClusterOptions.warmup: ", warmup, " given, expected at least 0");
+  return warmup;
 }
 
 std::span<float> Checked(std::span<float> weights) {
@@ -54,6 +67,8 @@ class ClusterMember::Impl {
  public:
   Impl(const ClusterOptions& options, std::span<float> weights)
       : weights_(Checked(weights)),
+        growth_(GrowthOfScaling(options.scaling)),
+        rate_scale_(CheckedWarmup(options.warmup)),
         node_config_(NodeConfigOf(options)),
         poll_(options.poll),
         locks_(weights.data()),
@@ -77,6 +92,13 @@ class ClusterMember::Impl {
     if (state_ != State::kNew) Refuse("Join");
     runner_->Join(seconds, poll_);
     state_ = State::kJoined;
+    LogScaling(*node_config_, growth_, 1, rate_scale_);
+  }
+
+  float RateFactorNow() {
+    ExpectJoined("rate_factor");
+    rate_scale_.Set(RateFactor(runner_->cluster(), node_config_->plan, growth_, 1));
+    return rate_scale_.Factor(clock_.global());
   }
 
   // Throws Error unless this node takes part in the run.
@@ -209,6 +231,8 @@ class ClusterMember::Impl {
   }
 
   const std::span<float> weights_;
+  const RateGrowth growth_;
+  RateScale rate_scale_;
   const std::unique_ptr<NodeConfig> node_config_;
   const std::function<void()> poll_;
   const SteadyClock time_;
@@ -267,6 +291,8 @@ void ClusterMember::Merge(std::span<float> own, std::span<float> base, int64_t i
 }
 
 bool ClusterMember::CountAlone() { return impl_->CountAlone(); }
+
+float ClusterMember::rate_factor() const { return impl_->RateFactorNow(); }
 
 int64_t ClusterMember::iterations() const { return impl_->clock_.global(); }
 int ClusterMember::nodes() const { return static_cast<int>(impl_->runner_->cluster().members()); }

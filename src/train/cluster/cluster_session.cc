@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -132,11 +133,21 @@ uint32_t ExamplesOf(int64_t batch_size, const caffe::SolverParameter& solver, in
   return static_cast<uint32_t>(std::clamp<double>(examples, 0, UINT32_MAX));
 }
 
-float RateFactor(const Cluster& cluster, const NodePlan& plan, const caffe::SolverParameter& solver,
-                 int solvers) {
+float RateFactor(const Cluster& cluster, const NodePlan& plan, RateGrowth growth, int solvers) {
   if (!plan.scales_rate) return 1;
-  return RateScale::FactorOf(solver.type(), std::max(1U, cluster.members()), cluster.staleness(),
-                             solvers);
+  return RateScale::FactorOf(growth, std::max(1U, cluster.members()), cluster.staleness(), solvers);
+}
+
+void LogScaling(const NodeConfig& node_config, RateGrowth growth, int solvers,
+                const RateScale& scale) {
+  if (!node_config.plan.scales_rate) return;
+  const auto nodes = static_cast<double>(node_config.topology.nodes.size());
+  const double factor = RateScale::FreshFactorOf(growth, nodes, solvers);
+  LOG(INFO) << "The " << nodes << " nodes of the cluster average their progress, at up to "
+            << factor << " times the given learning rate: in full from iteration "
+            << std::lround(scale.Warmup(static_cast<float>(factor)))
+            << " on, less while nodes are absent or exchanges are stale; scaling: \"none\" in the "
+            << "topology turns this off";
 }
 
 float PeersLookAhead(const Cluster& cluster, const NodePlan& plan) {

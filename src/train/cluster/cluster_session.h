@@ -12,6 +12,7 @@
 #include "cluster/node_life.h"
 #include "cluster/start.h"
 #include "rendezvous/rendezvous.h"
+#include "solver/rate_scale.h"
 #include "topology/plan.h"
 #include "topology/topology.h"
 #include "train/options.h"
@@ -45,8 +46,10 @@ uint32_t ExamplesOf(int64_t batch_size, const caffe::SolverParameter& solver, in
 
 // The factor of a node's learning rate (rate_scale.h), with the present members and staleness of
 // its cluster. `solvers`: see RateScale::FactorOf.
-float RateFactor(const Cluster& cluster, const NodePlan& plan, const caffe::SolverParameter& solver,
-                 int solvers);
+float RateFactor(const Cluster& cluster, const NodePlan& plan, RateGrowth growth, int solvers);
+// Logs the whole factor and its warm-up, if the nodes multiply their learning rates.
+void LogScaling(const NodeConfig& node_config, RateGrowth growth, int solvers,
+                const RateScale& scale);
 
 // StrategyContext::peers_look_ahead of a node, with the present members of its cluster.
 float PeersLookAhead(const Cluster& cluster, const NodePlan& plan);

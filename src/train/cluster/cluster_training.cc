@@ -2,7 +2,6 @@
 
 #include <glog/logging.h>
 
-#include <cmath>
 #include <exception>
 #include <functional>
 #include <optional>
@@ -22,15 +21,15 @@ StartCheck MakeStartCheck(const RunSetup& setup) {
   const caffe::SolverParameter& solver = setup.config.param;
   const bool momentum = solver.type() == "SGD" || solver.type() == "Nesterov";
   const NodeConfig& node = *setup.node_config;
-  StartCheck check(ExpectSegments(node.topology, node.plan, setup.weights->size()),
-                   {.momentum = momentum ? solver.momentum() : 0,
-                    .look_ahead = solver.type() == "Nesterov" || solver.momentum_lookahead(),
-                    .local = solver.strategy().type() == "local",
-                    .rate_factor = [type = solver.type(), adding = setup.adding_solvers()](
-                                       double nodes, double staleness) -> double {
-                      return RateScale::FactorOf(type, nodes, staleness, adding) *
-                             static_cast<float>(adding);
-                    }});
+  StartCheck check(
+      ExpectSegments(node.topology, node.plan, setup.weights->size()),
+      {.momentum = momentum ? solver.momentum() : 0,
+       .look_ahead = solver.type() == "Nesterov" || solver.momentum_lookahead(),
+       .local = solver.strategy().type() == "local",
+       .rate_factor = [growth = GrowthOf(solver.type()), adding = setup.adding_solvers()](
+                          double nodes, double staleness) -> double {
+         return RateScale::FactorOf(growth, nodes, staleness, adding) * static_cast<float>(adding);
+       }});
   for (const std::string& line : check.Lines()) LOG(INFO) << line;
   return check;
 }
@@ -67,7 +66,8 @@ bool ClusterTraining::Join(Tester* tester) {
   if (!session_.Join()) return false;
   setup_.weights->Publish();
   ScaleRate();
-  LogScaling();
+  LogScaling(*setup_.node_config, GrowthOf(setup_.config.param.type()), setup_.adding_solvers(),
+             setup_.rate_scale);
   UseMergedWeights(tester);
   DistributeEvaluation(tester);
   WatchShards();
@@ -123,20 +123,8 @@ void ClusterTraining::Watch(double seconds) {
 }
 
 void ClusterTraining::ScaleRate() {
-  setup_.rate_scale.Set(RateFactor(cluster(), setup_.node_config->plan, setup_.config.param,
-                                   setup_.adding_solvers()));
-}
-
-void ClusterTraining::LogScaling() {
-  if (!setup_.node_config->plan.scales_rate) return;
-  const auto nodes = static_cast<double>(setup_.node_config->topology.nodes.size());
-  const double factor =
-      RateScale::FreshFactorOf(setup_.config.param.type(), nodes, setup_.adding_solvers());
-  LOG(INFO) << "The " << nodes << " nodes of the cluster average their progress, at up to "
-            << factor << " times the learning rate of the solver file: in full from iteration "
-            << std::lround(setup_.rate_scale.Warmup(static_cast<float>(factor)))
-            << " on, less while nodes are absent or exchanges are stale; scaling: \"none\" in the "
-            << "topology turns this off";
+  setup_.rate_scale.Set(RateFactor(cluster(), setup_.node_config->plan,
+                                   GrowthOf(setup_.config.param.type()), setup_.adding_solvers()));
 }
 
 void ClusterTraining::CompareSettings() {

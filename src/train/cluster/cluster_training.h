@@ -57,7 +57,6 @@ class ClusterTraining {
 
  private:
   void CheckStart(double seconds);
-  void LogScaling();
   void ScaleRate();
   void CompareSettings();
   void UseMergedWeights(Tester* tester);

@@ -252,7 +252,8 @@ class SolverSession : public Session {
     if (ended_ && !processes_) return std::nullopt;
     if (node_) {
       setup_->rate_scale.Set(RateFactor(node_->cluster(), setup_->node_config->plan,
-                                        setup_->config.param, setup_->adding_solvers()));
+                                        GrowthOf(setup_->config.param.type()),
+                                        setup_->adding_solvers()));
     }
     gpus_.Link(node_ ? &node_->cluster() : nullptr);
     const std::optional<SessionStep> step = StepAll();
