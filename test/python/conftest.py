@@ -55,7 +55,7 @@ def two_nodes(write):
 def three_nodes(write, two_nodes):
     """A topology file of the nodes a, b and c, which names no rule and does not damp."""
     with open(two_nodes, encoding="utf-8") as topology:
-        text = topology.read().replace("damping: false", "")
+        text = topology.read().replace("damping: false", "peer_timeout_ms: 60000")
     return write("three.prototxt", text.replace(
         "segment", "node { name: 'c' address: '127.0.0.3' } segment"))
 

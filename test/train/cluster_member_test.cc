@@ -271,8 +271,8 @@ TEST_P(ScaledLoops, MultiplyTheirRateWhereTheyAverage) {
   // Damped progress is not all merged at the end. A file that names `damping` chooses no averages.
   WriteFile(folder / "three.prototxt",
             StrCat("name: 'c' scaling: '", GetParam().of_topology, "' ", nodes,
-                   "segment { name: 's' transport: 'udp' ", averages ? "" : "damping: false ",
-                   "port: ", FreePort(), " }"));
+                   "segment { name: 's' transport: 'udp' peer_timeout_ms: 60000 ",
+                   averages ? "" : "damping: false ", "port: ", FreePort(), " }"));
   auto arrays = std::make_unique<std::array<Array, 3>>();
   std::array<double, 3> moved{};
   std::array<float, 3> largest{};
