@@ -22,20 +22,21 @@ BATCH = 100
 STANDARD_DEVIATIONS = (1e-4, 1e-2, 1e-2, 1e-1, 1e-1)  # of the layers' weights
 
 
-def records(folder, names, rank, nodes):
+def records(folder, names):
+    """All images and labels of these files."""
     files = [torch.frombuffer(bytearray(open(os.path.join(folder, f"{name}.bin"), "rb").read()),
                               dtype=torch.uint8).reshape(-1, 3073) for name in names]
     rows = torch.cat(files)
-    return rows[rank::nodes, 1:].reshape(-1, 3, 32, 32), rows[rank::nodes, 0].long()
+    return rows[:, 1:].reshape(-1, 3, 32, 32), rows[:, 0].long()
 
 
 def train(options, rank):
-    """Trains, and returns the accuracy, the steps of this node and the seconds."""
+    """Trains; the first node prints the accuracy, its steps and the seconds."""
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
-    names = [f"data_batch_{i}" for i in range(1, 6)]
-    mean = records(options.data, names, 0, 1)[0].float().mean(0)
-    images, labels = records(options.data, names, rank, options.nodes)
+    images, labels = records(options.data, [f"data_batch_{i}" for i in range(1, 6)])
+    mean = images.float().mean(0)
+    images, labels = images[rank::options.nodes], labels[rank::options.nodes]
     model = torch_peer.quick()
     layers = [module for module in model if hasattr(module, "weight")]
     for layer, deviation in zip(layers, STANDARD_DEVIATIONS):
@@ -71,7 +72,7 @@ def train(options, rank):
         run.finish()
     if rank > 0:
         return
-    images, labels = records(options.data, ["test_batch"], 0, 1)
+    images, labels = records(options.data, ["test_batch"])
     with torch.no_grad():
         right = sum(int((model(images[i:i + BATCH].float() - mean).argmax(1) ==
                          labels[i:i + BATCH]).sum()) for i in range(0, len(images), BATCH))

@@ -422,7 +422,8 @@ typedef struct millrace_stream_options {
   // that grow with the gradient (SGD), "root" for those that are divided by its magnitude (Adam);
   // NULL or "none": it does not. The same on all nodes.
   const char* scaling;
-  int64_t warmup;  // iterations of all nodes in which the factor rises; 0: 100 for each unit of it
+  // Iterations of all nodes during which the factor rises from 1; at least 100 for each unit of it.
+  int64_t warmup;
 } millrace_stream_options;
 #define MILLRACE_STREAM_OPTIONS_INIT \
   { sizeof(millrace_stream_options), NULL, NULL, 0, 0, 0, NULL, NULL, NULL, 0 }

@@ -263,16 +263,11 @@ class ScaledLoops : public testing::TestWithParam<Scaling> {};
 // is constant.
 TEST_P(ScaledLoops, MultiplyTheirRateWhereTheyAverage) {
   TempDir folder;
-  std::string nodes;
-  for (int i = 1; i <= 3; ++i) {
-    nodes += StrCat("node { name: 'n", i, "' address: '127.0.0.", i, "' } ");
-  }
   const bool averages = GetParam().most > 1;
   // Damped progress is not all merged at the end. A file that names `damping` chooses no averages.
-  WriteFile(folder / "three.prototxt",
-            StrCat("name: 'c' scaling: '", GetParam().of_topology, "' ", nodes,
-                   "segment { name: 's' transport: 'udp' peer_timeout_ms: 60000 ",
-                   averages ? "" : "damping: false ", "port: ", FreePort(), " }"));
+  const std::string topology =
+      ThreeNodes(folder / "", StrCat("peer_timeout_ms: 60000 ", averages ? "" : "damping: false"),
+                 StrCat("scaling: '", GetParam().of_topology, "'"));
   auto arrays = std::make_unique<std::array<Array, 3>>();
   std::array<double, 3> moved{};
   std::array<float, 3> largest{};
@@ -281,10 +276,9 @@ TEST_P(ScaledLoops, MultiplyTheirRateWhereTheyAverage) {
   std::vector<std::thread> threads;
   for (size_t i = 0; i < 3; ++i) {
     threads.emplace_back([&, i] {
-      ClusterMember member({.topology = folder / "three.prototxt",
-                            .node = StrCat("n", i + 1),
-                            .scaling = GetParam().of_loop},
-                           (*arrays)[i].weights);
+      ClusterMember member(
+          {.topology = topology, .node = StrCat("n", i + 1), .scaling = GetParam().of_loop},
+          (*arrays)[i].weights);
       EXPECT_CONTAINS(ErrorOf([&] { (void)member.rate_factor(); }), "has not joined");
       member.Join();
       EXPECT_TRUE(Eventually([&] { return member.nodes() == 3; }));

@@ -410,20 +410,14 @@ TEST(Session, TrainsInAClusterWithOthers) {
 TEST(Session, DividesTheScaleOfItsRateByItsSolvers) {
   for (const int solvers : {1, 3}) {
     Workspace work;
-    std::string nodes;
-    for (int i = 1; i <= 3; ++i) {
-      nodes += StrCat("node { name: 'n", i, "' address: '127.0.0.", i, "' } ");
-    }
-    WriteFile(work / "topology.prototxt",
-              StrCat("name: 'c' ", nodes, "segment { name: 's' transport: 'udp' port: ", FreePort(),
-                     " }"));
+    const std::string topology = ThreeNodes(work / "");
     const caffe::SolverParameter solver = Workspace::Solver(100'000'000);
     std::atomic<bool> is_scaled = false;
     std::vector<std::thread> threads;
     for (int i = 1; i <= 3; ++i) {
       threads.emplace_back([&, i] {
         SessionOptions options;
-        options.topology = work / "topology.prototxt";
+        options.topology = topology;
         options.node = StrCat("n", i);
         options.solvers = solvers;
         const auto session = Session::Open(work.Write(StrCat("node", i), solver), options);
